@@ -1,0 +1,12 @@
+"""G-Transformer for document-level machine translation: a fairseq plugin (``--user-dir gtransformer``)."""
+
+from gtransformer import compat  # isort: skip  (checks versions before anything of fairseq is used)
+
+compat.check()
+
+from gtransformer import criterions, models, tasks  # noqa: E402, F401  (registers with fairseq)
+from gtransformer.errors import install_excepthook  # noqa: E402
+
+install_excepthook()
+
+__version__ = "0.1.0"

@@ -1,0 +1,99 @@
+"""The platform: is it usable, and may fairseq's checkpoints be read with PyTorch's safe loader."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import sys
+
+FAIRSEQ = "fairseq-fixed==0.12.3.1"
+MINIMUM_TORCH = (2, 6)
+
+
+def check() -> None:
+    """Raise ImportError, in one line that says what to install, if Python, PyTorch or fairseq cannot be used."""
+    if not (3, 11) <= sys.version_info[:2]:
+        found = ".".join(map(str, sys.version_info[:2]))
+        raise ImportError(f"gtransformer needs Python 3.11 or newer, this is {found}: run 'bash scripts/setup.sh'")
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"gtransformer needs PyTorch ({error}): pip install 'torch>=2.6'") from None
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < MINIMUM_TORCH:
+        raise ImportError(f"gtransformer needs PyTorch 2.6 or newer, found {torch.__version__}: pip install -U torch")
+    _check_fairseq()
+    allow_fairseq_checkpoints()
+
+
+def _check_fairseq() -> None:
+    installed = {name for name in ("fairseq", "fairseq-fixed") if _is_installed(name)}
+    if "fairseq" in installed:
+        raise ImportError(
+            "the package 'fairseq' of PyPI cannot be used on this Python and overwrites fairseq-fixed: "
+            f"pip uninstall -y fairseq fairseq-fixed && pip install --no-build-isolation {FAIRSEQ}"
+        )
+    try:
+        import fairseq.models  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"gtransformer needs fairseq ({error}): pip install --no-build-isolation {FAIRSEQ}"
+        ) from None
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def allow_fairseq_checkpoints() -> None:
+    """Allow-list the harmless types that fairseq stores in checkpoints, for ``torch.load(weights_only=True)``.
+
+    PyTorch refuses unknown types since 2.6. Only plain data holders are listed: argument namespaces, OmegaConf
+    containers and numpy scalars; the loader stays safe.
+    """
+    import typing
+    from collections import OrderedDict, defaultdict
+
+    import numpy
+    import omegaconf
+    import torch
+    from omegaconf.base import ContainerMetadata, Metadata
+    from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
+
+    try:
+        from numpy._core.multiarray import _reconstruct, scalar
+    except ImportError:  # numpy 1.x
+        from numpy.core.multiarray import _reconstruct, scalar
+
+    torch.serialization.add_safe_globals(
+        [
+            argparse.Namespace,
+            OrderedDict,
+            defaultdict,
+            dict,
+            int,
+            float,
+            list,
+            typing.Any,
+            omegaconf.DictConfig,
+            omegaconf.ListConfig,
+            ContainerMetadata,
+            Metadata,
+            AnyNode,
+            BooleanNode,
+            FloatNode,
+            IntegerNode,
+            StringNode,
+            numpy.dtype,
+            numpy.ndarray,
+            _reconstruct,
+            scalar,
+            (scalar, "numpy.core.multiarray.scalar"),
+            (_reconstruct, "numpy.core.multiarray._reconstruct"),
+            *(type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")),
+        ]
+    )

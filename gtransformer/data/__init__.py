@@ -1,0 +1,1 @@
+"""Group tags, instances, the document dataset and word dropout."""

@@ -1,0 +1,30 @@
+"""Word dropout on the inputs of training (Bao et al. 2021, appendix C.1, after Bowman et al. 2016)."""
+
+from __future__ import annotations
+
+import numpy
+import torch
+from fairseq.data import data_utils
+from torch import Tensor
+
+
+class WordDropout:
+    """Replaces words by ``<mask>``, each with the same probability, never a protected symbol.
+
+    Args:
+        probability: of replacing a word (``--doc-noise-mask``).
+        mask: index of ``<mask>``.
+        protected: (n,) int64 indices that are never replaced: ``<s>``, ``</s>``, ``<unk>``, padding, languages.
+        seed: draws depend on (seed, epoch, instance) alone, not on the batch or on the order of loading.
+    """
+
+    def __init__(self, probability: float, mask: int, protected: Tensor, seed: int):
+        self.probability, self.mask, self.protected, self.seed = probability, mask, protected, seed
+
+    def __call__(self, tokens: Tensor, epoch: int, instance: int, side: int) -> Tensor:
+        """tokens (length,) int64 -> a copy with words dropped; ``side`` 0 is the source, 1 the target input."""
+        with data_utils.numpy_seed(self.seed, epoch, instance, side):
+            draw = torch.from_numpy(numpy.random.random_sample(len(tokens)))
+        chosen = (draw < self.probability) & ~torch.isin(tokens, self.protected)
+        return tokens.masked_fill(chosen, self.mask)
+

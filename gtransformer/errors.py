@@ -1,0 +1,91 @@
+"""Errors that a user can cause, and how commands report them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+
+
+class UserError(Exception):
+    """Something the user can put right; the message says what is wrong, where, and what to do."""
+
+
+def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
+    """Wrap a command's ``main(argv=None)``: a UserError becomes one line on stderr and exit status 1.
+
+    An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a traceback.
+    """
+
+    @functools.wraps(main)
+    def wrapped(argv: list[str] | None = None) -> int:
+        try:
+            return main(argv) or 0
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return 130
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+
+    return wrapped
+
+
+def explain(error: BaseException) -> str | None:
+    """One sentence for an error that a user can put right, found anywhere in the chain of ``error``; else None.
+
+    fairseq wraps errors of the model and lets those of PyTorch's loader through; both are recognised here.
+    """
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if isinstance(link, UserError):
+            return str(link)
+        checkpoint = _checkpoint_being_read(link)
+        if checkpoint is not None:
+            return (
+                f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); delete "
+                "it and resume from an earlier one with --restore-file"
+            )
+        link = link.__cause__ or link.__context__
+    return None
+
+
+def _checkpoint_being_read(error: BaseException) -> str | None:
+    trace = error.__traceback__
+    path, loading = None, False
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "load_checkpoint_to_cpu":
+            path = trace.tb_frame.f_locals.get("local_path") or trace.tb_frame.f_locals.get("path")
+        if path is not None and "torch" in code.co_filename and code.co_filename.endswith("serialization.py"):
+            loading = True
+        trace = trace.tb_next
+    return path if loading else None
+
+
+def _first_sentence(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0].split(". ")[0] if lines else type(error).__name__)[:120]
+
+
+def install_excepthook() -> None:
+    """Let fairseq's commands report user errors in one line, with exit status 1 and no traceback."""
+    previous = sys.excepthook
+    if getattr(previous, "reports_user_errors", False):
+        return
+
+    def hook(kind, error, trace) -> None:
+        message = explain(error)
+        if message is None:
+            previous(kind, error, trace)
+        else:
+            print(f"error: {message}", file=sys.stderr)
+
+    hook.reports_user_errors = True
+    sys.excepthook = hook

@@ -1,0 +1,107 @@
+"""Reading and writing files so that errors name file and line and nothing half-written is left."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from gtransformer.errors import UserError
+
+
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Open a file for reading bytes, decompressing ``.xz`` and ``.gz``. Raises UserError if it cannot be opened."""
+    path = Path(path)
+    try:
+        if path.suffix == ".xz":
+            return lzma.open(path, "rb")
+        if path.suffix == ".gz":
+            return gzip.open(path, "rb")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def open_text(path: str | Path) -> TextIO:
+    """Open a UTF-8 text file for reading; lines end at ``\\n`` only."""
+    return io.TextIOWrapper(open_bytes(path), encoding="utf-8", errors="strict", newline="\n")
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file without their ``\\n``.
+
+    Raises UserError, naming file and line, where bytes are not UTF-8 or compressed data is damaged.
+    """
+    number = 0
+    with open_bytes(path) as stream:
+        try:
+            for number, line in enumerate(stream, 1):
+                yield line.removesuffix(b"\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{path}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not "
+                "UTF-8; convert the file to UTF-8"
+            ) from None
+        except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+            raise UserError(
+                f"{path}, after line {number}: compressed data is damaged ({error}); fetch the file again"
+            ) from None
+
+
+@contextmanager
+def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
+    """Write beside ``path`` and rename at the end; after an error or interrupt neither file is left."""
+    path = Path(path)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = open(temporary, mode, **text)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        with stream:
+            yield stream
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write ``value`` as indented UTF-8 JSON, atomically."""
+    with atomic_write(path) as stream:
+        json.dump(value, stream, ensure_ascii=False, indent=1)
+        stream.write("\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; UserError with file and line if it is missing or damaged."""
+    with open_text(path) as stream:
+        try:
+            return json.load(stream)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{path}: not UTF-8 text") from None
+
+
+def sha256(path: str | Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes as they lie on disk."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    return digest.hexdigest()

@@ -1,0 +1,3 @@
+"""Models, one package each."""
+
+from gtransformer.models import gtransformer  # noqa: F401

@@ -1,0 +1,126 @@
+"""The decoder: group self- and cross-attention in every layer, combined attention on the top ones."""
+
+from __future__ import annotations
+
+import torch
+from fairseq.models import FairseqIncrementalDecoder
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.embedding import DocumentEmbedding, uses_context
+from gtransformer.models.gtransformer.encoder import Memory
+from gtransformer.models.gtransformer.incremental import DecoderState
+from gtransformer.models.gtransformer.layers import DecoderLayer, Patterns
+from gtransformer.modules.ragged import Ragged
+
+
+class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
+    """Predicts whole documents (Bao et al. 2021, section 4.1 "Decoder" and 4.2).
+
+    Args:
+        cfg: the model's configuration.
+        dictionary: target dictionary, ending in the language symbols and ``<mask>``.
+        embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
+    """
+
+    def __init__(self, cfg: GTransformerConfig, dictionary, embed_tokens: nn.Embedding):
+        super().__init__(dictionary)
+        self.init_embedding(cfg, dictionary, embed_tokens, cfg.decoder_learned_pos, cfg.max_target_positions)
+        layers = cfg.decoder_layers
+        self.layers = nn.ModuleList(
+            DecoderLayer(
+                cfg,
+                uses_context(cfg, i, layers, cfg.decoder_ctxlayers),
+                uses_context(cfg, i, layers, cfg.cross_ctxlayers),
+            )
+            for i in range(layers)
+        )
+        self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
+        self.output_projection = nn.Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
+        if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
+            self.output_projection.weight = embed_tokens.weight
+        else:
+            nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list] | None = None,
+        incremental_state: dict | None = None,
+        features_only: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
+
+        Args:
+            prev_output_tokens: (batch, length) int64, padded on either side; with an incremental state (rows, length),
+                unpadded prefixes whose last token is new.
+            encoder_out: the encoder's output.
+            incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
+
+        Returns:
+            logits (batch, length, vocabulary), zero at padding, or (rows, 1, vocabulary); and a dictionary whose
+            ``attn`` is [None].
+        """
+        memory: Memory = encoder_out["memory"][0]
+        if incremental_state is not None:
+            x = self._step(prev_output_tokens, memory, incremental_state).unsqueeze(1)
+            return (x if features_only else self.output_layer(x)), {"attn": [None]}
+        layout = self.layout(prev_output_tokens)
+        x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
+        return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
+
+    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        """Top states of all real tokens, (N, channels)."""
+        x = self.embed(layout.pack(prev_output_tokens), layout.offset, layout.length)
+        combined_self = any(layer.self_attn_global is not None for layer in self.layers)
+        combined_cross = any(layer.encoder_attn_global is not None for layer in self.layers)
+        own = Patterns(
+            self.pattern(layout, layout, local=True, causal=True),
+            self.pattern(layout, layout, local=False, causal=True) if combined_self else None,
+        )
+        cross = Patterns(
+            self.pattern(layout, memory.layout, local=True, causal=False),
+            self.pattern(layout, memory.layout, local=False, causal=False) if combined_cross else None,
+        )
+        for layer in self.layers:
+            if self.cfg.checkpoint_activations and self.training:
+                x = checkpoint(layer, x, memory.states, own, cross, use_reentrant=False)
+            else:
+                x = layer(x, memory.states, own, cross)
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
+        """tokens (rows, length) -> top states of the last token, (rows, channels)."""
+        state: DecoderState | None = incremental_state.get("gtransformer")
+        if state is None:
+            state = incremental_state["gtransformer"] = DecoderState(self, memory)
+        state.rows = memory.rows
+        x = None
+        for step in range(state.steps, tokens.shape[1]):
+            last = tokens[:, step]
+            state.advance(self.bos, self.tags(tokens[:, : step + 1])[:, -1], last)
+            x = self.embed(last, torch.full_like(last, step), step + 1)
+            for layer, cache in zip(self.layers, state.layers, strict=True):
+                x = cache.step(layer, x, state)
+            state.steps += 1
+        if x is None:
+            raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def output_layer(self, features: Tensor, **unused) -> Tensor:
+        """(..., channels) -> (..., vocabulary) logits."""
+        return self.output_projection(features)
+
+    def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
+        """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
+        state: DecoderState | None = incremental_state.get("gtransformer")
+        if state is not None:
+            state.reorder(new_order)
+
+    reorder_incremental_state = reorder_incremental_state_scripting
+
+    def max_positions(self) -> int:
+        """Longest document in tokens."""
+        return self.cfg.max_target_positions

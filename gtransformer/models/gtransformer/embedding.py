@@ -1,0 +1,87 @@
+"""What encoder and decoder share before their layers: group tags, ragged layout and embeddings."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gtransformer.data.group_tags import group_tags
+from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.modules.attention import make_pattern
+from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
+from gtransformer.modules.ragged import Ragged
+
+UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
+LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
+
+
+class DocumentEmbedding(nn.Module):
+    """Embeds documents; mixed into encoder and decoder so that parameter names stay the release's."""
+
+    def init_embedding(
+        self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, learned: bool, positions: int
+    ) -> None:
+        """Make the parts; called once by encoder and decoder.
+
+        Args:
+            learned: learned position embeddings, ``positions`` of them, instead of sinusoidal ones.
+        """
+        channels = embed_tokens.embedding_dim
+        self.cfg = cfg
+        self.padding, self.bos = dictionary.pad(), dictionary.bos()
+        self.embed_tokens = embed_tokens
+        self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
+        if cfg.no_token_positional_embeddings:
+            self.embed_positions = None
+        elif learned:
+            table = positions if positions < UNLIMITED_POSITIONS else LEARNED_POSITIONS
+            self.embed_positions = LearnedPositions(table, channels, self.padding)
+        else:
+            self.embed_positions = SinusoidalPositions(channels, self.padding)
+        self.layernorm_embedding = nn.LayerNorm(channels) if cfg.layernorm_embedding else None
+        self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
+        self.register_buffer("untagged", torch.tensor(untagged_symbols(dictionary)), persistent=False)
+
+    def tags(self, tokens: Tensor) -> Tensor:
+        """Group tags of (batch, length) tokens."""
+        return group_tags(tokens, self.bos, self.untagged)
+
+    def layout(self, tokens: Tensor) -> Ragged:
+        """The ragged layout of a padded batch of tokens."""
+        return Ragged(tokens.ne(self.padding), self.tags(tokens))
+
+    def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
+        """tokens (n,), offset (n,) in their documents -> (n, channels) with dropout."""
+        x = self.embed_scale * self.embed_tokens(tokens)
+        if self.embed_positions is not None:
+            x = x + self.embed_positions(offset, longest).to(x.dtype)
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return functional.dropout(x, self.cfg.dropout, self.training)
+
+    def pattern(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
+        """The chosen engine's pattern; in ``--doc-mode full`` nothing is local."""
+        local = local and self.cfg.doc_mode == "partial"
+        return make_pattern(str(self.cfg.group_attention), queries, keys, local, causal)
+
+
+def untagged_symbols(dictionary: Dictionary) -> list[int]:
+    """Padding and the language symbols ``[xx]`` at the end of the dictionary (before ``<mask>``)."""
+    symbols = [dictionary.pad()]
+    for index in range(len(dictionary) - 1, -1, -1):
+        symbol = dictionary[index]
+        if symbol == "<mask>":
+            continue
+        if not (symbol.startswith("[") and symbol.endswith("]")):
+            break
+        symbols.append(index)
+    return symbols
+
+
+def uses_context(cfg: GTransformerConfig, layer: int, layers: int, context_layers: int) -> bool:
+    """Combined attention stands on the top ``context_layers`` layers, in ``--doc-mode partial`` only (section 4.2)."""
+    return cfg.doc_mode == "partial" and layer >= layers - context_layers

@@ -1,0 +1,107 @@
+"""Encoder and decoder layers with group attention and, on the top layers, combined attention (section 4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairseq import utils
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.modules.attention import MultiheadAttention, Pattern, gated_sum, make_gate
+
+
+@dataclass
+class Patterns:
+    """Who sees whom in one kind of attention: by group, and over the whole document."""
+
+    local: Pattern
+    global_: Pattern | None
+
+
+class Layer(nn.Module):
+    """What encoder and decoder layers share: combined attention, the feed-forward block, residuals and norms.
+
+    Parameter names are the release's: ``{name}_local``, ``{name}_global``, ``{name}_gate``, ``{name}_layer_norm``.
+    """
+
+    def __init__(self, cfg: GTransformerConfig, channels: int, ffn_channels: int, norm_before: bool):
+        super().__init__()
+        self.norm_before = norm_before
+        self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
+        self.activation = utils.get_activation_fn(str(cfg.activation_fn))
+        self.fc1 = nn.Linear(channels, ffn_channels)
+        self.fc2 = nn.Linear(ffn_channels, channels)
+        self.final_layer_norm = nn.LayerNorm(channels)
+
+    def add_attention(
+        self, name: str, cfg: GTransformerConfig, channels: int, heads: int, combined: bool, memory: int | None = None
+    ) -> None:
+        """Make the modules of one attention block; ``combined`` adds global attention and the gate."""
+
+        def make() -> MultiheadAttention:
+            return MultiheadAttention(channels, heads, cfg.attention_dropout, memory)
+
+        self.add_module(f"{name}_local", make())
+        self.add_module(f"{name}_global", make() if combined else None)
+        self.add_module(f"{name}_gate", make_gate(channels) if combined else None)
+        self.add_module(f"{name}_layer_norm", nn.LayerNorm(channels))
+
+    def combine(self, name: str, local: Tensor, global_: Tensor | None) -> Tensor:
+        """Eq. 10 where the layer has a gate, else the group attention alone."""
+        return local if global_ is None else gated_sum(getattr(self, f"{name}_gate"), local, global_)
+
+    def attend(self, name: str, x: Tensor, memory: Tensor | None, patterns: Patterns) -> Tensor:
+        """One attention block over ragged states, with residual and norm; ``memory`` None means self-attention."""
+
+        def attention(h: Tensor) -> Tensor:
+            keys = h if memory is None else memory
+            local = getattr(self, f"{name}_local")(h, keys, patterns.local)
+            module = getattr(self, f"{name}_global")
+            return self.combine(name, local, module(h, keys, patterns.global_) if module is not None else None)
+
+        return self.residual(x, attention, getattr(self, f"{name}_layer_norm"))
+
+    def residual(self, x: Tensor, block, norm: nn.LayerNorm) -> Tensor:
+        """x + dropout(block(x)), normalised after it (as in the paper) or before the block."""
+        h = block(norm(x) if self.norm_before else x)
+        x = x + functional.dropout(h, self.dropout, self.training)
+        return x if self.norm_before else norm(x)
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """The position-wise block, (..., channels) -> (..., channels)."""
+
+        def block(h: Tensor) -> Tensor:
+            h = functional.dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training)
+            return self.fc2(h)
+
+        return self.residual(x, block, self.final_layer_norm)
+
+
+class EncoderLayer(Layer):
+    """Group self-attention (Eq. 8 with G_Q = G_K = G_X), combined if ``combined``, then feed-forward."""
+
+    def __init__(self, cfg: GTransformerConfig, combined: bool):
+        super().__init__(cfg, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_normalize_before)
+        self.add_attention("self_attn", cfg, cfg.encoder_embed_dim, cfg.encoder_attention_heads, combined)
+
+    def forward(self, x: Tensor, patterns: Patterns) -> Tensor:
+        """x (N, channels) ragged -> (N, channels)."""
+        return self.feed_forward(self.attend("self_attn", x, None, patterns))
+
+
+class DecoderLayer(Layer):
+    """Group self-attention (G_Q = G_K = G_Y), group cross-attention (G_Q = G_Y, G_K = G_X), feed-forward."""
+
+    def __init__(self, cfg: GTransformerConfig, combined_self: bool, combined_cross: bool):
+        channels, heads = cfg.decoder_embed_dim, cfg.decoder_attention_heads
+        super().__init__(cfg, channels, cfg.decoder_ffn_embed_dim, cfg.decoder_normalize_before)
+        self.add_attention("self_attn", cfg, channels, heads, combined_self)
+        self.add_attention("encoder_attn", cfg, channels, heads, combined_cross, cfg.encoder_embed_dim)
+
+    def forward(self, x: Tensor, memory: Tensor, self_patterns: Patterns, cross_patterns: Patterns) -> Tensor:
+        """x (Nt, channels) and memory (Ns, encoder channels), both ragged -> (Nt, channels)."""
+        x = self.attend("self_attn", x, None, self_patterns)
+        x = self.attend("encoder_attn", x, memory, cross_patterns)
+        return self.feed_forward(x)

@@ -1,0 +1,79 @@
+"""Multi-head attention over a pattern (Bao et al. 2021, Eq. 5, 8 and 9) and the gate that combines two (Eq. 10)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gtransformer.modules.dense import DensePattern
+from gtransformer.modules.packed import PackedPattern
+from gtransformer.modules.ragged import Ragged
+
+ENGINES = {"dense": DensePattern, "packed": PackedPattern}
+
+
+class Pattern(Protocol):
+    """What an engine offers: who sees whom is settled when it is made, once for all layers and heads."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim)."""
+        ...
+
+
+def make_pattern(engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Pattern:
+    """Group attention (``local``) or global attention between two ragged layouts.
+
+    ``engine`` is "dense" (masks, Eq. 6-7) or "packed" (per segment); both give the same result.
+    """
+    return ENGINES[engine](queries, keys, local, causal)
+
+
+class MultiheadAttention(nn.Module):
+    """Projections around attention (Eq. 5 and 8); parameters are named as in fairseq and the authors' release.
+
+    Args:
+        channels: model dimension, also of the output.
+        heads: number of heads; must divide ``channels``.
+        dropout: probability of dropping an attention weight in training.
+        memory_channels: dimension of keys' and values' input; default ``channels``.
+    """
+
+    def __init__(self, channels: int, heads: int, dropout: float = 0.0, memory_channels: int | None = None):
+        super().__init__()
+        if channels % heads:
+            raise ValueError(f"{heads} attention heads do not divide the model dimension {channels}")
+        self.heads, self.dropout = heads, dropout
+        memory_channels = memory_channels or channels
+        self.k_proj = nn.Linear(memory_channels, channels)
+        self.v_proj = nn.Linear(memory_channels, channels)
+        self.q_proj = nn.Linear(channels, channels)
+        self.out_proj = nn.Linear(channels, channels)
+        # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does).
+        for projection in (self.k_proj, self.v_proj, self.q_proj):
+            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(..., channels) -> (..., heads, dim)."""
+        return x.unflatten(-1, (self.heads, -1))
+
+    def forward(self, x: Tensor, memory: Tensor, pattern: Pattern) -> Tensor:
+        """x (Nq, channels), memory (Nk, memory_channels) -> (Nq, channels)."""
+        q = self.split(self.q_proj(x))
+        k = self.split(self.k_proj(memory))
+        v = self.split(self.v_proj(memory))
+        return self.out_proj(pattern.attend(q, k, v, self.dropout if self.training else 0.0))
+
+
+def make_gate(channels: int) -> nn.Sequential:
+    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b)."""
+    return nn.Sequential(nn.Linear(2 * channels, channels), nn.Sigmoid())
+
+
+def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
+    g = gate(torch.cat([local, global_], dim=-1))
+    return local * g + global_ * (1 - g)

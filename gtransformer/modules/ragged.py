@@ -1,0 +1,54 @@
+"""Ragged layout: the tokens of a padded batch, end to end, without padding."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Ragged:
+    """Where the N real tokens of a padded (batch, length) block lie, and which document and sentence each is in.
+
+    Tokens are ordered document by document, in reading order. Masks have one polarity: True means a real token.
+
+    Args:
+        real: (batch, length) bool, True at real tokens.
+        tags: (batch, length) int64 group tags.
+    """
+
+    def __init__(self, real: Tensor, tags: Tensor):
+        self.batch, self.length = real.shape
+        self.device = real.device
+        real_on_host = real.cpu().numpy()  # the only synchronisation with the device, once a forward pass
+        self.doc, column = np.nonzero(real_on_host)
+        self.tag = tags.cpu().numpy()[self.doc, column]
+        self.doc_lengths = real_on_host.sum(axis=1)
+        self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
+        self._flat = self.doc * self.length + column
+
+    @property
+    def total(self) -> int:
+        """N, the number of real tokens."""
+        return len(self.doc)
+
+    @cached_property
+    def index(self) -> Tensor:
+        """(N,) int64: position of each token in the flattened padded block."""
+        return torch.from_numpy(self._flat).to(self.device)
+
+    @cached_property
+    def offset(self) -> Tensor:
+        """(N,) int64: position of each token in its document, from 0."""
+        return torch.from_numpy(np.arange(self.total) - self.doc_starts[self.doc]).to(self.device)
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """(batch, length, ...) -> (N, ...)."""
+        return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(0, self.index)
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """(N, ...) -> (batch, length, ...), zero at padding."""
+        padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
+        return padded.index_copy(0, self.index, packed).view(self.batch, self.length, *packed.shape[1:])

@@ -1,0 +1,1 @@
+"""Document-aware search: the sentence constraint, and the generator that runs it."""

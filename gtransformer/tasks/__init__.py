@@ -1,0 +1,3 @@
+"""The task translation_doc."""
+
+from gtransformer.tasks import translation_doc  # noqa: F401

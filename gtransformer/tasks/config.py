@@ -1,0 +1,45 @@
+"""Options of the task translation_doc; names are the release's."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks.translation import TranslationConfig
+from omegaconf import II
+
+from gtransformer.models.gtransformer.embedding import UNLIMITED_POSITIONS
+from gtransformer.models.gtransformer.model import DOC_MODES
+
+
+def option(default, help: str):
+    """A dataclass field with the help text that fairseq shows on the command line."""
+    return field(default=default, metadata={"help": help})
+
+
+# The annotations must be types that fairseq's command line understands: Optional[str], not str | None.
+@dataclass
+class TranslationDocConfig(TranslationConfig):
+    """fairseq's translation options, and those for documents."""
+
+    langs: Optional[str] = option(  # noqa: UP045
+        None, "comma-separated languages, in the order of their symbols in the dictionary (default: source,target)"
+    )
+    doc_mode: ChoiceEnum(DOC_MODES) = option(
+        "partial",
+        "partial: group attention, gated global attention on the top layers; full: a plain Transformer over the document",
+    )
+    doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
+    doc_noise_epochs: int = option(30, "word dropout only in the first so many epochs")
+    doc_constraint: bool = option(
+        False, "in --doc-mode full, too, generate exactly as many sentences as the source has (partial always does)"
+    )
+    prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
+    gen_output: Optional[str] = option(  # noqa: UP045
+        None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
+    )
+    doc_seed: int = II("common.seed")
+    max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")
+    max_target_positions: int = option(UNLIMITED_POSITIONS, "longest target instance in tokens")
+    eval_bleu_remove_bpe: Optional[str] = field(  # noqa: UP045
+        default="@@ ", metadata={"help": "remove BPE before computing BLEU in validation", "argparse_const": "@@ "}
+    )

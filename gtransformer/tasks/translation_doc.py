@@ -1,0 +1,286 @@
+"""The task: translate documents whose sentences carry group tags."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationTask
+
+from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset
+from gtransformer.data.word_dropout import WordDropout
+from gtransformer.errors import UserError
+from gtransformer.preprocess.sidecar import Sidecar
+from gtransformer.search.document_search import DocumentSearch
+from gtransformer.search.generator import DocumentGenerator
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
+from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
+
+logger = logging.getLogger(__name__)
+
+
+@register_task("translation_doc", dataclass=TranslationDocConfig)
+class TranslationDocTask(TranslationTask):
+    """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
+
+    The source is ``<s> a b </s> <s> c </s>``; the target ends in the language symbol, which also opens the decoder's
+    input. Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
+    """
+
+    cfg: TranslationDocConfig
+
+    def __init__(self, cfg: TranslationDocConfig, src_dict: Dictionary, tgt_dict: Dictionary):
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.langs = [lang.strip() for lang in (cfg.langs or f"{cfg.source_lang},{cfg.target_lang}").split(",")]
+        for dictionary in (src_dict, tgt_dict):
+            add_symbols(dictionary, self.langs)
+        self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
+        self.writer: TranslationWriter | None = None
+        self.nbest = 1
+
+    @classmethod
+    def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
+        """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
+        if not cfg.data:
+            raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
+        path = Path(utils.split_paths(cfg.data)[0])
+        if not path.is_dir():
+            raise UserError(f"{path}: no such data directory; prepare one with scripts/prepare.sh")
+        present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
+        if cfg.source_lang is None or cfg.target_lang is None:
+            cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(str(path))
+            if cfg.source_lang is None or cfg.target_lang is None:
+                raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
+        for lang in (cfg.source_lang, cfg.target_lang):
+            if not (path / f"dict.{lang}.txt").is_file():
+                raise UserError(
+                    f"{path}: no dict.{lang}.txt, so language '{lang}' is not in this data; "
+                    f"it has {', '.join(present) or 'no dictionary at all'}"
+                )
+        return super().setup_task(cfg, **kwargs)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
+        paths = utils.split_paths(self.cfg.data)
+        path = paths[(epoch - 1) % len(paths)] if split == self.cfg.train_subset else paths[0]
+        source, target, names = [], [], []
+        for name in shard_names(path, split, combine):
+            prefix = binarised_prefix(path, name, self.cfg.source_lang, self.cfg.target_lang)
+            if prefix is None:
+                break
+            names.append(prefix)
+            source.append(load_side(prefix, self.cfg.source_lang, self.src_dict, self.cfg.dataset_impl))
+            target.append(load_side(prefix, self.cfg.target_lang, self.tgt_dict, self.cfg.dataset_impl))
+        if not source or source[0] is None:
+            pair = f"{self.cfg.source_lang}-{self.cfg.target_lang}"
+            raise UserError(f"{path}: no binarised {split} set for {pair} (looked for {split}.{pair}.*)")
+        for one, other, name in zip(source, target, names, strict=True):
+            if other is not None and len(one) != len(other):
+                raise UserError(f"{name}*: {len(one)} source but {len(other)} target instances; prepare it again")
+        has_target = all(part is not None for part in target)
+        logger.info("%s %s %d instances", path, split, sum(map(len, source)))
+        self.datasets[split] = self._pairs(
+            source[0] if len(source) == 1 else ConcatDataset(source),
+            (target[0] if len(target) == 1 else ConcatDataset(target)) if has_target else None,
+            dropout=split == self.cfg.train_subset,
+            shuffle=split != "test",
+        )
+        self.datasets[split].prefix = names[0] if len(names) == 1 else None
+
+    def _pairs(self, source, target, dropout: bool, shuffle: bool, **options) -> DocumentPairDataset:
+        bos = self.src_dict.bos() if self.cfg.prepend_bos else None
+        noise = None
+        if dropout and self.cfg.doc_noise_mask > 0:
+            noise = WordDropout(
+                self.cfg.doc_noise_mask, self.src_dict.index("<mask>"), self.protected_symbols(), self.cfg.doc_seed
+            )
+        return DocumentPairDataset(
+            InstanceDataset(source, source.sizes, self.src_dict.eos(), bos),
+            None
+            if target is None
+            else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
+            self.src_dict,
+            self.tgt_dict,
+            self.language,
+            word_dropout=noise,
+            word_dropout_epochs=self.cfg.doc_noise_epochs,
+            left_pad_source=self.cfg.left_pad_source,
+            left_pad_target=self.cfg.left_pad_target,
+            shuffle=shuffle,
+            num_buckets=self.cfg.num_batch_buckets,
+            pad_to_multiple=self.cfg.required_seq_len_multiple,
+            **options,
+        )
+
+    def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
+        """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
+        bos = self.src_dict.bos() if self.cfg.prepend_bos else None
+        return DocumentPairDataset(
+            InstanceDataset(src_tokens, src_lengths, self.src_dict.eos(), bos),
+            None,
+            self.src_dict,
+            self.tgt_dict,
+            self.language,
+            constraints=constraints,
+        )
+
+    def protected_symbols(self) -> torch.Tensor:
+        """Indices that word dropout never replaces."""
+        d = self.src_dict
+        return torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), d.index("<mask>"), *self.language_symbols()])
+
+    def language_symbols(self) -> list[int]:
+        """Indices of all language symbols."""
+        return [self.tgt_dict.index(f"[{lang}]") for lang in self.langs]
+
+    def build_model(self, cfg, from_checkpoint: bool = False):
+        """Build the model, and the generator for validation if ``--eval-bleu``."""
+        cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
+        try:
+            model = super().build_model(cfg, from_checkpoint)
+        finally:
+            self.cfg.eval_bleu = cfg_eval
+        if cfg_eval:
+            options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
+            self.sequence_generator = self.build_generator([model], Namespace(**options))
+        return model
+
+    def build_generator(
+        self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None
+    ):
+        """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
+        if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
+            raise UserError("--print-alignment is not available: fused attention does not give out its weights")
+        self.nbest = getattr(args, "nbest", 1)
+        mode = getattr(getattr(models[0], "cfg", None), "doc_mode", self.cfg.doc_mode)
+        make = functools.partial(self._make_generator, constrained=mode == "partial" or self.cfg.doc_constraint)
+        return super().build_generator(
+            models, args, seq_gen_cls or make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
+        )
+
+    def _make_generator(self, models, dictionary: Dictionary, constrained: bool, search_strategy, **options):
+        languages = self.language_symbols()
+        symbols = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad(), *languages])
+        if constrained:
+            forbidden = torch.tensor([dictionary.bos(), dictionary.pad(), dictionary.index("<mask>"), *languages])
+            search_strategy = DocumentSearch(
+                dictionary, search_strategy, self.language, forbidden, options.get("min_len", 1)
+            )
+        return DocumentGenerator(
+            models, dictionary, symbols, eos=self.language, search_strategy=search_strategy, **options
+        )
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        """Generate a batch; with ``--gen-output`` also keep it for the file."""
+        hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if self.cfg.gen_output and "id" in sample and not models[0].training:
+            self._write(sample, hypos)
+        return hypos
+
+    def _write(self, sample: dict, hypos: list[list[dict]]) -> None:
+        if self.writer is None:
+            self.writer = self._make_writer()
+        if self.writer is None:
+            return
+        sentences = sample["net_input"]["src_tokens"].eq(self.src_dict.bos()).sum(dim=1).tolist()
+        skip = {self.tgt_dict.pad(), *self.language_symbols()}
+        for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
+            self.writer.add(number, [hypothesis(hypo, self.tgt_dict, skip) for hypo in nbest[: self.nbest]], count)
+
+    def _make_writer(self) -> TranslationWriter | None:
+        if len(self.datasets) != 1:
+            logger.warning("--gen-output is for one split at a time (--gen-subset); nothing is written")
+            return None
+        (dataset,) = self.datasets.values()
+        sidecar_path = Path(f"{dataset.prefix}instances.json") if getattr(dataset, "prefix", None) else None
+        sidecar = Sidecar.load(sidecar_path) if sidecar_path and sidecar_path.is_file() else None
+        if sidecar is not None and len(sidecar.instances) != len(dataset):
+            raise UserError(
+                f"{sidecar_path}: describes {len(sidecar.instances)} instances, the data has {len(dataset)}; prepare "
+                "the corpus again"
+            )
+        return TranslationWriter(self.cfg.gen_output, len(dataset), sidecar)
+
+    def valid_step(self, sample, model, criterion):
+        """Loss, and BLEU counts if ``--eval-bleu``."""
+        eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
+        try:
+            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+        finally:
+            self.cfg.eval_bleu = eval_bleu
+        if eval_bleu:
+            logging_output.update(self._validation_counts(sample, model))
+        return loss, sample_size, logging_output
+
+    def _validation_counts(self, sample: dict, model) -> dict[str, float]:
+        with torch.no_grad():
+            generated = self.sequence_generator.generate([model], sample, prefix_tokens=None)
+        hypotheses = [self._plain(best[0]["tokens"]) for best in generated]
+        references = [self._plain(utils.strip_pad(line, self.tgt_dict.pad())) for line in sample["target"]]
+        if self.cfg.eval_bleu_print_samples:
+            logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
+            logger.info("example reference: %s", " | ".join(references[0]))
+        return bleu_counts(hypotheses, references, "none" if self.cfg.eval_tokenized_bleu else "13a")
+
+    def _plain(self, tokens: torch.Tensor) -> list[str]:
+        sentences = split_sentences(tokens.tolist(), self.tgt_dict, {self.tgt_dict.pad(), *self.language_symbols()})
+        symbol = self.cfg.eval_bleu_remove_bpe
+        return [_remove_bpe(sentence, symbol) for sentence in sentences]
+
+    def reduce_metrics(self, logging_outputs, criterion) -> None:
+        """Log what the criterion logs, and s_bleu and d_bleu if ``--eval-bleu``."""
+        eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
+        try:
+            super().reduce_metrics(logging_outputs, criterion)
+        finally:
+            self.cfg.eval_bleu = eval_bleu
+        if eval_bleu:
+            log_bleu(logging_outputs)
+
+
+def _remove_bpe(sentence: str, symbol: str | None) -> str:
+    return sentence if symbol is None else data_utils.post_process(sentence, symbol)
+
+
+def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
+    """Append ``[xx]`` for every language and ``<mask>`` where the dictionary lacks them."""
+    for symbol in [f"[{lang}]" for lang in langs] + ["<mask>"]:
+        dictionary.add_symbol(symbol)
+
+
+def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
+    """Index of a language's symbol; UserError if ``--langs`` does not name the language."""
+    if lang not in langs:
+        raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
+    return dictionary.index(f"[{lang}]")
+
+
+def shard_names(path: str, split: str, combine: bool) -> list[str]:
+    """``split``, and ``split1``, ``split2``, ... if shards are to be combined."""
+    if not combine:
+        return [split]
+    count = sum(1 for _ in Path(path).glob(f"{split}*.idx"))
+    return [split, *(f"{split}{i}" for i in range(1, count + 1))]
+
+
+def binarised_prefix(path: str, split: str, source: str, target: str) -> str | None:
+    """``path/split.source-target.`` or the reverse pair, whichever exists."""
+    for pair in (f"{source}-{target}", f"{target}-{source}"):
+        prefix = os.path.join(path, f"{split}.{pair}.")
+        if os.path.exists(f"{prefix}{source}.idx"):
+            return prefix
+    return None
+
+
+def load_side(prefix: str, lang: str, dictionary: Dictionary, implementation):
+    """One side's binarised instances, or None if there are none."""
+    return data_utils.load_indexed_dataset(prefix + lang, dictionary, implementation)

@@ -1,0 +1,76 @@
+"""s-BLEU and d-BLEU while training (``--eval-bleu``): counts that add up over batches and workers."""
+
+from __future__ import annotations
+
+import numpy as np
+from fairseq.logging import metrics
+from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEUScore
+
+LEVELS = ("s_bleu", "d_bleu")
+ORDERS = range(4)
+
+
+def bleu_counts(
+    hypotheses: list[list[str]], references: list[list[str]], tokenize: str
+) -> dict[str, float]:
+    """Statistics of a batch as summable numbers.
+
+    Args:
+        hypotheses, references: for each instance its sentences. A surplus hypothesis sentence counts with the last
+            reference, a missing one is empty.
+        tokenize: sacrebleu's tokeniser ("none" for text that is tokenised already).
+    """
+    metric = BLEU(tokenize=tokenize, force=True)
+    pairs = [pair for one, ref in zip(hypotheses, references, strict=True) for pair in align(one, ref)]
+    logs: dict[str, float] = {}
+    texts = {
+        "s_bleu": ([hyp for hyp, _ in pairs], [ref for _, ref in pairs]),
+        "d_bleu": ([" ".join(one) for one in hypotheses], [" ".join(one) for one in references]),
+    }
+    for level, (hyps, refs) in texts.items():
+        score = metric.corpus_score(hyps, [refs])
+        logs[f"_{level}_sys_len"], logs[f"_{level}_ref_len"] = score.sys_len, score.ref_len
+        for order in ORDERS:
+            logs[f"_{level}_counts_{order}"] = score.counts[order]
+            logs[f"_{level}_totals_{order}"] = score.totals[order]
+    return logs
+
+
+def align(hypothesis: list[str], reference: list[str]) -> list[tuple[str, str]]:
+    """Pair sentences by order: missing ones are empty, surplus ones join the last."""
+    padded = hypothesis[: len(reference)] + [""] * (len(reference) - len(hypothesis))
+    surplus = hypothesis[len(reference) :]
+    if surplus and padded:
+        padded[-1] = " ".join([padded[-1], *surplus])
+    return list(zip(padded, reference, strict=True))
+
+
+def log_bleu(logging_outputs: list[dict]) -> None:
+    """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (= s_bleu, for --best-checkpoint...)."""
+
+    def total(key: str) -> float:
+        return sum(float(log.get(key, 0)) for log in logging_outputs)
+
+    for level in LEVELS:
+        counts = np.array([total(f"_{level}_counts_{order}") for order in ORDERS])
+        totals = np.array([total(f"_{level}_totals_{order}") for order in ORDERS])
+        if totals.max() == 0:
+            continue
+        metrics.log_scalar(f"_{level}_counts", counts)
+        metrics.log_scalar(f"_{level}_totals", totals)
+        metrics.log_scalar(f"_{level}_sys_len", total(f"_{level}_sys_len"))
+        metrics.log_scalar(f"_{level}_ref_len", total(f"_{level}_ref_len"))
+        names = (level, "bleu") if level == "s_bleu" else (level,)
+        for name in names:
+            metrics.log_derived(name, lambda meters, level=level: _score(meters, level).score)
+
+
+def _score(meters, level: str) -> BLEUScore:
+    return BLEU.compute_bleu(
+        correct=[int(count) for count in meters[f"_{level}_counts"].sum],
+        total=[int(count) for count in meters[f"_{level}_totals"].sum],
+        sys_len=int(meters[f"_{level}_sys_len"].sum),
+        ref_len=int(meters[f"_{level}_ref_len"].sum),
+        smooth_method="exp",
+    )

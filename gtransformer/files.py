@@ -44,7 +44,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
     number = 0
     with open_bytes(path) as stream:
         try:
-            for number, line in enumerate(stream, 1):
+            for line in stream:
+                number += 1
                 yield line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(

@@ -41,8 +41,8 @@ class DocumentGenerator(SequenceGenerator):
             if len(untagged):
                 number = sample["id"][untagged[0]].item() if "id" in sample else untagged[0].item()
                 raise UserError(
-                    f"source instance {number} has no <s>: write every sentence as '<s> words </s>' (scripts/prepare.sh "
-                    "does), or give --prepend-bos for one sentence a line"
+                    f"source instance {number} has no <s>: write every sentence as '<s> words </s>' "
+                    "(scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
                 )
             self.search.start(limits, sentences)
         # Words, <s> and </s> of every sentence, then the language symbol, which fairseq counts apart.

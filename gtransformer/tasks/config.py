@@ -26,7 +26,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     doc_mode: ChoiceEnum(DOC_MODES) = option(
         "partial",
-        "partial: group attention, gated global attention on the top layers; full: a plain Transformer over the document",
+        "partial: group attention, gated global attention on the top layers; "
+        "full: a plain Transformer over the document",
     )
     doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
     doc_noise_epochs: int = option(30, "word dropout only in the first so many epochs")

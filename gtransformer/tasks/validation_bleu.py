@@ -47,7 +47,7 @@ def align(hypothesis: list[str], reference: list[str]) -> list[tuple[str, str]]:
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:
-    """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (= s_bleu, for --best-checkpoint...)."""
+    """Sum the counts of all batches and workers, and log s_bleu, d_bleu and bleu (the same as s_bleu)."""
 
     def total(key: str) -> float:
         return sum(float(log.get(key, 0)) for log in logging_outputs)

@@ -49,6 +49,7 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         encoder_out: dict[str, list] | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
+        ragged: bool = False,
         **unused,
     ) -> tuple[Tensor, dict]:
         """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
@@ -58,6 +59,8 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
                 unpadded prefixes whose last token is new.
             encoder_out: the encoder's output.
             incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
+            features_only: top states instead of logits.
+            ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
 
         Returns:
             logits (batch, length, vocabulary), zero at padding, or (rows, 1, vocabulary); and a dictionary whose
@@ -69,6 +72,8 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             return (x if features_only else self.output_layer(x)), {"attn": [None]}
         layout = self.layout(prev_output_tokens)
         x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
+        if ragged:
+            return x, {"attn": [None], "layout": layout}
         return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
@@ -95,16 +100,14 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
         state: DecoderState | None = incremental_state.get("gtransformer")
         if state is None:
-            state = incremental_state["gtransformer"] = DecoderState(self, memory)
-        state.rows = memory.rows
+            state = incremental_state["gtransformer"] = DecoderState(self, memory, len(tokens))
         x = None
         for step in range(state.steps, tokens.shape[1]):
             last = tokens[:, step]
-            state.advance(self.bos, self.tags(tokens[:, : step + 1])[:, -1], last)
+            state.advance(last.eq(self.bos).cpu(), self.tags(tokens[:, : step + 1])[:, -1].cpu())
             x = self.embed(last, torch.full_like(last, step), step + 1)
             for layer, cache in zip(self.layers, state.layers, strict=True):
                 x = cache.step(layer, x, state)
-            state.steps += 1
         if x is None:
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x if self.layer_norm is None else self.layer_norm(x)

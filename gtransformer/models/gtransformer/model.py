@@ -33,11 +33,20 @@ class GTransformerModel(FairseqEncoderDecoderModel):
         return cls(cfg, encoder, GTransformerDecoder(cfg, task.target_dictionary, target))
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None, prev_output_tokens: Tensor, **unused
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        ragged: bool = False,
+        **unused,
     ) -> tuple[Tensor, dict]:
-        """Logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments."""
+        """Logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
+
+        With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
+        extras, for losses that make logits themselves.
+        """
         encoder_out = self.encoder(src_tokens, src_lengths)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
 
     def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
         """(Log) probabilities in float32 (float64 stays), whatever the model's precision."""
@@ -66,7 +75,8 @@ def _check(cfg: GTransformerConfig, source, target) -> None:
                 f"--share-all-embeddings needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} and "
                 f"--decoder-embed-dim {cfg.decoder_embed_dim}"
             )
-    for name, layers in (("encoder", cfg.encoder_layers), ("decoder", cfg.decoder_layers), ("cross", cfg.decoder_layers)):
+    depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
+    for name, layers in depth.items():
         context = getattr(cfg, f"{name}_ctxlayers")
         if cfg.doc_mode == "partial" and not 0 <= context <= layers:
             raise UserError(f"--{name}-ctxlayers {context} is not between 0 and the {layers} layers there are")

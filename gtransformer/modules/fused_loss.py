@@ -1,0 +1,89 @@
+"""Label-smoothed cross-entropy straight from the top states, chunk by chunk.
+
+The logits of a chunk of tokens are turned into the loss and into its gradients at once and then forgotten, so that no
+(tokens, vocabulary) tensor is ever held, neither logits nor log probabilities. It costs the same products as the
+ordinary way: logits, gradient of the states, gradient of the output weights.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32
+HALF_SCALE = 1024.0  # keeps gradients of rare words above the smallest float16
+
+
+def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Summed loss and summed negative log likelihood of ``targets``.
+
+    With V words and smoothing e, the target distribution is 1 - e at the target and e / (V - 1) elsewhere, as in
+    fairseq's ``label_smoothed_cross_entropy``.
+
+    Args:
+        features: (tokens, channels) in any floating type.
+        weight: (vocabulary, channels) output projection; in autocast both are cast to its type.
+        targets: (tokens,) int64, no padding.
+        smoothing: e, between 0 and 1.
+
+    Returns:
+        two scalars, float32 (float64 for float64 input); only the first has a gradient.
+    """
+    device = features.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        features, weight = features.to(dtype), weight.to(dtype)
+    with torch.autocast(device, enabled=False):
+        return _FusedCrossEntropy.apply(features, weight, targets, smoothing)
+
+
+class _FusedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float):
+        want_features, want_weight = ctx.needs_input_grad[:2]
+        exact = torch.float64 if features.dtype == torch.float64 else torch.float32
+        scale = HALF_SCALE if features.dtype == torch.float16 else 1.0
+        vocabulary = weight.shape[0]
+        spread = smoothing / (vocabulary - 1)
+        peak = 1.0 - smoothing - spread
+        grad_features = torch.empty_like(features, dtype=exact) if want_features else None
+        grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
+        loss = torch.zeros((), dtype=exact, device=features.device)
+        nll = torch.zeros_like(loss)
+        rows = max(1, CHUNK_ELEMENTS // vocabulary)
+        for start in range(0, len(features), rows):
+            h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
+            logits = torch.mm(h, weight.t()).to(exact)
+            normaliser = logits.logsumexp(dim=1, keepdim=True)
+            chunk_nll = (normaliser - logits.gather(1, target)).sum()
+            nll += chunk_nll
+            loss += peak * chunk_nll
+            if smoothing:
+                loss += spread * (vocabulary * normaliser.sum() - logits.sum())
+            if not (want_features or want_weight):
+                continue
+            # d loss / d logits = softmax - (peak at the target) - spread
+            grad = logits.sub_(normaliser).exp_()
+            grad.sub_(spread) if smoothing else None
+            grad.scatter_add_(1, target, torch.full_like(normaliser, -peak))
+            grad = grad.mul_(scale).to(h.dtype)
+            if want_features:
+                grad_features[start : start + rows] = torch.mm(grad, weight)
+            if want_weight:
+                if grad_weight.dtype == grad.dtype:
+                    grad_weight.addmm_(grad.t(), h)
+                else:
+                    grad_weight += torch.mm(grad.t(), h)
+        ctx.scale = scale
+        ctx.save_for_backward(grad_features, grad_weight)
+        ctx.types = features.dtype, weight.dtype
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx, grad_loss: Tensor, _):
+        grads = [
+            None if grad is None else (grad * (grad_loss / ctx.scale)).to(dtype)
+            for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
+        ]
+        return *grads, None, None

@@ -26,7 +26,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
-        loss, nll = fused_cross_entropy(features, decoder.output_projection.weight, targets, self.eps)
+        with decoder.autocast():
+            loss, nll = fused_cross_entropy(features, decoder.output_projection.weight, targets, self.eps)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logs = {
             "loss": loss.detach(),

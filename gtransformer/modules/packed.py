@@ -17,6 +17,9 @@ from torch.nn import functional
 from gtransformer.modules.ragged import Ragged
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
+# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
+# slower for documents, too (scripts/benchmark_attention.py); beyond these lengths memory decides for the fused one.
+PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 
 
@@ -73,17 +76,40 @@ class PackedPattern:
         channels = q.shape[1] * q.shape[2]
         outputs = []
         for bucket in self.buckets:
-            output = functional.scaled_dot_product_attention(
+            output = segment_attention(
                 _gather(q, bucket.query_index),
                 _gather(k, bucket.key_index),
                 _gather(v, bucket.key_index),
-                attn_mask=bucket.mask,
-                dropout_p=dropout,
-                is_causal=bucket.causal,
+                bucket.mask,
+                bucket.causal,
+                dropout,
             )
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
         return torch.cat(outputs).index_select(0, self.position)
+
+
+def segment_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
+    """Attention of independent segments by the kernel that is fastest for their length.
+
+    Args:
+        q, k, v: (segments, heads, length, dim); mask: bool, True at visible keys, at least one a query.
+
+    Returns:
+        (segments, heads, query length, dim).
+    """
+    longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
+    if k.shape[2] > longest:
+        return functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
+    scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(2, 3))
+    if causal:
+        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -torch.inf)
+    elif mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout), v)
 
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:

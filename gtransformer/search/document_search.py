@@ -11,6 +11,8 @@ import torch
 from fairseq.search import Search
 from torch import Tensor
 
+EXHAUSTED = -1e30  # score of what is no hypothesis
+
 
 class DocumentSearch(Search):
     """Masks what the sentence structure forbids, then lets ``inner`` (beam search, sampling, ...) choose.
@@ -43,10 +45,27 @@ class DocumentSearch(Search):
         self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None
     ):
         """fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, step + 1)."""
-        beam = lprobs.shape[1]
+        batch, beam, _ = lprobs.shape
         flat = lprobs.view(-1, lprobs.shape[-1])
         self.constrain(flat, prev_output_tokens, beam)
-        return self.inner.step(step, flat.view_as(lprobs), scores, prev_output_tokens, original_batch_idxs)
+        if step > 0:
+            # Where candidates are few, fairseq continues rows that have ended already: nothing may come of them.
+            ended = prev_output_tokens[:, -1].eq(self.language).view(batch, beam, 1)
+            scores = scores.masked_fill(ended, -torch.inf)
+        found = self.inner.step(step, flat.view_as(lprobs), scores, prev_output_tokens, original_batch_idxs)
+        return self._end_exhausted(*found, beam)
+
+    def _end_exhausted(
+        self, scores: Tensor, tokens: Tensor, beams: Tensor, beam: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """End documents that have no hypothesis left, because the constraint allows fewer than the beam is wide.
+
+        fairseq would wait for more for ever. It gets EXHAUSTED ones, which the generator throws away.
+        """
+        exhausted = scores.isneginf().all(dim=1, keepdim=True)
+        first = torch.arange(scores.shape[1], device=scores.device) < beam  # the others must remain to be continued
+        chosen = exhausted & first
+        return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.language), beams
 
     def constrain(self, lprobs: Tensor, prefixes: Tensor, beam: int) -> None:
         """Change lprobs (rows, vocabulary) in place, given prefixes (rows, length) that start with the language.
@@ -78,7 +97,7 @@ class DocumentSearch(Search):
         lprobs[:, self.language].masked_fill_(closing, 0.0)
 
         settled = original.isneginf().sum(dim=1).eq(original.shape[1] - 1)  # prefix tokens leave one choice
-        lprobs[settled] = original[settled]
+        lprobs[settled.unsqueeze(1) & original.isneginf()] = -torch.inf
         stuck = lprobs.isneginf().all(dim=1)
         lprobs[stuck] = original[stuck]
 

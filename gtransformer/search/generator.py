@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.search.document_search import DocumentSearch, sentence_limits
+from gtransformer.search.document_search import EXHAUSTED, DocumentSearch, sentence_limits
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -47,8 +47,13 @@ class DocumentGenerator(SequenceGenerator):
             self.search.start(limits, sentences)
         # Words, <s> and </s> of every sentence, then the language symbol, which fairseq counts apart.
         total = int((limits.sum(dim=1) + 2 * sentences).max())
-        if not self.constrained:
+        if self.constrained:
+            # The constraint ends every document. fairseq's limit must lie behind that, because it would make the
+            # model pay for the language symbol; prefix tokens may exceed the sentences' limits.
+            total += 1 + (0 if prefix_tokens is None else prefix_tokens.shape[1])
+        else:
             plain = int(self.sentence_a * words.sum(dim=1).max()) + int(self.sentence_b)
             total = min(max(total, plain), self.longest - 1)
         self.max_len_b, self.max_len = total, total + 1
-        return super()._generate(sample, prefix_tokens, constraints, bos_token)
+        finalized = super()._generate(sample, prefix_tokens, constraints, bos_token)
+        return [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in finalized]

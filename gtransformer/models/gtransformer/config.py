@@ -7,6 +7,7 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
+AUTOCAST = ("none", "bfloat16", "float16")
 
 
 def option(default, help: str):
@@ -49,6 +50,11 @@ class GTransformerConfig(FairseqDataclass):
         "packed", "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)"
     )
     checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
+    autocast: ChoiceEnum(AUTOCAST) = option(
+        "none",
+        "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
+        "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX",
+    )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")

@@ -67,14 +67,15 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
-        if incremental_state is not None:
-            x = self._step(prev_output_tokens, memory, incremental_state).unsqueeze(1)
-            return (x if features_only else self.output_layer(x)), {"attn": [None]}
-        layout = self.layout(prev_output_tokens)
-        x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
-        if ragged:
-            return x, {"attn": [None], "layout": layout}
-        return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
+        with self.autocast():
+            if incremental_state is not None:
+                x = self._step(prev_output_tokens, memory, incremental_state).unsqueeze(1)
+                return (x if features_only else self.output_layer(x)), {"attn": [None]}
+            layout = self.layout(prev_output_tokens)
+            x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
+            if ragged:
+                return x, {"attn": [None], "layout": layout}
+            return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""

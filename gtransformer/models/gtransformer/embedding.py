@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from fairseq.data import Dictionary
@@ -45,6 +46,13 @@ class DocumentEmbedding(nn.Module):
         self.layernorm_embedding = nn.LayerNorm(channels) if cfg.layernorm_embedding else None
         self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
         self.register_buffer("untagged", torch.tensor(untagged_symbols(dictionary)), persistent=False)
+
+    def autocast(self) -> AbstractContextManager:
+        """The context of ``--autocast``, for whatever device the parameters are on."""
+        name = str(self.cfg.autocast)
+        if name == "none":
+            return nullcontext()
+        return torch.autocast(self.embed_tokens.weight.device.type, dtype=getattr(torch, name))
 
     def tags(self, tokens: Tensor) -> Tensor:
         """Group tags of (batch, length) tokens."""

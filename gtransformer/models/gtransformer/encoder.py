@@ -73,6 +73,16 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
             states that our decoder reads.
         """
         layout = self.layout(src_tokens)
+        with self.autocast():
+            x = self._encode(src_tokens, layout)
+        return {
+            "encoder_out": [layout.pad(x).transpose(0, 1)],
+            "encoder_padding_mask": [src_tokens.eq(self.padding)],
+            "encoder_tags": [self.tags(src_tokens)],
+            "memory": [Memory(x, layout)],
+        }
+
+    def _encode(self, src_tokens: Tensor, layout: Ragged) -> Tensor:
         x = self.embed(layout.pack(src_tokens), layout.offset, layout.length)
         combined = any(layer.self_attn_global is not None for layer in self.layers)
         patterns = Patterns(
@@ -84,14 +94,7 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
                 x = checkpoint(layer, x, patterns, use_reentrant=False)
             else:
                 x = layer(x, patterns)
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
-        return {
-            "encoder_out": [layout.pad(x).transpose(0, 1)],
-            "encoder_padding_mask": [src_tokens.eq(self.padding)],
-            "encoder_tags": [self.tags(src_tokens)],
-            "memory": [Memory(x, layout)],
-        }
+        return x if self.layer_norm is None else self.layer_norm(x)
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
         """Let decoder rows point at documents; only ``memory`` remains, since nothing else is read while decoding."""

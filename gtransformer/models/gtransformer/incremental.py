@@ -81,7 +81,7 @@ class DecoderState:
         return len(self.documents) // len(self.group_documents)
 
     def advance(self, opens: Tensor, tags: Tensor) -> None:
-        """Take in a new last token of every row; on the host ``opens`` (rows,), True at ``<s>``, and ``tags`` (rows,)."""
+        """Take in a new last token of every row; on the host: ``opens`` (rows,), True at ``<s>``, ``tags`` (rows,)."""
         self.trunk.advance()
         self.in_sentence = self.in_sentence + 1
         if self.grouped:
@@ -175,7 +175,7 @@ class LayerCache:
         return layer.combine("self_attn", local, self._own(layer.self_attn_global, self.own_global, h, state))
 
     @staticmethod
-    def _own(module: MultiheadAttention, cache: SentenceCache | DocumentCache, h: Tensor, state: DecoderState) -> Tensor:
+    def _own(module: MultiheadAttention, cache: SentenceCache | DocumentCache, h: Tensor, state: DecoderState):
         k, v = _project(module, h)
         return module.out_proj(cache.attend(module.split(module.q_proj(h)), k, v, state))
 

@@ -1,0 +1,51 @@
+"""``python -m gtransformer.cli.postprocess --lang de < bpe > plain``: BPE undone, detruecased, detokenised."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gtransformer.errors import cli_main
+from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.parallel import DOCUMENT, available_cores, map_chunks
+from gtransformer.preprocess.postprocess import Postprocessor
+
+
+class _Lines:
+    """Plain text of the lines of a chunk; ``<d>`` lines stay, instance lines become a line per sentence."""
+
+    def __init__(self, lang: str, moses: str | None, instances: bool):
+        self.processor, self.instances = Postprocessor(lang, moses), instances
+
+    def __call__(self, chunk: list[str]) -> list[str]:
+        if self.instances:
+            chunk = [sentence for line in chunk for sentence in split_instance(line)]
+        plain = iter(self.processor.plain_lines([line for line in chunk if line != DOCUMENT]))
+        return [line if line == DOCUMENT else next(plain) for line in chunk]
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Turn BPE, or tokenised and truecased, text into plain text."""
+    parser = argparse.ArgumentParser(prog="gtransformer.cli.postprocess", description=main.__doc__)
+    parser.add_argument("--lang", required=True, help="language of the text, e.g. de")
+    parser.add_argument("--input", help="file to read (default: standard input)")
+    parser.add_argument("--output", help="file to write (default: standard output)")
+    parser.add_argument("--instances", action="store_true", help="lines are instances (<s> ... </s> <s> ... </s>)")
+    parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
+    parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
+    args = parser.parse_args(argv)
+    lines = read_lines(args.input or "/dev/stdin")
+    chunks = map_chunks(_Lines(args.lang, args.moses, args.instances), lines, args.workers, label="postprocess")
+    if args.output:
+        with atomic_write(args.output) as stream:
+            stream.writelines(f"{line}\n" for chunk in chunks for line in chunk)
+    else:
+        for chunk in chunks:
+            sys.stdout.writelines(f"{line}\n" for line in chunk)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,93 @@
+"""``python -m gtransformer.cli.prepare RAW OUT``: a raw corpus made ready for fairseq (``scripts/prepare.sh``)."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.preprocess.manifest import table
+from gtransformer.preprocess.moses import moses_directory
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.preprocess.pipeline import Settings, prepare
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/prepare.sh",
+        description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
+        "Run it again after an interruption or a change: what still holds is kept.",
+    )
+    parser.add_argument("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
+    parser.add_argument("output", help="directory to write to")
+    parser.add_argument("-s", "--source-lang", default="en")
+    parser.add_argument("-t", "--target-lang", default="de")
+    parser.add_argument("--langs", help="order of the language symbols in the dictionary (default: source,target)")
+    parser.add_argument("--bpe-merges", type=int, default=30_000, help="BPE merge operations (default: %(default)s)")
+    parser.add_argument(
+        "--max-instance-tokens",
+        type=int,
+        default=512,
+        help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-sentence-tokens",
+        type=int,
+        default=1024,
+        help="longer sentences are dropped from the training set (default: %(default)s)",
+    )
+    parser.add_argument("--max-sents", type=int, help="at most so many sentences an instance; 1 for sentence level")
+    parser.add_argument(
+        "--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory"
+    )
+    parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
+    parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
+    parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
+    return parser
+
+
+def settings_from(args: argparse.Namespace) -> Settings:
+    """Check the options and make settings of them. Raises UserError for values that make no sense."""
+    for name, least in (
+        ("bpe_merges", 1),
+        ("max_instance_tokens", 3),
+        ("max_sentence_tokens", 1),
+        ("max_sents", 1),
+        ("workers", 1),
+    ):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
+    if args.source_lang == args.target_lang:
+        raise UserError(f"source and target language are both {args.source_lang}; give two with -s and -t")
+    langs = tuple(filter(None, (args.langs or "").split(",")))
+    if langs and (not {args.source_lang, args.target_lang} <= set(langs) or len(set(langs)) < len(langs)):
+        raise UserError(f"--langs {args.langs}: name {args.source_lang}, {args.target_lang} and any others once each")
+    return Settings(
+        source_lang=args.source_lang,
+        target_lang=args.target_lang,
+        langs=langs,
+        bpe_merges=args.bpe_merges,
+        max_instance_tokens=args.max_instance_tokens,
+        max_sentence_tokens=args.max_sentence_tokens,
+        max_sents=args.max_sents,
+        normalise_punctuation=args.normalise_punctuation,
+        vocabulary=args.vocabulary,
+        moses=moses_directory(args.moses),
+        workers=args.workers,
+    )
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Prepare a corpus and print its counts."""
+    argv = sys.argv[1:] if argv is None else argv
+    args = build_parser().parse_args(argv)
+    manifest = prepare(args.raw, args.output, settings_from(args), shlex.join(["scripts/prepare.sh", *argv]))
+    print(table(manifest))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

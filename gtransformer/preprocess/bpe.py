@@ -1,0 +1,138 @@
+"""Joint byte pair encoding with subword-nmt: learn on both sides of the training set, apply, undo."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import atomic_write, open_text, read_lines
+from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
+
+SEPARATOR = "@@"
+
+
+def remove_bpe(line: str) -> str:
+    """Undo BPE: ``"Haus@@ boot ."`` becomes ``"Hausboot ."``. A separator left at the end of the line goes as well."""
+    return f"{line} ".replace(f"{SEPARATOR} ", "").rstrip(" ")
+
+
+def remove_bpe_lines(lines: Sequence[str]) -> list[str]:
+    """``remove_bpe`` of each line."""
+    return [remove_bpe(line) for line in lines]
+
+
+def count_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words of tokenised lines."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.split())
+    return counts
+
+
+def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: int = 1) -> int:
+    """Learn at most ``merges`` merge operations on tokenised files together; write them and return their number.
+
+    ``<d>`` lines are left out. Fewer are learnt where no pair of symbols occurs twice. The result does not depend on
+    the order of files or lines. Raises UserError if a file is missing or holds too little text.
+    """
+    counts: Counter[str] = Counter()
+    for path in files:
+        lines = (line for line in read_lines(path) if line != "<d>")
+        for part in map_chunks(count_words, lines, workers, label=f"words of {Path(path).name}"):
+            counts.update(part)
+    words = io.StringIO("".join(f"{word} {count}\n" for word, count in sorted(counts.items())))
+    learnt = io.StringIO()
+    if any(len(word) > 1 for word in counts):
+        with contextlib.redirect_stderr(_Thinned()):
+            learn_bpe(words, learnt, merges, is_dict=True)
+    number = learnt.getvalue().count("\n") - 1
+    if number < 1:
+        raise UserError(f"{files[0]}: too little text to learn BPE from, no two letters occur together twice")
+    with atomic_write(codes) as stream:
+        stream.write(learnt.getvalue())
+    return number
+
+
+class _Thinned(io.TextIOBase):
+    """The standard error stream with less of subword-nmt on it.
+
+    Its notice of having stopped is left out, since the number of merges says it; its progress bar, redrawn ten times a
+    second, comes through every half a minute where the output is not a terminal.
+    """
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+        self.shown = time.monotonic()
+
+    def write(self, text: str) -> int:
+        is_bar = text.startswith("\r")
+        due = self.stream.isatty() or time.monotonic() - self.shown > 30
+        if is_bar and due:
+            self.shown = time.monotonic()
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
+class Encoder:
+    """Applies BPE codes to tokenised lines, remembering the words it has cut."""
+
+    def __init__(self, codes: str | Path):
+        for number, line in enumerate(read_lines(codes), 1):
+            if len(line.split(" ")) != 2:
+                raise UserError(f"{codes}, line {number}: not a BPE merge (two symbols)")
+        with open_text(codes) as stream:
+            self._bpe = BPE(stream, separator=SEPARATOR)
+        self._known: dict[str, str] = {}
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Encode tokenised lines; as many come back as went in."""
+        return [" ".join(self.word(word) for word in line.split()) for line in lines]
+
+    def word(self, word: str) -> str:
+        """The pieces of one word, all but the last ending in ``@@``."""
+        pieces = self._known.get(word)
+        if pieces is None:
+            pieces = self._known[word] = " ".join(self._bpe.segment_tokens([word]))
+        return pieces
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """``python -m gtransformer.preprocess.bpe {learn,apply,undo} ...``"""
+    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.bpe", description="Byte pair encoding.")
+    actions = parser.add_subparsers(dest="action", required=True)
+    learning = actions.add_parser("learn", help="learn merges from tokenised files")
+    learning.add_argument("files", nargs="+")
+    learning.add_argument("--codes", required=True)
+    learning.add_argument("--bpe-merges", type=int, default=30_000)
+    learning.add_argument("--workers", type=int, default=available_cores())
+    for name in ("apply", "undo"):
+        action = actions.add_parser(name)
+        action.add_argument("input")
+        action.add_argument("output")
+        action.add_argument("--codes", required=name == "apply")
+        action.add_argument("--workers", type=int, default=available_cores())
+    args = parser.parse_args(argv)
+    if args.action == "learn":
+        print(f"{learn(args.files, args.codes, args.bpe_merges, args.workers)} merges learnt")
+    elif args.action == "apply":
+        map_file(Encoder(args.codes), args.input, args.output, args.workers, label="BPE")
+    else:
+        map_file(remove_bpe_lines, args.input, args.output, args.workers, label="undo BPE")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,117 @@
+"""Cleaning a raw split: pairs with an empty side go, characters that would break a line go; documents stay apart."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import atomic_write
+from gtransformer.preprocess.corpus import Pair, document_lines, read_documents
+from gtransformer.preprocess.parallel import progress
+
+# What some program takes for the end of a line: vertical tab, form feed, the ASCII separators, next line, line and
+# paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
+_BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")
+_ANY = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
+@dataclass
+class CleanReport:
+    """What cleaning found in one split and what it left."""
+
+    documents_read: int = 0
+    sentences_read: int = 0
+    dropped_empty_source: int = 0
+    dropped_empty_target: int = 0
+    dropped_empty_both: int = 0
+    dropped_documents: int = 0
+    lines_with_carriage_return: int = 0
+    lines_with_control_character: int = 0
+    documents: int = 0
+    sentences: int = 0
+
+    def summary(self) -> str:
+        """One line for the terminal."""
+        empty = self.dropped_empty_source + self.dropped_empty_target + self.dropped_empty_both
+        return (
+            f"{self.sentences} sentences in {self.documents} documents; dropped {empty} pairs with an empty side and "
+            f"{self.dropped_documents} documents that this emptied; {self.lines_with_carriage_return} lines had "
+            f"carriage returns, {self.lines_with_control_character} other control characters"
+        )
+
+
+def clean_line(line: str) -> str:
+    """A sentence without carriage returns and control characters, on one line, blanks at its ends removed."""
+    if _ANY.search(line):
+        line = _CONTROLS.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
+    return line.strip()
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only."""
+    return not line or (not line[0].isalnum() and all(unicodedata.category(sign)[0] in "ZC" for sign in line))
+
+
+def clean_documents(documents: Iterable[list[Pair]], report: CleanReport) -> Iterator[list[Pair]]:
+    """Yield the cleaned documents that have sentences left, counting in ``report``."""
+    for document in documents:
+        report.documents_read += 1
+        report.sentences_read += len(document)
+        kept = []
+        for pair in document:
+            for line in pair:
+                if _ANY.search(line):
+                    report.lines_with_carriage_return += "\r" in line
+                    report.lines_with_control_character += bool(_ANY.search(line.replace("\r", "").replace("\t", "")))
+            source, target = clean_line(pair[0]), clean_line(pair[1])
+            no_source, no_target = is_blank(source), is_blank(target)
+            report.dropped_empty_both += no_source and no_target
+            report.dropped_empty_source += no_source and not no_target
+            report.dropped_empty_target += no_target and not no_source
+            if not (no_source or no_target):
+                kept.append((source, target))
+        if kept:
+            report.documents += 1
+            report.sentences += len(kept)
+            yield kept
+        else:
+            report.dropped_documents += 1
+
+
+def clean_files(
+    source: str | Path, target: str | Path, source_output: str | Path, target_output: str | Path, label: str = "clean"
+) -> CleanReport:
+    """Clean a pair of raw files into two others, in the same format, both written whole or not at all.
+
+    Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
+    """
+    report = CleanReport()
+    with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
+        for document in clean_documents(progress(read_documents(source, target), label, unit=" documents"), report):
+            source_stream.writelines(document_lines([[pair[0] for pair in document]]))
+            target_stream.writelines(document_lines([[pair[1] for pair in document]]))
+        if not report.sentences:
+            raise UserError(f"{source}, line 1: no sentence pair has text on both sides; check the files")
+    return report
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """``python -m gtransformer.preprocess.clean SOURCE TARGET SOURCE_OUTPUT TARGET_OUTPUT``"""
+    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.clean", description="Clean a pair of raw files.")
+    for name in ("source", "target", "source_output", "target_output"):
+        parser.add_argument(name)
+    args = parser.parse_args(argv)
+    report = clean_files(args.source, args.target, args.source_output, args.target_output)
+    for name, value in asdict(report).items():
+        print(f"{name}\t{value}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,108 @@
+"""Instances: consecutive sentences of one document, filled greedily (section 2 of the paper), and the way back.
+
+Pure functions of lists. An instance line is ``<s> a b </s> <s> c </s>``; a sidecar (``sidecar.py``) keeps which
+sentences of which document each instance holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.sidecar import Sidecar, join
+
+__all__ = [
+    "Sidecar",
+    "document_instances",
+    "greedy_instances",
+    "instance_line",
+    "join",
+    "sentence_costs",
+    "split_instance",
+]
+
+BEGIN, END = "<s>", "</s>"
+MARKS = 2  # tokens that <s> and </s> add to a sentence
+
+
+def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
+    """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
+    if target_lengths is None:
+        return [length + MARKS for length in source_lengths]
+    return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
+
+
+def greedy_instances(
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int] | None,
+    max_tokens: int,
+    max_sents: int | None = None,
+) -> list[tuple[int, int]]:
+    """Cut one document into instances ``(first sentence, number of sentences)`` that cover it in order.
+
+    A sentence costs max(source, target) + 2 tokens and joins the current instance while the sum stays below
+    ``max_tokens`` (and the instance below ``max_sents`` sentences); else it opens a new one. A sentence that costs
+    ``max_tokens`` or more is an instance of its own. Lengths are in tokens, without ``<s>`` and ``</s>``;
+    ``target_lengths`` None: text to be translated, cut by source length alone.
+    """
+    instances: list[tuple[int, int]] = []
+    first = total = 0
+    costs = sentence_costs(source_lengths, target_lengths)
+    for position, cost in enumerate(costs):
+        full = max_sents is not None and position - first >= max_sents
+        if position > first and (full or total + cost >= max_tokens):
+            instances.append((first, position - first))
+            first, total = position, 0
+        total += cost
+    if costs:
+        instances.append((first, len(costs) - first))
+    return instances
+
+
+def document_instances(
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int] | None,
+    max_tokens: int,
+    max_sents: int | None = None,
+    max_sentence_tokens: int | None = None,
+) -> tuple[list[tuple[int, int]], list[int]]:
+    """``greedy_instances`` of a document less the sentences longer than ``max_sentence_tokens`` (for training).
+
+    Returns the instances and the indices of the dropped sentences. A dropped sentence closes the current instance,
+    so that an instance is always an unbroken run. ``max_sentence_tokens`` counts the longer side without marks.
+    """
+    costs = sentence_costs(source_lengths, target_lengths)
+    limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + MARKS
+    dropped = [position for position, cost in enumerate(costs) if cost > limit]
+    instances: list[tuple[int, int]] = []
+    begin = 0
+    for end in [*dropped, len(costs)]:
+        target = None if target_lengths is None else target_lengths[begin:end]
+        for first, count in greedy_instances(source_lengths[begin:end], target, max_tokens, max_sents):
+            instances.append((begin + first, count))
+        begin = end + 1
+    return instances, dropped
+
+
+def instance_line(sentences: Iterable[str]) -> str:
+    """The line of an instance: ``["a b", "c"]`` becomes ``<s> a b </s> <s> c </s>``."""
+    return " ".join(f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences)
+
+
+def split_instance(line: str) -> list[str]:
+    """The sentences of an instance line. Raises UserError if the line is not made of ``<s> ... </s>``."""
+    sentences: list[str] = []
+    words: list[str] | None = None
+    for word in line.split():
+        if word == BEGIN and words is None:
+            words = []
+        elif word == END and words is not None:
+            sentences.append(" ".join(words))
+            words = None
+        elif words is None or word in (BEGIN, END):
+            raise UserError(f"not an instance, {word!r} after {len(sentences)} sentences: {line[:60]!r}")
+        else:
+            words.append(word)
+    if words is not None:
+        raise UserError(f"not an instance, the last sentence lacks {END}: {line[-60:]!r}")
+    return sentences

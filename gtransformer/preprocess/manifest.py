@@ -1,0 +1,112 @@
+"""The manifest of a prepared corpus: counts as in Table 1 of the paper, settings, versions, checksums."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from gtransformer.files import read_json, write_json
+from gtransformer.preprocess.binarise import RESERVED, dictionary_words
+
+if TYPE_CHECKING:
+    from gtransformer.preprocess.pipeline import Pipeline
+
+
+def tool_versions() -> dict[str, str]:
+    """Versions of what the steps use."""
+    versions = {"python": platform.python_version()}
+    for name, packages in {
+        "fairseq": ("fairseq-fixed", "fairseq"),
+        "sacremoses": ("sacremoses",),
+        "subword-nmt": ("subword-nmt",),
+    }.items():
+        for package in packages:
+            try:
+                versions[name] = version(package)
+                break
+            except PackageNotFoundError:
+                continue
+    return versions
+
+
+def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str, str]) -> dict[str, Any]:
+    """The counts of one split from the reports of its steps."""
+    clean, cut = reports[f"clean:{split}"], reports[f"instances:{split}"]
+    unknown = reports["binarise"]["unknown"][split]
+    tokens = dict(zip(pair, (cut["source_tokens"], cut["target_tokens"]), strict=True))
+    number = cut["instances"]
+    return {
+        "sentences": cut["sentences"],
+        "documents": cut["documents"],
+        "instances": number,
+        "sentences_per_instance": round(cut["sentences"] / number, 2),
+        "tokens_per_instance": {lang: round(count / number, 2) for lang, count in tokens.items()},
+        "tokens": tokens,
+        "unknown_tokens": unknown,
+        "sentences_over_instance_limit": cut["sentences_over_instance_limit"],
+        "dropped": {
+            "empty_source": clean["dropped_empty_source"],
+            "empty_target": clean["dropped_empty_target"],
+            "empty_both": clean["dropped_empty_both"],
+            "longer_than_max_sentence_tokens": cut["dropped_too_long"],
+            "documents_emptied_by_cleaning": clean["dropped_documents"],
+        },
+        "raw": {
+            "sentences": clean["sentences_read"],
+            "documents": clean["documents_read"],
+            "lines_with_carriage_return": clean["lines_with_carriage_return"],
+            "lines_with_control_character": clean["lines_with_control_character"],
+        },
+    }
+
+
+def write(run: Pipeline, command: str) -> dict[str, Any]:
+    """Write ``manifest.json`` of a run whose steps are done, and return it."""
+    settings, reports = run.settings, run.steps.reports
+    dictionary = run.output / "bin" / f"dict.{settings.source_lang}.txt"
+    words = dictionary_words(dictionary)
+    lent = read_json(run.borrowed / "manifest.json") if run.borrowed else None
+    outputs = {}
+    for name in reports:
+        outputs |= run.steps.stamp(name)["outputs"]
+    manifest = {
+        "version": 1,
+        "splits": {split: split_counts(reports, split, settings.pair()) for split in run.splits},
+        "tokens_are": "BPE tokens without <s> and </s>",
+        "vocabulary": {
+            "size": len(words) + len(RESERVED),
+            "bpe_merges": lent["vocabulary"]["bpe_merges"] if lent else reports["bpe-learn"]["merges"],
+            "borrowed_from": settings.vocabulary,
+        },
+        "settings": {
+            "source_lang": settings.source_lang,
+            "target_lang": settings.target_lang,
+            "langs": lent["settings"]["langs"] if lent else list(settings.order()),
+            "bpe_merges": lent["settings"]["bpe_merges"] if lent else settings.bpe_merges,
+            "max_instance_tokens": settings.max_instance_tokens,
+            "max_sentence_tokens": settings.max_sentence_tokens,
+            "max_sents": settings.max_sents,
+            "normalise_punctuation": settings.normalise_punctuation,
+            "moses": settings.moses,
+        },
+        "command": command,
+        "versions": run.tools | ({"moses_sha256": run.moses} if run.moses else {}),
+        "inputs": {path.name: run.steps.checksum(path) for files in run.splits.values() for path in files},
+        "outputs": {name: outputs[name] for name in sorted(outputs) if not name.startswith("steps/")},
+    }
+    write_json(run.output / "manifest.json", manifest)
+    return manifest
+
+
+def table(manifest: dict[str, Any]) -> str:
+    """The counts as a table for the terminal, a line per split, columns as in Table 1 of the paper."""
+    pair = [manifest["settings"][f"{side}_lang"] for side in ("source", "target")]
+    head = ["split", "sentences", "documents", "instances", "sents/inst", *(f"tokens/inst {lang}" for lang in pair)]
+    rows = [head]
+    for split, counts in manifest["splits"].items():
+        tokens = [f"{counts['tokens_per_instance'][lang]:.1f}" for lang in pair]
+        numbers = [str(counts[name]) for name in head[1:4]]
+        rows.append([split, *numbers, f"{counts['sentences_per_instance']:.1f}", *tokens])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -1,0 +1,91 @@
+"""The sidecar of a set of instances: which sentences each one holds, and putting them back into their documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, read_json
+
+Sentence = TypeVar("Sentence")
+
+
+@dataclass
+class Sidecar:
+    """Where the sentences of each instance belong: ``instances[i] = (document, first sentence, sentences)``.
+
+    Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) left out of training as too long.
+    """
+
+    split: str
+    source_lang: str
+    target_lang: str
+    documents: int
+    instances: list[tuple[int, int, int]] = field(default_factory=list)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, atomically, one instance a line."""
+        value = {"version": 1, **vars(self)}
+        if not self.dropped:
+            del value["dropped"]
+        with atomic_write(path) as stream:
+            stream.write(_dumps(value))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Sidecar:
+        """Read a sidecar. Raises UserError if the file is missing, damaged or of another version."""
+        value = read_json(path)
+        try:
+            if value.pop("version") != 1:
+                raise UserError(f"{path}, line 1: a sidecar of another version; prepare the corpus again")
+            value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
+            value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
+            return cls(**value)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
+
+
+def _dumps(value: dict) -> str:
+    lines = []
+    for key, item in value.items():
+        if key in ("instances", "dropped"):
+            rows = ",\n  ".join(json.dumps(list(row)) for row in item)
+            lines.append(f' "{key}": [\n  {rows}\n ]' if item else f' "{key}": []')
+        else:
+            lines.append(f' "{key}": {json.dumps(item)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def join(sidecar: Sidecar, instances: Sequence[Sequence[Sentence]]) -> list[list[Sentence | None]]:
+    """Put the sentences of all instances back into documents.
+
+    ``instances[i]`` are the sentences of the sidecar's i-th instance, whatever they are (text, scores, ...). Returns
+    the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has another
+    number of sentences than the sidecar says, or if instances are missing or overlap.
+    """
+    if len(instances) != len(sidecar.instances):
+        raise UserError(f"{len(instances)} instances, but the sidecar of {sidecar.split} has {len(sidecar.instances)}")
+    places: list[dict[int, Sentence | None]] = [{} for _ in range(sidecar.documents)]
+    for document, sentence in sidecar.dropped:
+        places[document][sentence] = None
+    for number, ((document, first, count), sentences) in enumerate(zip(sidecar.instances, instances, strict=True)):
+        if not 0 <= document < sidecar.documents:
+            raise UserError(
+                f"the sidecar of {sidecar.split} names document {document}, but it has {sidecar.documents} documents"
+            )
+        if len(sentences) != count:
+            raise UserError(f"instance {number} has {len(sentences)} sentences, but the sidecar says {count}")
+        for offset, sentence in enumerate(sentences):
+            if first + offset in places[document]:
+                place = f"sentence {first + offset} of document {document}"
+                raise UserError(f"the sidecar of {sidecar.split} has {place} twice")
+            places[document][first + offset] = sentence
+    for document, sentences in enumerate(places):
+        if sorted(sentences) != list(range(len(sentences))):
+            raise UserError(f"the sidecar of {sidecar.split} lacks a sentence of document {document}")
+    return [[sentences[position] for position in range(len(sentences))] for sentences in places]

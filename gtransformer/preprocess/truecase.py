@@ -1,0 +1,170 @@
+"""Truecasing as Moses does it: train, apply, undo; the model files are exchangeable with Moses' own.
+
+Rewritten from the rules rather than taken from sacremoses, whose truecaser rewrites known casings in mid-sentence
+("Windows" to "windows") unless told otherwise and parses markup that tokenised text cannot hold. The rules: a word's
+best casing is the one seen most often away from sentence starts; at a sentence start a word gets its best casing;
+elsewhere a casing that was seen stays, an unseen one becomes the best. A sentence starts at the beginning of the line
+and after ``. : ? !``, opening brackets and quotes being passed over.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.moses import moses_directory, run_script
+from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
+
+SENTENCE_END = frozenset(".:?!")
+BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
+
+
+def _has_case(word: str) -> bool:
+    """Whether a word holds a letter that could be written in another case."""
+    return word.lower() != word.upper()
+
+
+def count_casings(lines: Iterable[str]) -> Counter[str]:
+    """Count the written forms of words in tokenised lines, sentence starts left out (their capital says nothing)."""
+    counts: Counter[str] = Counter()
+    cased: dict[str, bool] = {}
+    for line in lines:
+        at_start = True
+        for word in line.split():
+            if word in BEFORE_START:
+                continue
+            if word in SENTENCE_END and not at_start:
+                at_start = True
+                continue
+            if word not in cased:
+                cased[word] = _has_case(word)
+            if cased[word] and not at_start:
+                counts[word] += 1
+            at_start = False
+    return counts
+
+
+def write_model(counts: Counter[str], path: str | Path) -> None:
+    """Write a truecaser in Moses' format, a line per word: ``best (count/total) other (count) ...``."""
+    forms: dict[str, list[tuple[int, str]]] = {}
+    for word, count in counts.items():
+        forms.setdefault(word.lower(), []).append((count, word))
+    with atomic_write(path) as stream:
+        for key in sorted(forms):
+            # Of equally frequent forms the one in small letters comes first (small letters sort last).
+            ordered = sorted(forms[key], reverse=True)
+            total = sum(count for count, _ in ordered)
+            (count, best), others = ordered[0], ordered[1:]
+            rest = "".join(f" {word} ({number})" for number, word in others)
+            stream.write(f"{best} ({count}/{total}){rest}\n")
+
+
+class Truecaser:
+    """Applies a truecaser model. ``moses``: use the Perl script of that Moses directory."""
+
+    def __init__(self, model: str | Path, moses: str | None = None):
+        self.model, self.moses = str(model), moses
+        self.best: dict[str, str] = {}
+        self.known: set[str] = set()
+        for number, line in enumerate(read_lines(model), 1):
+            fields = line.split()
+            if len(fields) < 2 or len(fields) % 2:
+                raise UserError(f"{model}, line {number}: not a truecaser model line ('word (count/total) ...')")
+            self.best[fields[0].lower()] = fields[0]
+            self.known.update(fields[2::2])
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Truecase tokenised lines; as many come back as went in."""
+        if self.moses:
+            done = run_script(self.moses, "truecase.perl", ["--model", self.model], lines)
+            return [" ".join(line.split()) for line in done]
+        return [self.line(line) for line in lines]
+
+    def line(self, line: str) -> str:
+        """Truecase one tokenised line."""
+        words, at_start = line.split(), True
+        for position, word in enumerate(words):
+            if at_start or word not in self.known:
+                words[position] = self.best.get(word.lower(), word)
+            if word in SENTENCE_END:
+                at_start = True
+            elif word not in BEFORE_START:
+                at_start = False
+        return " ".join(words)
+
+
+def detruecase_line(line: str) -> str:
+    """Give sentence starts of a tokenised line their capital back, as Moses' detruecaser does."""
+    words, at_start = line.split(), True
+    for position, word in enumerate(words):
+        if at_start:
+            words[position] = word[:1].upper() + word[1:]
+        if word in SENTENCE_END:
+            at_start = True
+        elif word not in BEFORE_START:
+            at_start = False
+    return " ".join(words)
+
+
+def detruecase(lines: Sequence[str], moses: str | None = None) -> list[str]:
+    """Detruecase tokenised lines; as many come back as went in."""
+    if moses:
+        return [" ".join(line.split()) for line in run_script(moses, "detruecase.perl", [], lines)]
+    return [detruecase_line(line) for line in lines]
+
+
+def train_truecaser(corpus: str | Path, model: str | Path, moses: str | None = None, workers: int = 1) -> None:
+    """Train on a tokenised file (raw corpus format or plain lines) and write the model file.
+
+    Raises UserError if the file is missing.
+    """
+    text = (line for line in read_lines(corpus) if line != "<d>")
+    if moses:
+        with atomic_write(f"{model}.corpus") as stream:
+            stream.writelines(f"{line}\n" for line in text)
+        raw = Path(f"{model}.tmp")
+        try:
+            run_script(moses, "train-truecaser.perl", ["--model", str(raw), "--corpus", f"{model}.corpus"], None)
+            # Perl writes the model in the order of its hash, another one each time.
+            lines = sorted(read_lines(raw))
+        finally:
+            raw.unlink(missing_ok=True)
+            Path(f"{model}.corpus").unlink(missing_ok=True)
+        with atomic_write(model) as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+        return
+    counts: Counter[str] = Counter()
+    for part in map_chunks(count_casings, text, workers, label="truecaser"):
+        counts.update(part)
+    write_model(counts, model)
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """``python -m gtransformer.preprocess.truecase {train,apply,undo} ...``"""
+    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.truecase", description="Moses-style truecasing.")
+    parser.add_argument("action", choices=["train", "apply", "undo"])
+    parser.add_argument("input", help="tokenised text, one sentence a line")
+    parser.add_argument("output", help="train: the model file; else the text")
+    parser.add_argument("--model", help="model file (apply)")
+    parser.add_argument("--moses", help="Moses directory (default: the variable MOSES; else built in)")
+    parser.add_argument("--workers", type=int, default=available_cores())
+    args = parser.parse_args(argv)
+    moses = moses_directory(args.moses)
+    if args.action == "train":
+        train_truecaser(args.input, args.output, moses, args.workers)
+    elif args.action == "apply":
+        if not args.model:
+            raise UserError("truecase apply: give the model file with --model")
+        map_file(Truecaser(args.model, moses), args.input, args.output, args.workers, label="truecase")
+    else:
+        map_file(partial(detruecase, moses=moses), args.input, args.output, args.workers, label="detruecase")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""Byte pair encoding."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
+from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe
+from gtransformer.preprocess.tokenise import Tokeniser
+
+TEXT = "<d>\nlow low low low low lower lower\nnewest newest newest newest newest newest\n<d>\nwidest widest widest\n"
+
+
+@pytest.fixture
+def codes(write, tmp_path):
+    assert learn([write("text", TEXT)], tmp_path / "codes", 10) == 10
+    return tmp_path / "codes"
+
+
+def test_merges_are_those_of_subword_nmt(codes):
+    plain, wanted = io.StringIO(TEXT.replace("<d>\n", "")), io.StringIO()
+    learn_bpe(plain, wanted, 10)
+    assert codes.read_text() == wanted.getvalue()
+
+
+def test_joint_learning_counts_all_files_in_any_order(write, tmp_path, codes):
+    lines = TEXT.splitlines(keepends=True)
+    halves = [write("b", "".join(lines[2:])), write("a", "".join(lines[:2]))]
+    assert learn(halves, tmp_path / "joint", 10, workers=2) == 10
+    assert (tmp_path / "joint").read_bytes() == codes.read_bytes()
+
+
+def test_apply_and_undo(codes):
+    encoder = Encoder(codes)
+    assert encoder(["lowest newer", "", "low"]) == ["lo@@ west ne@@ w@@ e@@ r", "", "low"]
+    assert [remove_bpe(line) for line in encoder(["lowest newer", "", "low"])] == ["lowest newer", "", "low"]
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [("Haus@@ boot .", "Hausboot ."), ("a@@ b@@", "ab"), ("@@", ""), ("a @ b@c", "a @ b@c"), ("", "")],
+)
+def test_remove_bpe(line, plain):
+    assert remove_bpe(line) == plain
+
+
+def test_fewer_merges_than_asked_for(write, tmp_path, capsys):
+    assert learn([write("text", "ab ab c\n")], tmp_path / "codes", 1000) == 1
+    assert Encoder(tmp_path / "codes")(["ab bc"]) == ["ab b@@ c"]
+    assert "Stopping" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["<d>\n\n", "a b c\n", "ab cd\n"])
+def test_too_little_text(write, tmp_path, text):
+    with pytest.raises(UserError, match="text: too little text to learn BPE from"):
+        learn([write("text", text)], tmp_path / "codes", 10)
+    assert not (tmp_path / "codes").exists()
+
+
+def test_damaged_codes(write):
+    with pytest.raises(UserError, match="codes, line 2: not a BPE merge"):
+        Encoder(write("codes", "#version: 0.2\na b c\n"))
+
+
+def test_real_text(shared, tmp_path):
+    raw = [line for line in read_lines(shared / "ted" / "concatenated_en2de_dev_de.txt.xz") if line != "<d>"]
+    lines = Tokeniser("de")(raw[:1500])
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
+    learn([tmp_path / "text"], tmp_path / "codes", 500)
+    encoded = Encoder(tmp_path / "codes")(lines)
+    with open(tmp_path / "codes", encoding="utf-8") as stream:
+        other = BPE(stream)
+    assert encoded == [other.process_line(line) for line in lines]
+    assert [remove_bpe(line) for line in encoded] == lines
+    assert sum(line.count("@@ ") for line in encoded) > 5000

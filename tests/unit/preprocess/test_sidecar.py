@@ -1,0 +1,61 @@
+"""The sidecar file, and what joining refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.sidecar import Sidecar, join
+
+
+def sidecar(instances, documents=2, dropped=()):
+    return Sidecar("test", "en", "de", documents, list(instances), list(dropped))
+
+
+def test_file_format(tmp_path):
+    path = tmp_path / "test.en-de.instances.json"
+    sidecar([(0, 0, 2), (1, 0, 1)]).save(path)
+    assert json.loads(path.read_text()) == {
+        "version": 1,
+        "split": "test",
+        "source_lang": "en",
+        "target_lang": "de",
+        "documents": 2,
+        "instances": [[0, 0, 2], [1, 0, 1]],
+    }
+
+
+def test_join_takes_any_order_of_instances_and_any_kind_of_sentence():
+    assert join(sidecar([(1, 0, 1), (0, 2, 1), (0, 0, 2)]), [[3], [2], [0, 1]]) == [[0, 1, 2], [3]]
+
+
+def test_dropped_sentences_are_none():
+    assert join(sidecar([(0, 0, 1), (0, 2, 1)], dropped=[(0, 1), (1, 0)]), [["a"], ["c"]]) == [["a", None, "c"], [None]]
+
+
+@pytest.mark.parametrize(
+    ("instances", "sentences", "message"),
+    [
+        ([(0, 0, 2), (1, 0, 1)], [["a", "b"]], "1 instances, but the sidecar of test has 2"),
+        ([(0, 0, 2), (1, 0, 1)], [["a"], ["c"]], "instance 0 has 1 sentences, but the sidecar says 2"),
+        ([(0, 0, 2), (0, 1, 1)], [["a", "b"], ["c"]], "sentence 1 of document 0 twice"),
+        ([(0, 0, 1), (1, 1, 1)], [["a"], ["c"]], "lacks a sentence of document 1"),
+        ([(0, 0, 1), (2, 0, 1)], [["a"], ["c"]], "document 2, but it has 2 documents"),
+    ],
+)
+def test_join_refuses(instances, sentences, message):
+    with pytest.raises(UserError, match=message):
+        join(sidecar(instances), sentences)
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"version": 1}', '{"version": 1, "split": "x", "instances": 3}'])
+def test_other_json_is_refused(write, text):
+    with pytest.raises(UserError, match="not a sidecar"):
+        Sidecar.load(write("x.json", text))
+
+
+def test_other_versions_are_refused(write):
+    with pytest.raises(UserError, match="another version"):
+        Sidecar.load(write("x.json", '{"version": 2}'))

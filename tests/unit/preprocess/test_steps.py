@@ -1,0 +1,150 @@
+"""Steps are done once, and again when anything they depend on has changed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.steps import Steps
+
+
+@pytest.fixture
+def world(tmp_path):
+    (tmp_path / "in").write_text("1")
+    return World(tmp_path)
+
+
+class World:
+    """A two-step pipeline over one input file that remembers which steps it did."""
+
+    def __init__(self, folder):
+        self.input, self.output = folder / "in", folder / "out"
+        self.did: list[str] = []
+
+    def run(self, setting=1, fail=False):
+        self.did = []
+        steps = Steps(self.output, final=["final"])
+        first, second, final = (self.output / name for name in ("first", "second", "final"))
+
+        def one():
+            self.did.append("one")
+            first.write_text(self.input.read_text() * 2)
+            return {"n": 7}
+
+        def two():
+            self.did.append("two")
+            second.write_text(first.read_text() + str(setting))
+            if fail:
+                raise UserError("failed")
+
+        try:
+            report = steps.run("one", [self.input], [first], {}, one)
+            steps.run("two", [first], [second], {"setting": setting}, two)
+            steps.forget_others()
+            final.write_text("all")
+            return report
+        finally:
+            steps.close()
+
+
+def test_once(world):
+    assert world.run() == {"n": 7}
+    assert world.did == ["one", "two"]
+    assert world.run() == {"n": 7}
+    assert world.did == []
+    assert (world.output / "second").read_text() == "111"
+
+
+def test_changed_setting_redoes_what_depends_on_it(world):
+    world.run()
+    world.run(setting=2)
+    assert world.did == ["two"]
+
+
+def test_changed_input(world):
+    world.run()
+    world.input.write_text("5")
+    world.run()
+    assert world.did == ["one", "two"]
+    assert (world.output / "second").read_text() == "551"
+
+
+def test_changed_or_missing_output(world):
+    world.run()
+    (world.output / "second").write_text("damaged")
+    world.run()
+    assert world.did == ["two"]
+    (world.output / "first").unlink()
+    world.run()
+    assert world.did == ["one"]
+
+
+def test_failure_leaves_no_stamp_and_no_final(world):
+    world.run()
+    with pytest.raises(UserError, match="failed"):
+        world.run(setting=2, fail=True)
+    assert not (world.output / "final").exists()
+    world.run(setting=2)
+    assert world.did == ["two"]
+    assert (world.output / "final").read_text() == "all"
+
+
+def test_damaged_stamp(world):
+    world.run()
+    (world.output / "steps" / "two.json").write_text('{"settings": ')
+    world.run()
+    assert world.did == ["two"]
+
+
+def test_leftovers_of_a_killed_run_are_swept(world):
+    world.run()
+    for name in ("first.123.tmp", "steps/second.9.tmp"):
+        (world.output / name).write_text("half")
+    (world.output / "bin.55.tmp").mkdir()
+    (world.output / "users.tmp").write_text("not ours")
+    world.run()
+    names = {path.name for path in world.output.rglob("*")}
+    assert {name for name in names if name.endswith(".tmp")} == {"users.tmp"}
+
+
+def test_outputs_of_former_steps_go(world):
+    steps = Steps(world.output)
+    other = world.output / "other"
+    steps.run("old", [world.input], [other], {}, lambda: other.write_text("x") and None)
+    steps.close()
+    assert other.exists()
+    world.run()
+    assert not other.exists()
+    assert not (world.output / "steps" / "old.json").exists()
+
+
+def _hold(output, ready):
+    steps = Steps(output)
+    ready.set()
+    time.sleep(60)
+    steps.close()
+
+
+def test_one_run_at_a_time(world):
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=_hold, args=(world.output, ready))
+    process.start()
+    assert ready.wait(20)
+    with pytest.raises(UserError, match="another run is preparing into this directory"):
+        world.run()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    world.run()
+    assert world.did == ["one", "two"]
+
+
+def test_unwritable_place(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Steps(tmp_path / "file" / "out")

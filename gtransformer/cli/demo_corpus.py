@@ -1,0 +1,72 @@
+"""Write the demonstration corpus: ``python -m gtransformer.cli.demo_corpus --output DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from gtransformer.demo.corpus import write_corpus
+from gtransformer.errors import cli_main
+
+
+def _at_least(low: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {low}")
+        return value
+
+    return number
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    result = argparse.ArgumentParser(
+        prog="python -m gtransformer.cli.demo_corpus",
+        description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
+        "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
+    )
+    result.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    for option, default, split in (
+        ("--documents", 500, "training"),
+        ("--dev-documents", 16, "development"),
+        ("--test-documents", 24, "test"),
+    ):
+        result.add_argument(
+            option, type=_at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
+        )
+    result.add_argument(
+        "--seed", type=_at_least(0), default=1, metavar="N", help="another seed, another corpus (default 1)"
+    )
+    result.add_argument(
+        "--contrastive-items",
+        type=_at_least(1),
+        default=300,
+        metavar="N",
+        help="at most so many contrastive items, shared evenly by phenomenon and document (default 300)",
+    )
+    return result
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; raises SystemExit with status 2 on a wrong option."""
+    options = parser().parse_args(argv)
+    sizes = {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
+    summary = write_corpus(options.output, sizes, options.seed, options.contrastive_items)
+    for split, counts in summary["splits"].items():
+        print(
+            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "
+            f"{counts['tokens_per_document_en']['mean']} English and {counts['tokens_per_document_de']['mean']} German "
+            f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
+        )
+    items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
+    print(f"contrastive items: {items}")
+    print(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

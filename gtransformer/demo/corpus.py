@@ -1,0 +1,119 @@
+"""Writing the demonstration corpus: three splits in the raw corpus format, the contrastive set and a description."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.demo.contrastive import PHENOMENA, contrastive_set, variants
+from gtransformer.demo.document import Document, write_document
+from gtransformer.demo.template import count_tokens
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, sha256, write_json
+
+PASSAGE = 3
+"""So many consecutive sentences count as a passage; no passage stands in two splits."""
+_TRIES = 50
+SIDES = ("en", "de")
+
+
+def _passages(document: Document) -> set[tuple[str, ...]]:
+    english = [line.en for line in document.lines]
+    return {tuple(english[start : start + PASSAGE]) for start in range(len(english) - PASSAGE + 1)}
+
+
+def write_splits(sizes: Mapping[str, int], seed: int) -> dict[str, list[Document]]:
+    """Write so many documents for each split, in order; raises UserError if splits cannot be kept apart.
+
+    A document depends on seed, split and its number alone, so a larger corpus begins with the smaller one, except that
+    a document of a later split is written anew while it shares a passage with an earlier split.
+    """
+    corpus: dict[str, list[Document]] = {}
+    taken: set[tuple[str, ...]] = set()
+    for split, size in sizes.items():
+        documents = []
+        for number in range(size):
+            for attempt in range(_TRIES):
+                document = write_document(seed, split, number, attempt)
+                if taken.isdisjoint(_passages(document)):
+                    break
+            else:
+                raise UserError(
+                    f"the earlier splits are so large that no new document for '{split}' can be kept apart from them; "
+                    "ask for fewer documents"
+                )
+            documents.append(document)
+        for document in documents:
+            taken |= _passages(document)
+        corpus[split] = documents
+    return corpus
+
+
+def _spread(values: Sequence[int]) -> dict[str, float]:
+    return {"min": min(values), "mean": round(sum(values) / len(values), 1), "max": max(values)}
+
+
+def describe(documents: Sequence[Document]) -> dict[str, Any]:
+    """Counts of one split: sentences, word types, tokens and instance length of a document, phenomena."""
+    result: dict[str, Any] = {
+        "documents": len(documents),
+        "sentences": sum(len(document.lines) for document in documents),
+        "sentences_per_document": _spread([len(document.lines) for document in documents]),
+        "instance_length": _spread([document.cost for document in documents]),
+    }
+    for side in SIDES:
+        texts = [[getattr(line, side) for line in document.lines] for document in documents]
+        words = {word for text in texts for sentence in text for word in re.findall(r"\w+", sentence)}
+        result[f"tokens_per_document_{side}"] = _spread([sum(map(count_tokens, text)) for text in texts])
+        result[f"word_types_{side}"] = len(words)
+    details = {phenomenon: Counter[str]() for phenomenon in PHENOMENA}
+    for document in documents:
+        for line in document.lines:
+            for phenomenon in line.cues:
+                details[phenomenon][variants(line, phenomenon, document.register)[0]] += 1
+    result["phenomena"] = {phenomenon: dict(sorted(count.items())) for phenomenon, count in details.items()}
+    return result
+
+
+def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contrastive_items: int) -> dict[str, Any]:
+    """Write the corpus into a directory, making it if need be, and return what ``corpus.json`` says.
+
+    ``corpus.json`` is removed first and written last: where it lies, the corpus is whole. Raises UserError if the
+    directory cannot be written.
+    """
+    output = Path(output)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "corpus.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{output}: cannot be used as output directory ({error.strerror}); choose another") from None
+    splits = write_splits(sizes, seed)
+    written = []
+    for split, documents in splits.items():
+        for side in SIDES:
+            path = output / f"concatenated_en2de_{split}_{side}.txt"
+            with atomic_write(path) as stream:
+                for document in documents:
+                    stream.write("<d>\n")
+                    stream.writelines(f"{getattr(line, side)}\n" for line in document.lines)
+            written.append(path)
+    contrastive = contrastive_set(splits["test"], contrastive_items, seed)
+    written.append(output / "contrastive.json")
+    write_json(written[-1], contrastive)
+    counts = Counter(item["phenomenon"] for item in contrastive["items"])
+    summary = {
+        "version": 1,
+        "seed": seed,
+        "options": {
+            **{f"{split}_documents": size for split, size in sizes.items()},
+            "contrastive_items": contrastive_items,
+        },
+        "splits": {split: describe(documents) for split, documents in splits.items()},
+        "contrastive_items": {phenomenon: counts[phenomenon] for phenomenon in PHENOMENA},
+        "sha256": {path.name: sha256(path) for path in written},
+    }
+    write_json(output / "corpus.json", summary)
+    return summary

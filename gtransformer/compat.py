@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import logging
 import sys
 
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
@@ -27,6 +28,8 @@ def check() -> None:
 
 
 def _check_fairseq() -> None:
+    # fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
+    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     installed = {name for name in ("fairseq", "fairseq-fixed") if _is_installed(name)}
     if "fairseq" in installed:
         raise ImportError(

@@ -1,0 +1,171 @@
+"""Recipes: the YAML files of ``configs/``, read, combined and turned into command-line options."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtransformer.errors import UserError
+
+SECTIONS = ("prepare", "task", "train", "generate", "score")
+SETTINGS = ("description", "devices", "based-on", "prepared-from", "vocabulary-from")
+# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+
+Options = dict[str, Any]
+
+
+@dataclass
+class Recipe:
+    """What one recipe says, with everything that it is based on.
+
+    Attributes:
+        name: its file's name without ``.yaml``.
+        devices: how many devices its batches are meant for.
+        prepared_from: the recipe whose prepared corpus it uses, if not its own.
+        vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
+        sections: options by section, dashed names, options that were taken away removed.
+    """
+
+    name: str
+    description: str = ""
+    devices: int = 1
+    prepared_from: str | None = None
+    vocabulary_from: str | None = None
+    sections: dict[str, Options] = field(default_factory=dict)
+
+    def options(self, *sections: str) -> Options:
+        """The options of some sections together; a later section overrides an earlier one."""
+        return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}
+
+
+def config_directory() -> Path:
+    """``configs/`` of the checkout, or the copy installed with the package."""
+    checkout = Path(__file__).resolve().parents[2] / "configs"
+    return checkout if checkout.is_dir() else Path(sys.prefix) / "share" / "gtransformer" / "configs"
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with the package."""
+    return sorted(path.stem for path in config_directory().glob("*.yaml"))
+
+
+def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        name: a name in ``configs/``, or the path of a YAML file.
+        changes: ``SECTION.OPTION=VALUE`` (or ``devices=N``) from the command line; without VALUE the option goes.
+
+    Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
+    """
+    path = find_recipe(name)
+    content = _with_bases(path, [])
+    for change in changes or []:
+        _apply(content, change)
+    devices = content.get("devices", 1)
+    if not isinstance(devices, int) or devices < 1:
+        raise UserError(f"{path}: devices is '{devices}'; give a whole number of at least 1")
+    return Recipe(
+        path.stem,
+        content.get("description") or "",
+        devices,
+        content.get("prepared-from"),
+        content.get("vocabulary-from"),
+        {section: _present(content.get(section) or {}) for section in SECTIONS},
+    )
+
+
+def find_recipe(name: str) -> Path:
+    """The file of a recipe. Raises UserError, naming those that exist, if there is none."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else config_directory() / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(recipe_names()) or "none"
+        raise UserError(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
+    return path
+
+
+def to_arguments(options: Options) -> list[str]:
+    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
+    arguments = []
+    for key, value in options.items():
+        if value is True:
+            arguments.append(f"--{key}")
+        elif value is not False and value is not None:
+            values = value if isinstance(value, list) else [value]
+            arguments += [f"--{key}", *map(str, values)]
+    return arguments
+
+
+def without_half_precision(options: Options) -> Options:
+    """The options for a run on the CPU."""
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
+
+
+def _with_bases(path: Path, seen: list[Path]) -> Options:
+    if path.resolve() in seen:
+        raise UserError(f"{path}: is based on itself, by way of 'based-on'")
+    content = _read(path)
+    base = content.get("based-on")
+    if base is None:
+        return content
+    sibling = path.parent / f"{base}.yaml"  # a user's own recipes may stand beside each other
+    combined = _with_bases(sibling if sibling.is_file() else find_recipe(base), [*seen, path.resolve()])
+    for key, value in content.items():
+        combined[key] = combined.get(key, {}) | value if key in SECTIONS else value
+    return combined
+
+
+def _read(path: Path) -> Options:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise UserError(f"{path}, line {line}: not valid YAML ({error.problem})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid YAML ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: no recipe; it must hold sections such as {', '.join(SECTIONS)}")
+    content = {_dashed(key): value for key, value in content.items()}
+    for key, value in content.items():
+        if key not in (*SECTIONS, *SETTINGS):
+            raise UserError(f"{path}: unknown key '{key}'; known are {', '.join((*SETTINGS, *SECTIONS))}")
+        if key in SECTIONS:
+            if not isinstance(value or {}, dict):
+                raise UserError(f"{path}: section '{key}' must hold lines of the form 'option: value'")
+            content[key] = {_dashed(option): entry for option, entry in (value or {}).items()}
+            _check_values(path, key, content[key])
+    return content
+
+
+def _check_values(path: Path, section: str, options: Options) -> None:
+    for option, value in options.items():
+        if isinstance(value, dict):
+            raise UserError(f"{path}: {section}.{option} holds further keys; an option has one value")
+
+
+def _apply(content: Options, change: str) -> None:
+    target, equals, text = change.partition("=")
+    section, dot, option = target.partition(".")
+    try:
+        value = yaml.safe_load(text) if text else None
+    except yaml.YAMLError:
+        value = text
+    if equals and dot and option and section in SECTIONS:
+        content[section] = (content.get(section) or {}) | {_dashed(option): value}
+    elif equals and target == "devices":
+        content["devices"] = value
+    else:
+        raise UserError(f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
+
+
+def _dashed(name: object) -> str:
+    return str(name).replace("_", "-")
+
+
+def _present(options: Options) -> Options:
+    return {key: value for key, value in options.items() if value is not None}

@@ -1,0 +1,277 @@
+"""Drive a recipe over a corpus: prepare, train, generate, score (``scripts/run.sh RECIPE CORPUS STAGE``)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gtransformer.cli.recipe import (
+    Options,
+    Recipe,
+    config_directory,
+    load_recipe,
+    recipe_names,
+    to_arguments,
+    without_half_precision,
+)
+from gtransformer.cli.stage import run_stage, was_run
+from gtransformer.errors import UserError, cli_main
+
+STAGES = ("prepare", "train", "generate", "score")
+SPLITS = ("train", "valid", "test")
+BENCHMARKS = ("ted", "news", "europarl")
+
+
+@dataclass
+class Run:
+    """One recipe on one corpus, and where its files lie."""
+
+    recipe: Recipe
+    raw: Path
+    directory: Path
+    prepared: Path
+    vocabulary: Path | None
+    checkpoint: Path
+    split: str
+    extra: list[str]
+    again: bool = False
+
+    def execute(self, stage: str) -> None:
+        """Run one stage; a finished training is not repeated unless ``again``."""
+        getattr(self, stage)()
+
+    def prepare(self) -> None:
+        """Raw corpus to binary data."""
+        if not any(self.raw.glob("concatenated_*")):
+            raise UserError(
+                f"{self.raw}: holds no corpus; its files must be named concatenated_en2de_train_en.txt, "
+                "concatenated_en2de_train_de.txt and so on"
+            )
+        options = self.recipe.options("prepare")
+        for key in ("source-lang", "target-lang", "langs"):
+            if key in self.recipe.sections["task"]:
+                options[key] = self.recipe.sections["task"][key]
+        if self.vocabulary:
+            if not (self.vocabulary / "manifest.json").is_file():
+                raise UserError(
+                    f"{self.vocabulary}: not there yet, but recipe '{self.recipe.name}' takes its dictionary from it; "
+                    f"first run: {self._other_recipe(self.recipe.vocabulary_from)}"
+                )
+            options["vocabulary"] = self.vocabulary
+        command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
+        run_stage("prepare", command + self.extra, self.directory, {"prepared": str(self.prepared)})
+
+    def train(self) -> None:
+        """fairseq-train; goes on from the last checkpoint if there is one."""
+        self._need_prepared("train")
+        options = {"save-dir": self.directory / "checkpoints", **self.recipe.options("task", "train")}
+        if "tensorboard-logdir" in options:
+            options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
+        options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
+        command = fairseq_command("train", self.prepared / "bin", on_device(options)) + self.extra
+        best = self.directory / "checkpoints" / "checkpoint_best.pt"
+        if was_run("train", command, self.directory) and best.is_file() and not self.again:
+            print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
+            return
+        run_stage("train", command, self.directory, {"checkpoints": str(best.parent)})
+
+    def generate(self) -> None:
+        """fairseq-generate; writes SPLIT.jsonl."""
+        self._need_prepared(self.split)
+        if not self.checkpoint.is_file():
+            raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
+        options = {
+            "path": self.checkpoint,
+            "gen-subset": self.split,
+            "gen-output": self.directory / self.split,
+            **self.recipe.options("task", "generate"),
+        }
+        command = fairseq_command("generate", self.prepared / "bin", on_device(options)) + self.extra
+        translations = self._translations()
+        run_stage(f"generate.{self.split}", command, self.directory, {"translations": str(translations)})
+        if not translations.is_file():
+            raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
+
+    def score(self) -> None:
+        """s-BLEU and d-BLEU of the translations; writes SPLIT.scores.json."""
+        translations = self._translations()
+        if not translations.is_file():
+            raise UserError(f"{translations}: no translations to score; first run stage generate")
+        options = {
+            "split": self.split,
+            "hypotheses": translations,
+            "output": self.directory / f"{self.split}.scores.json",
+            **self.recipe.options("score"),
+        }
+        command = python_command("gtransformer.cli.score", str(self.prepared), options) + self.extra
+        run_stage(f"score.{self.split}", command, self.directory, {"scores": str(options["output"])})
+
+    def _translations(self) -> Path:
+        return self.directory / f"{self.split}.jsonl"
+
+    def _need_prepared(self, split: str) -> None:
+        binaries = self.prepared / "bin"
+        if not (self.prepared / "manifest.json").is_file():
+            raise UserError(f"{self.prepared}: no prepared corpus; first run stage prepare")
+        splits = sorted({path.name.split(".")[0] for path in binaries.glob("*.idx")})
+        if split not in splits:
+            raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
+
+    def _other_recipe(self, name: str | None) -> str:
+        return f"bash scripts/run.sh {name or self.recipe.name} {self.raw} prepare"
+
+
+def python_command(module: str, *parts: str | Options) -> list[str]:
+    """``python -m MODULE`` with positional arguments and options."""
+    command = [sys.executable, "-m", module]
+    for part in parts:
+        command += to_arguments(part) if isinstance(part, dict) else [part]
+    return command
+
+
+def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
+    """``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
+    user_dir = Path(__file__).resolve().parents[1]
+    return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": user_dir, **options})
+
+
+def on_device(options: Options) -> Options:
+    """On a machine without a GPU, the CPU and full precision."""
+    return options if torch.cuda.is_available() else without_half_precision(options) | {"cpu": True}
+
+
+def device_options(options: Options, wanted: int, present: int) -> Options:
+    """Make updates as large as on the recipe's number of devices.
+
+    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used.
+    """
+    used = max(1, min(wanted, present))
+    accumulate = max(1, round(wanted / used)) * int(options.get("update-freq", 1))
+    result: Options = {"update-freq": accumulate}
+    if present > 1:
+        result["distributed-world-size"] = used
+    if accumulate > 1 or wanted != used:
+        print(f"[train] the recipe is for {wanted} device(s), {used} in use: every update sums {accumulate} batch(es)")
+    return result
+
+
+def project_root() -> Path:
+    """The checkout, or the working directory where the package is installed without one."""
+    parent = config_directory().parent
+    return parent if (parent / "gtransformer").is_dir() else Path.cwd()
+
+
+def corpus_directory(corpus: str) -> Path:
+    """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
+    if corpus not in BENCHMARKS:
+        path = Path(corpus)
+        if not path.is_dir():
+            known = ", ".join(BENCHMARKS)
+            raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
+        return path
+    path = Path(os.environ.get("DATA") or project_root() / "data") / corpus
+    if not path.is_dir():
+        raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
+    return path
+
+
+def make_run(args: argparse.Namespace) -> Run:
+    """Work out the paths of a run."""
+    recipe = load_recipe(args.recipe, args.set)
+    raw = corpus_directory(args.corpus)
+    name = args.corpus if args.corpus in BENCHMARKS else raw.resolve().name
+    runs = project_root() / "runs"
+    directory = args.output or runs / recipe.name / name
+    prepared, vocabulary = args.prepared, None
+    if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
+        vocabulary = runs / recipe.vocabulary_from / name / "prepared"
+    if prepared is None and recipe.prepared_from and args.output is None and args.model_of is None:
+        prepared = runs / recipe.prepared_from / name / "prepared"
+        if any(change.startswith("prepare.") for change in args.set):
+            raise UserError(
+                f"recipe '{recipe.name}' uses the corpus that '{recipe.prepared_from}' prepared, so --set prepare... "
+                "needs --prepared with a directory of its own"
+            )
+    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
+    if args.model_of:
+        model = runs / recipe.name / args.model_of
+        vocabulary = runs / (recipe.prepared_from or recipe.name) / args.model_of / "prepared"
+        checkpoint = model / "checkpoints" / "checkpoint_best.pt"
+    return Run(
+        recipe,
+        raw,
+        directory,
+        prepared or directory / "prepared",
+        vocabulary,
+        args.checkpoint or checkpoint,
+        args.split,
+        args.extra,
+        args.again,
+    )
+
+
+def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """The stages to run. Raises UserError for an unknown one, or options for fairseq that no single stage gets."""
+    if args.stage not in (*STAGES, "all"):
+        raise UserError(f"unknown stage '{args.stage}': known are {', '.join(STAGES)} and all")
+    if args.stage != "all":
+        return (args.stage,)
+    if args.extra:
+        raise UserError("options after -- are for one stage; with 'all' write --set train.OPTION=VALUE")
+    return tuple(stage for stage in STAGES if not (stage == "train" and (args.model_of or args.checkpoint)))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/run.sh",
+        description="Prepare a corpus, train on it, translate its test set, score the translation.",
+        epilog=f"recipes: {', '.join(recipe_names())}. What follows -- goes to the program of the stage.",
+    )
+    parser.add_argument("recipe", help="a name in configs/ or the path of a YAML file")
+    parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
+    parser.add_argument("stage", help="prepare, train, generate, score or all")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="the run's directory (runs/RECIPE/CORPUS)")
+    parser.add_argument("--prepared", type=Path, metavar="DIR", help="another place for the prepared corpus")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (checkpoint_best.pt)")
+    parser.add_argument(
+        "--model-of",
+        metavar="CORPUS",
+        help="translate this corpus with the model, BPE and dictionary of the recipe's run on another",
+    )
+    parser.add_argument("--split", default="test", choices=SPLITS, help="what to translate (%(default)s)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
+    )
+    parser.add_argument("--again", action="store_true", help="train on even if the training was finished")
+    return parser
+
+
+def split_extra(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Own arguments, and those after ``--``."""
+    if "--" not in argv:
+        return argv, []
+    position = argv.index("--")
+    return argv[:position], argv[position + 1 :]
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Run the stages; the first that fails ends the run."""
+    own, extra = split_extra(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(own)
+    args.extra = extra
+    stages = stages_of(args)
+    run = make_run(args)
+    for stage in stages:
+        run.execute(stage)
+    print(f"results: {run.directory}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,39 @@
+# Shared by all scripts; sourced, never run. Sets ROOT, VENV and PYTHON (the environment's) and leaves the working
+# directory alone. A PYTHON given by the user is the one to make the environment with; it is kept as WANTED_PYTHON.
+#
+#   GTRANSFORMER_VENV   another place for the virtual environment (default: .venv in the checkout)
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+VENV="${GTRANSFORMER_VENV:-$ROOT/.venv}"
+VENV="${VENV%/}"
+WANTED_PYTHON="${PYTHON:-}"
+PYTHON="$VENV/bin/python"
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# The state that scripts/setup.sh brings the environment to; it writes the same text into the stamp when done.
+setup_fingerprint() {
+    {
+        cat "$ROOT"/requirements/*.txt "$ROOT/setup.py" "$ROOT/scripts/setup.sh"
+        printf '%s\n' "$ROOT" "${GTRANSFORMER_TORCH:-}"
+    } | sha256sum | cut -d' ' -f1
+}
+
+setup_complete() {
+    [[ -x "$PYTHON" && -f "$VENV/setup.stamp" ]] && [[ "$(<"$VENV/setup.stamp")" == "$(setup_fingerprint)" ]]
+}
+
+# Set up where that has not been done; a fraction of a second where it has.
+ensure_setup() {
+    setup_complete || PYTHON="$WANTED_PYTHON" bash "$ROOT/scripts/setup.sh"
+}
+
+# Run a command of the package in the environment, wherever the user stands.
+run_python() {
+    PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
+}

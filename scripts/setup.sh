@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# Make the virtual environment and install everything. Safe to run again: what is done is skipped.
+#
+#   PYTHON=/path/to/python3.12          which Python (3.11 or 3.12) to make the environment with
+#   GTRANSFORMER_VENV=DIR               where to make it (default: .venv in the checkout)
+#   GTRANSFORMER_TORCH='torch==2.8.*'   another PyTorch, for a GPU with an older driver, say
+#   GTRANSFORMER_CACHE=DIR              where the compiled fairseq is kept for the next environment
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+RUNTIME="$ROOT/requirements/runtime.txt"
+FAIRSEQ="$(sed -n 's/^\(fairseq-fixed==[^ #]*\).*/\1/p' "$RUNTIME")"
+CACHE="${GTRANSFORMER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gtransformer}"
+LOG="$VENV/setup.log"
+
+step() { say "set-up [$SECONDS s]: $*"; }
+
+has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
+
+fits() { # a Python of the right version that can make an environment
+    "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1
+}
+
+choose_python() {
+    if [[ -n "$WANTED_PYTHON" ]]; then
+        fits "$WANTED_PYTHON" ||
+            fail "PYTHON=$WANTED_PYTHON cannot be used: Python 3.11 or 3.12 with its venv module is needed"
+        printf '%s' "$WANTED_PYTHON"
+        return
+    fi
+    local candidate
+    for candidate in python3.12 python3.11 python3 python; do # 3.12 first: fairseq-fixed has a ready wheel for it
+        if fits "$candidate"; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+    fail "no usable Python found: install Python 3.11 or 3.12 with its venv module (Debian, Ubuntu: apt install" \
+        "python3.11-venv), or name one: PYTHON=/path/to/python3.12 bash scripts/setup.sh"
+}
+
+make_environment() {
+    if [[ -e "$VENV" && ! -f "$VENV/pyvenv.cfg" && -n "$(ls -A "$VENV" 2>/dev/null)" ]]; then
+        fail "$VENV exists and is no virtual environment: move it away, or set GTRANSFORMER_VENV to another place"
+    fi
+    if [[ -f "$VENV/pyvenv.cfg" ]] && fits "$PYTHON" && "$PYTHON" -m pip --version >/dev/null 2>&1; then
+        step "going on with $VENV ($("$PYTHON" --version))"
+        return
+    fi
+    local python
+    python="$(choose_python)"
+    step "making $VENV with $("$python" --version)"
+    "$python" -m venv --clear "$VENV" || fail "$python could not make a virtual environment in $VENV"
+}
+
+# A pip command with its output in the log; when it fails, the end of the log is shown.
+install() {
+    printf '\n$ pip %s\n' "$*" >>"$LOG"
+    "$PYTHON" -m pip --disable-pip-version-check "$@" >>"$LOG" 2>&1 || stopped "pip $*"
+}
+
+stopped() {
+    tail -n 15 "$LOG" >&2
+    fail "set-up stopped at: $* (the whole log: $LOG); when the cause is put right, bash scripts/setup.sh goes on from here"
+}
+
+has_package() { # NAME, or NAME==VERSION
+    "$PYTHON" - "$1" <<'PYTHON'
+import importlib.metadata
+import sys
+
+name, _, version = sys.argv[1].partition("==")
+try:
+    found = importlib.metadata.version(name)
+except importlib.metadata.PackageNotFoundError:
+    sys.exit(1)
+sys.exit(version not in ("", found))
+PYTHON
+}
+
+torch_requirement() {
+    if [[ -n "${GTRANSFORMER_TORCH:-}" ]]; then
+        printf '%s' "$GTRANSFORMER_TORCH"
+    elif has_gpu; then
+        sed -n 's/^\(torch>=[^ #]*\).*/\1/p' "$RUNTIME" # the newest; the ordinary builds are for CUDA
+    else
+        printf 'torch==2.13.0' # an index of CPU builds answers to the exact version
+    fi
+}
+
+# Put a wheel of fairseq into the cache, compiled if there is none for this Python. Four things make it two and a half
+# times faster than a plain pip install: no isolated build with a second PyTorch, as many extensions at a time as there
+# are cores, no debugging symbols, and no optimisation of the extensions that link to PyTorch, which nothing here uses
+# (the Cython ones, which load the data, ask for -O3 themselves). CUDA_HOME is hidden because it would demand an nvcc
+# of PyTorch's own version, for kernels that are not used either; ninja is hidden because PyTorch writes one and the same
+# build file for all extensions, which cannot be when two are built at a time.
+build_fairseq() {
+    local build="$WHEELS.$$"
+    mkdir -p "$build/hide"
+    printf '#!/bin/sh\nexit 1\n' >"$build/hide/ninja"
+    chmod +x "$build/hide/ninja"
+    printf '[build_ext]\nparallel = %s\n' "$(nproc)" >"$build/build.cfg"
+    env -u CUDA_HOME PATH="$build/hide:$PATH" CFLAGS="-g0 -O0" DIST_EXTRA_CONFIG="$build/build.cfg" \
+        "$PYTHON" -m pip --disable-pip-version-check wheel --no-cache-dir --no-deps --no-build-isolation \
+        -w "$build" "$FAIRSEQ" >"$VENV/fairseq.log" 2>&1 || {
+        rm -rf "$build"
+        return 1
+    }
+    rm -rf "$WHEELS"
+    mv "$build" "$WHEELS"
+}
+
+check_compiler() {
+    [[ "$WHEELS" == *cpython-312*x86_64* ]] && return # there is a ready wheel
+    command -v c++ >/dev/null || command -v g++ >/dev/null ||
+        fail "fairseq has to be compiled for this Python and there is no C++ compiler: install one (Debian, Ubuntu:" \
+            "apt install g++), or use Python 3.12 on x86-64, for which fairseq-fixed comes compiled"
+    "$PYTHON" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' ||
+        fail "fairseq has to be compiled for this Python and Python.h is missing: install the development files of" \
+            "Python (Debian, Ubuntu: apt install python3-dev), or use Python 3.12 on x86-64"
+}
+
+if setup_complete; then
+    say "set-up: $VENV is complete"
+    exit 0
+fi
+
+# Two set-ups of one environment at the same time would spoil it: the second waits for the first.
+if command -v flock >/dev/null; then
+    exec 9>"${TMPDIR:-/tmp}/gtransformer-setup-$(printf '%s' "$VENV" | sha256sum | cut -c1-12).lock"
+    flock -n 9 || { step "waiting for another set-up of $VENV" && flock 9; }
+    if setup_complete; then
+        say "set-up: $VENV is complete"
+        exit 0
+    fi
+fi
+
+make_environment
+if has_package fairseq; then
+    fail "$VENV holds the package 'fairseq', which cannot stand beside fairseq-fixed: $PYTHON -m pip uninstall -y" \
+        "fairseq fairseq-fixed, then bash scripts/setup.sh again"
+fi
+
+TORCH="$(torch_requirement)"
+step "installing $TORCH and the tools to build with (GPU: $(has_gpu && echo yes || echo no))"
+install install -r "$ROOT/requirements/build.txt" "$TORCH"
+
+tag="$("$PYTHON" - <<'PYTHON'
+import importlib.metadata
+import platform
+import sys
+
+print(sys.implementation.cache_tag, platform.machine(), "torch", importlib.metadata.version("torch"), sep="-")
+PYTHON
+)"
+WHEELS="$CACHE/wheels/$tag/$FAIRSEQ"
+build=""
+if ! has_package "$FAIRSEQ" && ! compgen -G "$WHEELS/fairseq_fixed-*.whl" >/dev/null; then
+    check_compiler
+    step "building $FAIRSEQ in the background (about a minute, seconds where it comes compiled; $VENV/fairseq.log)"
+    build_fairseq &
+    build=$!
+    trap 'kill "$build" 2>/dev/null || true; rm -rf "$WHEELS".*' EXIT
+fi
+
+step "installing the other packages"
+grep -v '^fairseq-fixed' "$RUNTIME" >"$VENV/others.txt"
+install install --no-build-isolation -r "$VENV/others.txt" -r "$ROOT/requirements/dev.txt" "$TORCH"
+
+if ! has_package "$FAIRSEQ"; then
+    if [[ -n "$build" ]]; then
+        wait "$build" || {
+            cat "$VENV/fairseq.log" >>"$LOG"
+            stopped "building $FAIRSEQ"
+        }
+        trap - EXIT
+    fi
+    step "installing $FAIRSEQ and what it needs"
+    install install --no-build-isolation "$WHEELS"/fairseq_fixed-*.whl "$TORCH" -r "$VENV/others.txt"
+fi
+
+step "installing gtransformer (editable)"
+install install --no-build-isolation --no-deps -e "$ROOT"
+
+step "checking"
+"$PYTHON" - <<'PYTHON' || fail "the environment cannot be used (see above); remove $VENV and run bash scripts/setup.sh again"
+import platform
+
+import torch
+import fairseq.data.data_utils_fast
+
+device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+print(f"set-up: Python {platform.python_version()}, PyTorch {torch.__version__}, fairseq {fairseq.__version__}, {device}")
+PYTHON
+if has_gpu && ! "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
+    say "set-up: WARNING: there is a GPU, but this PyTorch cannot use it: update the driver, or choose a PyTorch for it," \
+        "for example GTRANSFORMER_TORCH='torch==2.8.*' bash scripts/setup.sh; until then everything runs on the CPU"
+fi
+
+setup_fingerprint >"$VENV/setup.stamp.new"
+mv "$VENV/setup.stamp.new" "$VENV/setup.stamp"
+step "complete: $VENV"

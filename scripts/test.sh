@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Run ruff and all tests: scripts/test.sh [pytest options and paths]. Without paths, the fast unit tests come first.
+#
+#   TEST_WORKERS=N   test processes (default: one for each core, at most 8)
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+ensure_setup
+cd "$ROOT"
+say "ruff check"
+"$PYTHON" -m ruff check .
+
+workers="${TEST_WORKERS:-$(nproc)}"
+((workers <= 8)) || workers=8
+# One thread a process: the processes share the cores among them, and sums come out in the same order on every machine.
+export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+# loadscope keeps a module's tests in one process, so that a model trained in a fixture is trained once.
+exec "$PYTHON" -m pytest -n "$workers" --dist loadscope --no-loadscope-reorder "$@"

@@ -1,0 +1,67 @@
+"""Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in pyproject.toml."""
+
+from glob import glob
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+
+def requirements(name: str) -> list[str]:
+    """The requirements of requirements/NAME.txt without comments."""
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [text for line in lines if (text := line.split("#", 1)[0].strip())]
+
+
+def version() -> str:
+    """The version, read from the package without importing it (an import needs torch and fairseq)."""
+    for line in (ROOT / "gtransformer" / "__init__.py").read_text(encoding="utf-8").splitlines():
+        if line.startswith("__version__"):
+            return line.split("=", 1)[1].strip().strip("\"'")
+    raise SystemExit("gtransformer/__init__.py: no line __version__ = \"...\"")
+
+
+# command -> module in gtransformer/cli; every module has main(argv=None)
+COMMANDS = {
+    "prepare": "prepare",
+    "postprocess": "postprocess",
+    "score": "score",
+    "demo-corpus": "demo_corpus",
+    "contrastive": "contrastive",
+    "download": "download",
+    "run": "run",
+    "demo": "demo",
+}
+
+readme = ROOT / "README.md"
+setup(
+    name="gtransformer",
+    version=version(),
+    description="G-Transformer for document-level machine translation: a fairseq plugin",
+    long_description=readme.read_text(encoding="utf-8") if readme.exists() else "",
+    long_description_content_type="text/markdown",
+    author="The gtransformer developers",
+    license="MIT",
+    license_files=["LICENSE"],
+    python_requires=">=3.11,<3.13",
+    packages=find_packages(include=["gtransformer", "gtransformer.*"]),
+    # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
+    data_files=[
+        ("share/gtransformer/configs", sorted(glob("configs/*.yaml"))),
+        ("share/gtransformer/configs/checksums", sorted(glob("configs/checksums/*"))),
+        ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
+    ],
+    install_requires=requirements("runtime"),
+    extras_require={"dev": requirements("dev")},
+    entry_points={
+        "console_scripts": [f"gtransformer-{name} = gtransformer.cli.{mod}:main" for name, mod in COMMANDS.items()],
+    },
+    classifiers=[
+        "License :: OSI Approved :: MIT License",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    zip_safe=False,  # fairseq's --user-dir wants a real directory
+)

@@ -1,0 +1,142 @@
+"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fairseq import options as fairseq_options
+
+from gtransformer.cli.prepare import build_parser as prepare_parser
+from gtransformer.cli.recipe import load_recipe, recipe_names, to_arguments, without_half_precision
+from gtransformer.cli.score import build_parser as score_parser
+from gtransformer.errors import UserError
+
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
+
+def test_base_has_the_numbers_of_the_paper():
+    """Appendix B.2 and C.1, section 2; and what the issue quotes from the release."""
+    recipe = load_recipe("base")
+    train = recipe.options("task", "train")
+    expected = {
+        "arch": "gtransformer_base",
+        "doc-mode": "partial",
+        "adam-betas": "(0.9, 0.98)",
+        "lr": "5e-4",
+        "lr-scheduler": "inverse_sqrt",
+        "warmup-updates": 4000,
+        "label-smoothing": 0.1,
+        "dropout": 0.3,
+        "doc-noise-mask": 0.3,
+        "doc-noise-epochs": 30,
+        "share-all-embeddings": True,
+        "max-tokens": 4096,
+        "patience": 10,
+        "encoder-ctxlayers": 2,
+        "decoder-ctxlayers": 2,
+        "cross-ctxlayers": 2,
+    }
+    assert {key: train[key] for key in expected} == expected
+    assert recipe.devices == 4
+    assert recipe.options("prepare") == {"bpe-merges": 30000, "max-instance-tokens": 512}
+    generate = recipe.options("generate")
+    assert (generate["beam"], generate["max-len-a"], generate["max-len-b"]) == (5, 1.2, 10)
+
+
+def test_baselines_differ_from_base_only_as_they_say():
+    base, document, sentence = (load_recipe(name) for name in ("base", "doc_base", "sent_base"))
+    changed = base.options("task", "train").items() ^ document.options("task", "train").items()
+    assert {key for key, _ in changed} == {"doc-mode", "doc-noise-mask", "doc-noise-epochs"}
+    assert document.prepared_from == "base" and document.sections["task"]["doc-mode"] == "full"
+    assert sentence.options("task", "train") == document.options("task", "train")
+    assert sentence.prepared_from is None and sentence.vocabulary_from == "base"
+    assert sentence.sections["prepare"] == base.sections["prepare"] | {"max-sents": 1}
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_option_is_known_to_its_program(name: str):
+    """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
+    recipe = load_recipe(name)
+    train = ["data", *to_arguments(recipe.options("task", "train"))]
+    args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
+    assert args.criterion == "fused_label_smoothed_cross_entropy" and args.arch.startswith("gtransformer_")
+    generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
+    assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
+    prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
+    score_parser().parse_args(["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))])
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_number_is_commented(name: str):
+    """A reader can tell where each number of the base recipe comes from, and every recipe says what it is."""
+    text = (CONFIGS / f"{name}.yaml").read_text()
+    assert text.startswith("# ") and load_recipe(name).description
+    if name == "base":
+        numbers = [line for line in text.splitlines() if re.match(r"\s+[\w-]+: [\d(]", line)]
+        uncommented = [line for line in numbers if "#" not in line]
+        # A line without comment stands below the one whose comment it shares.
+        assert {line.split(":")[0].strip() for line in uncommented} <= {
+            "decoder-ctxlayers", "cross-ctxlayers", "max-len-b"
+        }  # fmt: skip
+
+
+def test_to_arguments():
+    options = {"lr": "5e-4", "fp16": True, "cpu": False, "betas": "(0.9, 0.98)", "many": [1, 2], "none": None}
+    assert to_arguments(options) == ["--lr", "5e-4", "--fp16", "--betas", "(0.9, 0.98)", "--many", "1", "2"]
+
+
+def test_half_precision_is_for_gpus():
+    assert without_half_precision({"fp16": True, "bf16": True, "lr": 1}) == {"lr": 1}
+
+
+def test_changes_from_the_command_line():
+    recipe = load_recipe("base", ["train.max_update=10", "train.patience=", "task.doc-mode=full", "devices=1"])
+    train = recipe.sections["train"]
+    assert train["max-update"] == 10 and "patience" not in train
+    assert recipe.sections["task"]["doc-mode"] == "full" and recipe.devices == 1
+
+
+def write(directory: Path, name: str, text: str) -> str:
+    path = directory / f"{name}.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_own_recipe_on_top_of_another(tmp_path: Path):
+    write(tmp_path, "mine", "based-on: base\ntrain:\n  lr: 1e-4\n  warmup_updates: 7\n")
+    recipe = load_recipe(write(tmp_path, "more", "based_on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n"))
+    assert recipe.name == "more"
+    train = recipe.sections["train"]
+    assert (train["lr"], train["warmup-updates"], train["dropout"]) == ("2e-4", 7, 0.3)
+    assert "fp16" not in train
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train:\n  - lr\n", "section 'train' must hold lines"),
+        ("train: {lr: 1\n", "bad.yaml, line 2: not valid YAML"),
+        ("trian:\n  lr: 1\n", "unknown key 'trian'; known are"),
+        ("train:\n  lr:\n    start: 1\n", "train.lr holds further keys"),
+        ("devices: many\n", "devices is 'many'"),
+        ("based-on: bad\n", "based on itself"),
+        ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),
+        ("", "no recipe"),
+    ],
+)
+def test_bad_recipes(tmp_path: Path, text: str, message: str):
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_recipe(write(tmp_path, "bad", text))
+
+
+def test_unknown_recipe_lists_the_known():
+    with pytest.raises(UserError, match="unknown recipe 'bsae': known are base, .*doc_base, .*sent_base"):
+        load_recipe("bsae")
+
+
+@pytest.mark.parametrize("change", ["lr=1", "train.lr", "trian.lr=1", "train.=1"])
+def test_bad_changes(change: str):
+    with pytest.raises(UserError, match="write SECTION.OPTION=VALUE"):
+        load_recipe("base", [change])

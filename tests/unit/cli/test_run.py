@@ -1,0 +1,164 @@
+"""The driver's decisions: paths, stages, devices, and its errors. Real runs are in tests/end_to_end/test_run.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli import run as module
+from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
+from gtransformer.cli.stage import run_logged, run_stage, was_run
+from gtransformer.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    directory = tmp_path / "raw" / "tiny"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def parse(*arguments: object):
+    own, extra = split_extra([str(argument) for argument in arguments])
+    args = build_parser().parse_args(own)
+    args.extra = extra
+    return args
+
+
+def test_paths_by_default(corpus: Path):
+    run = make_run(parse("base", corpus, "train"))
+    assert run.directory == ROOT / "runs" / "base" / "tiny"
+    assert run.prepared == run.directory / "prepared"
+    assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
+
+
+def test_baselines_share_the_prepared_corpus_or_its_dictionary(corpus: Path):
+    prepared = ROOT / "runs" / "base" / "tiny" / "prepared"
+    assert make_run(parse("doc_base", corpus, "train")).prepared == prepared
+    sentence = make_run(parse("sent_base", corpus, "train"))
+    assert sentence.prepared == ROOT / "runs" / "sent_base" / "tiny" / "prepared"
+    assert sentence.vocabulary == prepared
+    with pytest.raises(UserError, match="needs --prepared"):
+        make_run(parse("doc_base", corpus, "prepare", "--set", "prepare.bpe-merges=5"))
+
+
+def test_model_of_another_corpus(corpus: Path):
+    args = parse("doc_base", corpus, "all", "--model-of", "techdocs")
+    run = make_run(args)
+    assert run.checkpoint == ROOT / "runs" / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
+    assert run.vocabulary == ROOT / "runs" / "base" / "techdocs" / "prepared"
+    assert run.prepared == ROOT / "runs" / "doc_base" / "tiny" / "prepared"
+    assert stages_of(args) == ("prepare", "generate", "score")
+
+
+def test_benchmark_corpora_lie_in_data(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("DATA", str(tmp_path))
+    with pytest.raises(UserError, match="bash scripts/download.sh ted"):
+        make_run(parse("base", "ted", "prepare"))
+    (tmp_path / "ted").mkdir()
+    assert make_run(parse("base", "ted", "prepare")).raw == tmp_path / "ted"
+
+
+def test_stages(corpus: Path):
+    assert stages_of(parse("base", corpus, "all")) == ("prepare", "train", "generate", "score")
+    assert stages_of(parse("base", corpus, "score")) == ("score",)
+    with pytest.raises(UserError, match="unknown stage 'trian': known are prepare, train, generate, score and all"):
+        stages_of(parse("base", corpus, "trian"))
+    with pytest.raises(UserError, match="--set train.OPTION=VALUE"):
+        stages_of(parse("base", corpus, "all", "--", "--lr", 1))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "present", "own", "expected"),
+    [
+        (4, 0, {}, {"update-freq": 4}),
+        (4, 1, {}, {"update-freq": 4}),
+        (4, 2, {"update-freq": 3}, {"update-freq": 6, "distributed-world-size": 2}),
+        (4, 4, {}, {"update-freq": 1, "distributed-world-size": 4}),
+        (4, 8, {}, {"update-freq": 1, "distributed-world-size": 4}),
+        (1, 0, {}, {"update-freq": 1}),
+        (1, 2, {}, {"update-freq": 1, "distributed-world-size": 1}),
+    ],
+)
+def test_updates_are_as_large_on_any_number_of_devices(wanted, present, own, expected):
+    assert device_options(own, wanted, present) == expected
+
+
+def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
+    run = make_run(parse("cpu_tiny", corpus, "all", "--output", tmp_path / "out"))
+    with pytest.raises(UserError, match="holds no corpus; its files must be named concatenated_en2de_train_en.txt"):
+        run.execute("prepare")
+    with pytest.raises(UserError, match="first run stage prepare"):
+        run.execute("train")
+    binaries = tmp_path / "out" / "prepared" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries.parent / "manifest.json").write_text("{}")
+    (binaries / "train.en-de.en.idx").touch()
+    with pytest.raises(UserError, match="no test set; it has train .choose one with --split."):
+        run.execute("generate")
+    (binaries / "test.en-de.en.idx").touch()
+    with pytest.raises(UserError, match="no such checkpoint; train first"):
+        run.execute("generate")
+    with pytest.raises(UserError, match="no translations to score; first run stage generate"):
+        run.execute("score")
+
+
+def test_missing_vocabulary_says_how_to_get_it(corpus: Path, monkeypatch, tmp_path: Path):
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    monkeypatch.setattr(module, "project_root", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
+        make_run(parse("sent_base", corpus, "prepare")).execute("prepare")
+
+
+def test_errors_on_the_command_line(corpus: Path, capsys):
+    for arguments, message in (
+        (["bsae", str(corpus), "all"], "error: unknown recipe 'bsae'"),
+        (["base", str(corpus), "al"], "error: unknown stage 'al'"),
+        (["base", str(corpus / "none"), "all"], "no such corpus"),
+        (["base", str(corpus), "prepare"], "holds no corpus"),
+    ):
+        assert module.main(arguments) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+
+
+def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
+    code = "import sys; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr)"
+    command = [sys.executable, "-c", code]
+    run_stage("train", command, tmp_path, {"checkpoints": "c"})
+    log = (tmp_path / "train.log").read_text()
+    assert "loss 2\n" in log and "loss 1" not in log.splitlines()[1] and "trouble" in log
+    assert b"loss 1\rloss 2" in capfdbinary.readouterr().out
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
+    assert record["versions"]["torch"] and record["started"] and record["device"]
+    assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
+
+
+def test_failed_stage_leaves_no_record(tmp_path: Path):
+    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+    with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):
+        run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})
+    assert not (tmp_path / "train.json").exists()
+    assert (tmp_path / "train.log").read_text().count("why\n") == 1
+
+
+def test_output_is_passed_on_at_once(tmp_path: Path):
+    """A line is in the log while the program still runs: it waits for its own output, or ends with another status."""
+    log, script = tmp_path / "log", tmp_path / "script.py"
+    script.write_text(
+        f"""
+import pathlib, time
+print("early" + "bird")
+for _ in range(200):
+    if "earlybird" in pathlib.Path({str(log)!r}).read_text():
+        raise SystemExit(7)
+    time.sleep(0.05)
+"""
+    )
+    assert run_logged([sys.executable, str(script)], log) == 7

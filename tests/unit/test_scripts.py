@@ -1,0 +1,107 @@
+"""The shell scripts: strict mode everywhere, and what set-up says and does without installing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+
+
+def bash(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["bash", *arguments], env=os.environ | environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_strict_and_well_formed(script: Path):
+    assert bash("-n", str(script)).returncode == 0
+    if script.name != "common.sh":  # sourced by the others
+        assert "\nset -euo pipefail\n" in script.read_text()
+
+
+def test_ci_runs_the_tests():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK) and "scripts/test.sh" in script.read_text()
+
+
+def test_no_hyperparameters_in_shell():
+    options = ("--lr", "--dropout", "--max-tokens", "--warmup-updates", "--beam", "--arch")
+    for script in SCRIPTS:
+        assert not [option for option in options if f"{option} " in script.read_text()], script
+
+
+def one_error(result: subprocess.CompletedProcess, *words: str) -> None:
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ") and all(word in line for word in words), line
+
+
+def test_setup_refuses_an_unusable_python(tmp_path: Path):
+    result = bash(
+        str(ROOT / "scripts/setup.sh"), PYTHON=shutil.which("false"), GTRANSFORMER_VENV=str(tmp_path / "venv")
+    )
+    one_error(result, "PYTHON=", "Python 3.11 or 3.12")
+    assert not (tmp_path / "venv").exists()
+
+
+def test_setup_says_what_to_install_where_no_python_fits(tmp_path: Path):
+    """With a PATH of everything but Python."""
+    tools = ("bash", "cat", "cut", "dirname", "sed", "sha256sum", "ls", "env", "tail")
+    for tool in tools:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    result = bash(
+        str(ROOT / "scripts/setup.sh"), PATH=str(tmp_path), PYTHON="", GTRANSFORMER_VENV=str(tmp_path / "venv")
+    )
+    one_error(result, "no usable Python found", "python3.11-venv")
+
+
+def test_setup_leaves_foreign_directories_alone(tmp_path: Path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    result = bash(str(ROOT / "scripts/setup.sh"), PYTHON=sys.executable, GTRANSFORMER_VENV=str(tmp_path))
+    one_error(result, "is no virtual environment", "GTRANSFORMER_VENV")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def make_environment(path: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, timeout=120)
+    return next(path.glob("lib/python*/site-packages"))
+
+
+def test_setup_refuses_plain_fairseq(tmp_path: Path):
+    site = make_environment(tmp_path / "venv")
+    distribution = site / "fairseq-0.12.2.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: fairseq\nVersion: 0.12.2\n")
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path / "venv"), PYTHON="")
+    one_error(result, "'fairseq'", "pip uninstall")
+
+
+def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path: Path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    common = str(ROOT / "scripts/common.sh")
+    stamp = bash("-c", f"source {common}; setup_fingerprint").stdout
+    (tmp_path / "setup.stamp").write_text(stamp)
+    started = time.monotonic()
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path))
+    assert result.returncode == 0 and "is complete" in result.stdout
+    assert time.monotonic() - started < 5
+    changed = bash(
+        "-c", f"source {common}; setup_complete", GTRANSFORMER_VENV=str(tmp_path), GTRANSFORMER_TORCH="torch==2.8.*"
+    )
+    assert changed.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["train", "generate"])
+def test_stage_scripts_need_recipe_and_corpus(name: str):
+    result = bash(str(ROOT / f"scripts/{name}.sh"), "base")
+    assert result.returncode == 2 and f"usage: scripts/{name}.sh RECIPE CORPUS" in result.stderr

@@ -1,0 +1,1 @@
+"""Analyses of what was trained; never imported by training code."""

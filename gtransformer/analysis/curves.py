@@ -1,0 +1,109 @@
+"""Learning curves: perplexity over updates, read from fairseq's JSON log and drawn to a PNG.
+
+fairseq writes such entries with ``--log-format json``, on the console as ``... | INFO | train_inner | {"ppl": "3.41",
+"num_updates": "100", ...}`` and bare, several times over, into a ``--log-file``; both are read. Entries of a validation
+set have its name before every key: ``valid_ppl``. A resumed training appends to the log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, read_lines
+
+
+@dataclass
+class Curve:
+    """Perplexity of one training run: two lists of (updates, perplexity), ascending in updates."""
+
+    train: list[tuple[int, float]] = field(default_factory=list)
+    valid: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float | None = None
+
+    @property
+    def last_valid(self) -> float | None:
+        """Validation perplexity at the end, None if there was no validation."""
+        return self.valid[-1][1] if self.valid else None
+
+
+def read_curve(path: str | Path, valid: str = "valid") -> Curve:
+    """The learning curve in a log of fairseq; ``valid`` is the name of the validation set.
+
+    Perplexity is fairseq's: 2 to the negative log likelihood per token, without label smoothing. Where a resumed
+    training repeats updates, the later numbers stand. ``seconds`` is the time spent on training and validation, over
+    all resumptions. Entries that an interrupted training has cut off are passed over. Raises UserError if the file is
+    missing or holds no curve.
+    """
+    curve = Curve()
+    epochs: list[tuple[int, float]] = []
+    walls: list[float] = []
+    for line in read_lines(path):
+        stats = _entry(line)
+        for prefix, points in (("", curve.train), ("train_", epochs), (f"{valid}_", curve.valid)):
+            if f"{prefix}num_updates" not in stats:
+                continue  # train_inner has a key train_wall, too, which is something else
+            if f"{prefix}ppl" in stats:
+                _append(points, int(stats[f"{prefix}num_updates"]), float(stats[f"{prefix}ppl"]))
+            if f"{prefix}wall" in stats:
+                walls.append(float(stats[f"{prefix}wall"]))
+    curve.train = curve.train or epochs
+    if not curve.train and not curve.valid:
+        raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
+    if walls:
+        # The clock starts again at 0 whenever training is resumed.
+        ends = [wall for wall, following in zip(walls, [*walls[1:], -1.0], strict=True) if following < wall]
+        curve.seconds = sum(ends)
+    return curve
+
+
+def _entry(line: str) -> dict:
+    """The JSON object at the end of a line, empty if there is none."""
+    try:
+        stats = json.loads(line[line.index("{") :])
+    except ValueError:
+        return {}
+    return stats if isinstance(stats, dict) else {}
+
+
+def _append(points: list[tuple[int, float]], updates: int, perplexity: float) -> None:
+    while points and points[-1][0] >= updates:
+        points.pop()
+    points.append((updates, perplexity))
+
+
+def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: str) -> None:
+    """Draw the curves of several systems into one figure: a colour a system, training dashed, validation solid.
+
+    The perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
+    """
+    # fairseq lets every library log; matplotlib would list all fonts of the machine.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    figure = Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for number, (name, curve) in enumerate(curves.items()):
+        for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
+            if points:
+                updates, perplexities = zip(*points, strict=True)
+                look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
+                axes.plot(updates, perplexities, style, color=f"C{number}", label=f"{name}, {kind}", **look)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("updates")
+    axes.set_ylabel("perplexity (logarithmic)")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png")

@@ -1,0 +1,1 @@
+"""Scores: s-BLEU, d-BLEU, contrastive items."""

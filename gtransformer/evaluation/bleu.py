@@ -1,0 +1,75 @@
+"""Corpus BLEU by sacrebleu over three kinds of segments: sentences, whole documents, instances.
+
+A document is a list of sentences; a corpus is a list of documents. The segments of hypothesis and reference are made in
+the same way, so that segment i of one belongs to segment i of the other. Every score carries sacrebleu's signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sacrebleu.metrics import BLEU
+
+from gtransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class BleuScore:
+    """One corpus BLEU score (0 to 100) and everything needed to reproduce it."""
+
+    score: float
+    signature: str
+    segments: int
+    precisions: list[float]
+    brevity_penalty: float
+    hypothesis_length: int
+    reference_length: int
+
+    def to_json(self) -> dict:
+        """The score as a JSON object."""
+        return asdict(self)
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> BleuScore:
+    """BLEU of ``hypotheses`` against one reference each, as ``sacrebleu --tokenize TOKENIZER`` computes it.
+
+    ``tokenizer`` is a name that sacrebleu knows; with ``"none"`` the text counts as tokenised already and sacrebleu's
+    warning about that is switched off (its ``--force``). Raises UserError for no segments, for unequal numbers of
+    segments and for a tokeniser that sacrebleu does not have.
+    """
+    if len(hypotheses) != len(references):
+        raise UserError(
+            f"{len(hypotheses)} translated segments stand against {len(references)} references; "
+            "score the translations against the split they were made from"
+        )
+    if not hypotheses:
+        raise UserError("there is no segment to score; translate the split first")
+    if tokenizer not in BLEU.TOKENIZERS:
+        raise UserError(
+            f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
+        )
+    metric = BLEU(tokenize=tokenizer, force=tokenizer == "none")
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return BleuScore(
+        score=result.score,
+        signature=str(metric.get_signature()),
+        segments=len(hypotheses),
+        precisions=list(result.precisions),
+        brevity_penalty=result.bp,
+        hypothesis_length=result.sys_len,
+        reference_length=result.ref_len,
+    )
+
+
+def sentence_segments(documents: Sequence[Sequence[str]]) -> list[str]:
+    """s-BLEU (paper, appendix A): every sentence is a segment."""
+    return [sentence for document in documents for sentence in document]
+
+
+def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
+    """d-BLEU (paper, appendix A): the sentences of a document, joined by a space, are one segment.
+
+    N-grams are thus matched anywhere in the document. Empty sentences leave no trace in the segment.
+    """
+    return [" ".join(sentence for sentence in document if sentence) for document in documents]

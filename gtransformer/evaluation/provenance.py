@@ -1,0 +1,58 @@
+"""Where a result comes from: command, commit, versions, date. Goes into every result file."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
+
+
+def current_commit() -> str | None:
+    """The commit of the checkout that this package runs from, ``+changes`` added if tracked files differ from it.
+
+    None where the package is not in a checkout of its own (an installed package may lie inside a foreign repository),
+    where nothing is committed yet, or where there is no git.
+    """
+    root = Path(__file__).resolve().parents[2]
+    try:
+        if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root:
+            return None
+        commit = _git(root, "rev-parse", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changed else "")
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    result = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def provenance(module: str, argv: Sequence[str] | None) -> dict:
+    """``command``, ``commit``, ``versions`` and ``date`` of the running command ``python -m MODULE ARGV``."""
+    arguments = sys.argv[1:] if argv is None else argv
+    return {
+        "command": shlex.join(["python", "-m", module, *arguments]),
+        "commit": current_commit(),
+        "versions": package_versions(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,136 @@
+"""Log probabilities of the sentences of given document translations (forced decoding).
+
+A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it shifted right behind the language tag. The log
+probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not counted, being no choice of
+the model's (DESIGN section 6). As no position sees later ones, a sentence's value does not depend on the sentences
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.errors import UserError
+
+Sentences = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
+
+    The translation may have fewer sentences than the source.
+    """
+
+    source: Sentences
+    target: Sentences
+
+
+def flatten(sentences: Sentences, dictionary: Dictionary) -> list[int]:
+    """``<s> a b </s> <s> c </s>`` as token indices."""
+    bos, eos = dictionary.bos(), dictionary.eos()
+    return [token for sentence in sentences for token in (bos, *sentence, eos)]
+
+
+def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
+    """Indices of requests, grouped so that a batch, padded, has at most ``max_tokens`` tokens on the target side.
+
+    Requests with the same source (the same object) come together, so that it is encoded once; the sources of a batch
+    have at most ``max_tokens`` tokens too. A longer request is a batch of its own.
+    """
+
+    def order(number: int) -> tuple[int, int, int]:
+        request = requests[number]
+        return size(request.source), id(request.source), size(request.target)
+
+    batch: list[int] = []
+    for number in sorted(range(len(requests)), key=order):
+        grown = [requests[i] for i in (*batch, number)]
+        sources = {id(request.source): size(request.source) for request in grown}
+        target_width = max(size(request.target) for request in grown)
+        if batch and max(target_width * len(grown), max(sources.values()) * len(sources)) > max_tokens:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def size(sentences: Sentences) -> int:
+    """Tokens of a document, the marks of its sentences included."""
+    return sum(len(sentence) + 2 for sentence in sentences)
+
+
+class SentenceScorer:
+    """Scores the sentences of translations with one trained model.
+
+    ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries, ``target_lang`` the language
+    whose tag opens the decoder's input. Raises UserError if the dictionary lacks that tag.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, source: Dictionary, target: Dictionary, target_lang: str, max_tokens: int = 4096
+    ) -> None:
+        self.model = model.eval()
+        self.source, self.target = source, target
+        self.max_tokens = max_tokens
+        self.tag = target.index(f"[{target_lang}]")
+        if self.tag == target.unk():
+            raise UserError(
+                f"the dictionary has no language symbol [{target_lang}]; prepare the corpus with that language"
+            )
+
+    def score(
+        self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
+    ) -> list[list[float]]:
+        """Per request the log probability (natural logarithm) of every sentence of its translation.
+
+        The result does not depend on how requests are batched (beyond rounding). ``progress`` wraps the list of
+        batches.
+        """
+        results: list[list[float]] = [[] for _ in requests]
+        for batch in progress(list(batches(requests, self.max_tokens))):
+            for number, scores in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
+                results[number] = scores
+        return results
+
+    @torch.no_grad()
+    def _score_batch(self, requests: Sequence[Request]) -> list[list[float]]:
+        device = next(self.model.parameters()).device
+        unique = list({id(request.source): request.source for request in requests}.values())
+        rows = {id(source): row for row, source in enumerate(unique)}
+        sources = [flatten(source, self.source) for source in unique]
+        targets = [flatten(request.target, self.target) for request in requests]
+        goal = _pad(targets, self.target.pad(), device)
+        encoder_out = self.model.encoder(
+            _pad(sources, self.source.pad(), device),
+            src_lengths=torch.tensor([len(source) for source in sources], device=device),
+        )
+        order = torch.tensor([rows[id(request.source)] for request in requests], device=device)
+        output = self.model.decoder(
+            _pad([[self.tag, *target[:-1]] for target in targets], self.target.pad(), device),
+            encoder_out=self.model.encoder.reorder_encoder_out(encoder_out, order),
+        )
+        log_probs = self.model.get_normalized_probs(output, log_probs=True)
+        tokens = log_probs.gather(-1, goal.unsqueeze(-1)).squeeze(-1).double()
+        results = []
+        for row, request in zip(tokens.cpu(), requests, strict=True):
+            scores, position = [], 0
+            for sentence in request.target:
+                end = position + len(sentence) + 2
+                scores.append(row[position + 1 : end].sum().item())
+                position = end
+            results.append(scores)
+        return results
+
+
+def _pad(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
+    """Rows of token indices as one (batch, longest) tensor, padded on the right."""
+    result = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.long)
+    for number, row in enumerate(rows):
+        result[number, : len(row)] = torch.as_tensor(row)
+    return result.to(device)

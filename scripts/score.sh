@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Score translations of a prepared split: scripts/score.sh PREPARED --split test --hypotheses PREFIX.jsonl [--paper]
+# --help lists the options.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+ensure_setup
+run_python -m gtransformer.cli.score "$@"

@@ -1,0 +1,116 @@
+"""A prepared corpus of two documents, written by hand: three instances, the first document cut in two."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gtransformer.preprocess.sidecar import Sidecar
+
+INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
+TEXT = {
+    "en": [["The house is old.", "It is big, too.", "You know it."], ["I see the small dog.", "It barks at night."]],
+    "de": [
+        ["Das Haus ist alt.", "Es ist auch groß.", "Du kennst es gut."],
+        ["Ich sehe den kleinen Hund.", "Er bellt in der Nacht."],
+    ],
+}
+TOK = {
+    "en": [
+        ["the house is old .", "it is big , too .", "you know it ."],
+        ["I see the small dog .", "it barks at night ."],
+    ],
+    "de": [
+        ["das Haus ist alt .", "es ist auch groß .", "du kennst es gut ."],
+        ["ich sehe den kleinen Hund .", "er bellt in der Nacht ."],
+    ],
+}
+# What a system made of it, with BPE: some words right, some wrong.
+HYPOTHESES = [
+    ["das Haus ist neu .", "er ist auch gro@@ ß ."],
+    ["du kennst es gut ."],
+    ["ich sehe den Hu@@ nd .", "er be@@ llt nachts in der Nacht ."],
+]
+
+
+def write_documents(path: Path, documents: list[list[str]]) -> None:
+    """Write the raw corpus format."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("<d>\n" + "".join(f"{line}\n" for line in doc) for doc in documents), encoding="utf-8")
+
+
+def jsonl_lines(hypotheses: list[list[str]], instances=INSTANCES) -> list[dict]:
+    """Translations as the generator writes them, with a worse second hypothesis each."""
+    return [
+        {
+            "id": number,
+            "document": document,
+            "first_sentence": first,
+            "sentences": count,
+            "hypotheses": [{"score": -0.5, "sentences": best}, {"score": -0.9, "sentences": ["x"] * count}],
+        }
+        for number, ((document, first, count), best) in enumerate(zip(instances, hypotheses, strict=True))
+    ]
+
+
+def write_jsonl(path: Path, lines: list[dict]) -> Path:
+    """Write one JSON object a line."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def sacrebleu_command(hypotheses: list[str], references: list[str], folder: Path, *options: str) -> dict:
+    """What sacrebleu's own command prints for these segments, with all digits."""
+    for name, lines in (("hyp", hypotheses), ("ref", references)):
+        (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", str(folder / "hyp.txt"), "-w", "14"]
+    result = subprocess.run([*command, *options], capture_output=True, text=True, check=True, env={**os.environ})
+    return json.loads(result.stdout)
+
+
+def plain_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """BLEU written out from its definition, for tokenised text in which n-grams of every order match."""
+    logs, hyp_length, ref_length = 0.0, 0, 0
+    for n in range(1, 5):
+        matched = total = 0
+        for hypothesis, reference in zip(hypotheses, references, strict=True):
+            hyp, ref = hypothesis.split(), reference.split()
+            counts = Counter(tuple(hyp[i : i + n]) for i in range(len(hyp) - n + 1))
+            limit = Counter(tuple(ref[i : i + n]) for i in range(len(ref) - n + 1))
+            matched += sum(min(count, limit[gram]) for gram, count in counts.items())
+            total += sum(counts.values())
+            if n == 1:
+                hyp_length, ref_length = hyp_length + len(hyp), ref_length + len(ref)
+        logs += math.log(matched / total) / 4
+    return 100 * min(1.0, math.exp(1 - ref_length / hyp_length)) * math.exp(logs)
+
+
+@pytest.fixture
+def prepared(tmp_path) -> Path:
+    """The prepared corpus, with split test only."""
+    folder = tmp_path / "prepared"
+    for lang in ("en", "de"):
+        write_documents(folder / "text" / f"test.{lang}", TEXT[lang])
+        write_documents(folder / "tok" / f"test.{lang}", TOK[lang])
+    (folder / "bin").mkdir()
+    Sidecar("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
+    return folder
+
+
+@pytest.fixture
+def hypotheses(tmp_path) -> Path:
+    """The translations of all three instances."""
+    return write_jsonl(tmp_path / "out.jsonl", jsonl_lines(HYPOTHESES))
+
+
+@pytest.fixture
+def helpers():
+    """This module, for tests: with importlib imports it cannot be imported by name."""
+    return sys.modules[__name__]

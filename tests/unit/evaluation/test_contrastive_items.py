@@ -1,0 +1,208 @@
+"""Contrastive scores equal those of one plain forward pass per candidate over the whole document."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.contrastive import Item, ItemScores, bucket_name, read_items, report, score_items
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, batches, size
+from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.model import GTransformerModel
+
+WORDS = [f"w{number}" for number in range(20)]
+INSTANCES = [(0, 0, 3), (0, 3, 2), (1, 0, 4)]
+SOURCES = [["w1 w2", "w3", "w4 w5 w6"], ["w7", "w8 w9"], ["w1", "w2 w2", "w3 w4", "w5"]]
+TARGETS = [["w11", "w12 w13 w14", "w15"], ["w16 w17", "w18"], ["w11 w12", "w13", "w14 w15 w16", "w17"]]
+ITEMS = [
+    Item(0, "pronoun", "a", 0, 1, 1, "w12 w13 w14", ("w12 w12 w14", "w11")),
+    Item(1, "address", "b", 0, 2, 2, "w15", ("w19 w19",)),
+    Item(2, "pronoun", "c", 0, 4, 4, "w18", ("w2", "w3", "w4 w5 w6 w7")),
+    Item(3, "ambiguity", "d", 1, 2, 2, "w14 w15 w16", ("w14 w15 w17",)),
+    Item(4, "pronoun", "e", 1, 0, 0, "w11 w12", ("w12 w11",)),
+]
+
+
+@pytest.fixture(scope="module")
+def dictionary() -> Dictionary:
+    """A joined dictionary with language symbols and <mask> at its end."""
+    result = Dictionary()
+    for word in [*WORDS, "[en]", "[de]", "<mask>"]:
+        result.add_symbol(word)
+    return result
+
+
+@pytest.fixture(params=["partial", "full"])
+def model(request, dictionary) -> GTransformerModel:
+    """A model of 12 dimensions with random weights, large enough to make sentences differ."""
+    torch.manual_seed(7)
+    sides = {"embed_dim": 12, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 2}
+    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()}
+    context = {"encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1}
+    limits = {"max_source_positions": 1024, "max_target_positions": 1024}
+    cfg = GTransformerConfig(doc_mode=request.param, share_all_embeddings=True, **sizes, **context, **limits)
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = GTransformerModel.build_model(cfg, task).double()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+@pytest.fixture
+def encode(dictionary):
+    """Sentences of words to token indices."""
+    return lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]
+
+
+def tokens(sentences: list[str], dictionary: Dictionary) -> torch.Tensor:
+    """``<s> a b </s> <s> c </s>``, by the dictionary's own reading of the line."""
+    line = " ".join(f"<s> {sentence} </s>" for sentence in sentences)
+    return dictionary.encode_line(line, add_if_not_exist=False, append_eos=False).long()
+
+
+def brute_force(model, dictionary, source: list[str], target: list[str], sentence: int) -> float:
+    """Log probability of one sentence in the whole document, alone in its batch."""
+    goal = torch.cat([tokens(target, dictionary), torch.tensor([dictionary.index("[de]")])])
+    previous = torch.cat([goal[-1:], goal[:-1]])
+    source_tokens = tokens(source, dictionary)
+    model.eval()
+    with torch.no_grad():
+        logits, _ = model(source_tokens[None], torch.tensor([len(source_tokens)]), previous[None])
+    log_probs = torch.log_softmax(logits[0], dim=-1)
+    number, total = -1, 0.0
+    for position, token in enumerate(goal.tolist()):
+        if token == dictionary.bos():
+            number += 1
+        elif number == sentence and position < len(goal) - 1:
+            total += log_probs[position, token].item()
+    return total
+
+
+@pytest.mark.parametrize("max_tokens", [1, 20, 4096])
+def test_items_equal_brute_force(model, dictionary, encode, max_tokens) -> None:
+    scorer = SentenceScorer(model, dictionary, dictionary, "de", max_tokens)
+    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
+    results = score_items(scorer, ITEMS, INSTANCES, *sides, encode)
+    assert [result.item for result in results] == ITEMS
+    places = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
+    margins = []
+    for result, (instance, sentence) in zip(results, places, strict=True):
+        expected = []
+        for text in (result.item.correct, *result.item.wrong):
+            target = [*TARGETS[instance][:sentence], text, *TARGETS[instance][sentence + 1 :]]
+            expected.append(brute_force(model, dictionary, SOURCES[instance], target, sentence))
+        assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
+        assert result.solved == all(expected[0] > other for other in expected[1:])
+        margins += [abs(expected[0] - other) for other in expected[1:]]
+    assert min(margins) > 1e-3, "candidates must differ for this test to mean anything"
+    assert [result.context_in_view for result in results] == [True, True, False, True, True]
+
+
+def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, monkeypatch) -> None:
+    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    seen = []
+    monkeypatch.setattr(scorer, "_score_batch", lambda r: (seen.extend(r), SentenceScorer._score_batch(scorer, r))[1])
+    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
+    score_items(scorer, ITEMS, INSTANCES, *sides, encode)
+    assert len(seen) == 3 + sum(len(item.wrong) for item in ITEMS)
+    assert sorted(len(request.target) for request in seen) == sorted([3, 2, 4] + [2, 2, 3, 2, 2, 2, 3, 1])
+
+
+def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode) -> None:
+    model.train()
+    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    request = Request(encode(SOURCES[2]), encode(TARGETS[2]))
+    first, second = scorer.score([request]), scorer.score([request])
+    assert first == second
+    assert len(first[0]) == 4
+    assert all(score < 0 for score in first[0])
+
+
+def test_batches_hold_every_request_once_within_the_limit(encode) -> None:
+    source = [encode(SOURCES[0]), encode(SOURCES[2])]
+    requests = [Request(source[n % 2], encode(TARGETS[2])[: 1 + n % 4]) for n in range(30)]
+    for limit in (1, 15, 40, 1000):
+        groups = list(batches(requests, limit))
+        assert sorted(number for group in groups for number in group) == list(range(30))
+        for group in groups:
+            width = max(size(requests[number].target) for number in group)
+            assert len(group) == 1 or width * len(group) <= limit
+
+
+def test_wrong_items(model, dictionary, encode) -> None:
+    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
+    elsewhere = Item(9, "pronoun", "", 2, 0, 0, "w1", ("w2",))
+    with pytest.raises(UserError, match="item 9: sentence 0 of document 2 is not in the prepared split"):
+        score_items(scorer, [elsewhere], INSTANCES, *sides, encode)
+    other = Item(8, "pronoun", "", 1, 1, 0, "w1", ("w2",))
+    with pytest.raises(UserError, match="item 8: its right translation 'w1' is not the reference of sentence 1"):
+        score_items(scorer, [other], INSTANCES, *sides, encode)
+    with pytest.raises(UserError, match=r"no language symbol \[fr\]"):
+        SentenceScorer(model, dictionary, dictionary, "fr")
+
+
+def test_report_counts() -> None:
+    def made(phenomenon: str, distance: int, correct: float, *wrong: float) -> ItemScores:
+        item = Item(0, phenomenon, "", 0, 0, distance, "a", ("b",) * len(wrong))
+        return ItemScores(item, correct, wrong, context_in_view=distance < 20)
+
+    result = report(
+        [
+            made("pronoun", 1, -1.0, -2.0, -3.0),
+            made("pronoun", 5, -1.0, -2.0, -0.5),
+            made("pronoun", 6, -1.0, -1.0),  # a tie is not solved
+            made("address", 30, -1.0, -4.0),
+        ]
+    )
+    assert result["total"]["solved"] == 2 and result["total"]["items"] == 4 and result["total"]["accuracy"] == 50.0
+    assert result["total"]["mean_margin"] == pytest.approx((1 - 0.5 + 0 + 3) / 4)
+    assert {name: part["solved"] for name, part in result["by_phenomenon"].items()} == {"address": 1, "pronoun": 1}
+    assert {name: (p["solved"], p["items"]) for name, p in result["by_distance"].items()} == {
+        "1": (1, 1), "4-6": (0, 2), "25+": (1, 1),
+    }  # fmt: skip
+    assert list(result["by_phenomenon_and_distance"]["pronoun"]) == ["1", "4-6"]
+    assert result["context_out_of_view"] == 1
+
+
+def test_buckets() -> None:
+    names = [bucket_name(distance) for distance in (0, 1, 2, 3, 4, 6, 7, 12, 13, 24, 25, 400)]
+    assert names == ["0", "1", "2", "3", "4-6", "4-6", "7-12", "7-12", "13-24", "13-24", "25+", "25+"]
+
+
+@pytest.fixture
+def entry() -> dict:
+    """A good entry of the file."""
+    keys = {"id": 1, "phenomenon": "pronoun", "detail": "it -> er", "document": 0, "sentence": 2, "distance": 1}
+    return {**keys, "correct": "Er bellt.", "wrong": ["Es bellt."]}
+
+
+def test_reads_items(tmp_path, entry) -> None:
+    path = tmp_path / "contrastive.json"
+    path.write_text(json.dumps({"version": 1, "split": "test", "items": [entry]}), encoding="utf-8")
+    assert read_items(path) == ("test", [Item(1, "pronoun", "it -> er", 0, 2, 1, "Er bellt.", ("Es bellt.",))])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["items"][0].pop("distance"), "entry 0 of 'items' has no valid 'distance'"),
+        (lambda data: data["items"][0].update(wrong=[]), "entry 0 of 'items' has no valid 'wrong'"),
+        (lambda data: data["items"][0].update(correct=3), "entry 0 of 'items' has no valid 'correct'"),
+        (lambda data: data["items"].clear(), "has no items"),
+        (lambda data: data.pop("split"), "no contrastive set"),
+    ],
+)
+def test_damaged_items(tmp_path, entry, change, message) -> None:
+    data = {"version": 1, "split": "test", "items": [entry]}
+    change(data)
+    path = tmp_path / "contrastive.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_items(path)

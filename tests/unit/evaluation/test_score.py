@@ -1,0 +1,158 @@
+"""s-BLEU and d-BLEU of a corpus written by hand, against sacrebleu's command and BLEU's definition."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+
+import pytest
+
+from gtransformer.cli.score import main
+from gtransformer.errors import UserError
+from gtransformer.evaluation.score import score_translations
+from gtransformer.preprocess.sidecar import Sidecar
+
+PLAIN = [
+    ["Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut."],
+    ["Ich sehe den Hund.", "Er bellt nachts in der Nacht."],
+]
+TOKENISED = [
+    ["das Haus ist neu .", "er ist auch groß .", "du kennst es gut ."],
+    ["ich sehe den Hund .", "er bellt nachts in der Nacht ."],
+]
+
+
+def segments(documents: list[list[str]], kind: str) -> list[str]:
+    """The segments of a score, made here without the product's functions."""
+    if kind == "s_bleu":
+        return list(chain(*documents))
+    if kind == "d_bleu":
+        return [" ".join(document) for document in documents]
+    first, second = documents
+    return [" ".join(first[:2]), first[2], " ".join(second)]
+
+
+@pytest.mark.parametrize("kind", ["s_bleu", "d_bleu", "d_bleu_instance"])
+@pytest.mark.parametrize("reference", ["raw", "paper"])
+def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, reference, kind) -> None:
+    scores = score_translations(prepared, "test", hypotheses, [reference]).scores[reference]
+    ours = getattr(scores, kind)
+    hypothesis, target = (PLAIN, helpers.TEXT["de"]) if reference == "raw" else (TOKENISED, helpers.TOK["de"])
+    options = ["--tokenize", "13a"] if reference == "raw" else ["--tokenize", "none", "--force"]
+    command = helpers.sacrebleu_command(segments(hypothesis, kind), segments(target, kind), tmp_path, *options)
+    assert round(ours.score, 14) == command["score"]
+    assert scores.documents == hypothesis
+    assert 20 < ours.score < 90, "the case must be able to tell right from wrong"
+
+
+def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
+    scores = score_translations(prepared, "test", hypotheses, ["paper"]).scores["paper"]
+    expected = helpers.plain_bleu(segments(TOKENISED, "d_bleu"), segments(helpers.TOK["de"], "d_bleu"))
+    assert scores.d_bleu.score == pytest.approx(expected, abs=1e-9)
+    assert scores.d_bleu.segments == 2
+    assert scores.d_bleu_instance.segments == 3
+    assert scores.s_bleu.segments == 5
+
+
+def test_perfect_translation_scores_100_against_both_references(prepared, tmp_path, helpers) -> None:
+    (a, b, c), (d, e) = helpers.TOK["de"]
+    perfect = helpers.write_jsonl(tmp_path / "perfect.jsonl", helpers.jsonl_lines([[a, b], [c], [d, e]]))
+    evaluation = score_translations(prepared, "test", perfect, ["raw", "paper"])
+    for scores in evaluation.scores.values():
+        assert [scores.s_bleu.score, scores.d_bleu.score, scores.d_bleu_instance.score] == pytest.approx([100] * 3)
+    assert evaluation.scores["raw"].documents == helpers.TEXT["de"]
+
+
+def test_misaligned_instances(prepared, tmp_path, helpers) -> None:
+    """Sentences cut otherwise than the source's: s-BLEU aligns them by order, d-BLEU sees the same words as before."""
+    (a, b, c), (d, e) = helpers.TOK["de"]
+    cut = [[f"{a} {b}"], [c], [d, *e.split(" ", 1)]]
+    path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines(cut))
+    evaluation = score_translations(prepared, "test", path, ["paper"])
+    scores = evaluation.scores["paper"]
+    assert evaluation.counts["misaligned_instances"] == 2
+    assert scores.d_bleu.score == pytest.approx(100)
+    assert scores.d_bleu_instance.score == pytest.approx(100)
+    assert scores.documents == [[f"{a} {b}", "", c], [d, e]]
+    aligned = [f"{a} {b}", "", c, d, e]
+    expected = helpers.sacrebleu_command(aligned, [a, b, c, d, e], tmp_path, "--tokenize", "none", "--force")["score"]
+    assert round(scores.s_bleu.score, 14) == expected
+    assert expected < 95
+
+
+def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers) -> None:
+    instances = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    Sidecar("test", "en", "de", 2, instances, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
+    (a, _, c), (d, e) = helpers.TOK["de"]
+    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], instances))
+    evaluation = score_translations(prepared, "test", path, ["paper"])
+    assert evaluation.scores["paper"].s_bleu.score == pytest.approx(100)
+    assert evaluation.scores["paper"].d_bleu.score == pytest.approx(100)
+    assert evaluation.counts["left_out_sentences"] == 1
+    assert evaluation.counts["sentences"] == 4
+
+
+def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.delenv("MOSES", raising=False)
+    output = tmp_path / "scores.json"
+    arguments = [str(prepared), "--split", "test", "--hypotheses", str(hypotheses), "--reference", "both"]
+    assert main([*arguments, "--output", str(output)]) == 0
+    result = json.loads(output.read_text(encoding="utf-8"))
+    assert result["counts"] == {
+        "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0, "misaligned_instances": 0,
+    }  # fmt: skip
+    assert (result["split"], result["source_lang"], result["target_lang"]) == ("test", "en", "de")
+    assert set(result["scores"]) == {"raw", "paper"}
+    assert result["detokeniser"] == "sacremoses"
+    assert "tok:13a" in result["scores"]["raw"]["s_bleu"]["signature"]
+    assert "tok:none" in result["scores"]["paper"]["d_bleu"]["signature"]
+    assert result["command"].startswith("python -m gtransformer.cli.score ")
+    assert {"python", "sacrebleu", "torch"} <= set(result["versions"])
+    assert {"commit", "date", "hypotheses_sha256"} <= set(result)
+    text = hypotheses.with_suffix(".txt").read_text(encoding="utf-8")
+    assert text == "<d>\n" + "\n".join(PLAIN[0]) + "\n<d>\n" + "\n".join(PLAIN[1]) + "\n"
+    printed = capsys.readouterr().out
+    for scores in result["scores"].values():
+        for score in scores.values():
+            assert f"{score['score']:.2f}" in printed
+            assert score["signature"] in printed
+
+
+def test_paper_option(prepared, hypotheses, capsys) -> None:
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--paper"]) == 0
+    result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
+    assert set(result["scores"]) == {"paper"}
+    assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == TOKENISED[0][0]
+
+
+def test_misaligned_is_said_on_the_console(prepared, tmp_path, capsys, helpers) -> None:
+    path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines([["a"], ["b"], ["c", "d"]]))
+    assert main([str(prepared), "--hypotheses", str(path)]) == 0
+    assert "1 of 3 instances were translated into another number of sentences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda p: p.joinpath("bin/test.en-de.instances.json").rename(p / "bin/valid.en-de.instances.json"),
+         "no split 'test'; it has: valid"),
+        (lambda p: p.joinpath("text/test.de").unlink(), "test.de: no such file"),
+        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n"), "the file ends here"),
+        (lambda p: [p.joinpath(f"text/test.{x}").write_text("<d>\na\n<d>\nb\n") for x in ("de", "en")],
+         "test.de: 2 documents of 2 sentences, but the sidecar of test has 2 of 5"),
+        (lambda p: p.joinpath("bin/test.en-fr.instances.json").write_text("{}"), "several language pairs for 'test'"),
+        (lambda p: p.joinpath("bin").rename(p / "bon"), "not a prepared corpus"),
+    ],
+)  # fmt: skip
+def test_user_errors_leave_nothing_behind(prepared, hypotheses, capsys, break_it, message) -> None:
+    break_it(prepared)
+    assert main([str(prepared), "--hypotheses", str(hypotheses)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+    assert message in error
+    assert [path.name for path in hypotheses.parent.iterdir() if path.name.startswith("out")] == ["out.jsonl"]
+
+
+def test_unknown_reference(prepared, hypotheses) -> None:
+    with pytest.raises(UserError, match="unknown reference 'golden'"):
+        score_translations(prepared, "test", hypotheses, ["golden"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 
@@ -52,6 +53,9 @@ def explain(error: BaseException) -> str | None:
                 f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); delete "
                 "it and resume from an earlier one with --restore-file"
             )
+        message = _checkpoint_that_does_not_fit(link) or _missing_checkpoint(link)
+        if message is not None:
+            return message
         link = link.__cause__ or link.__context__
     return None
 
@@ -67,6 +71,47 @@ def _checkpoint_being_read(error: BaseException) -> str | None:
             loading = True
         trace = trace.tb_next
     return path if loading else None
+
+
+def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:
+    """PyTorch's list of all names, shortened to the first of each kind."""
+    if not str(error).startswith("Error(s) in loading state_dict for"):
+        return None
+    reasons = []
+    for line in map(str.strip, str(error).splitlines()[1:]):
+        names = line.count('"') // 2
+        first = line.partition('"')[2].partition('"')[0]
+        if line.startswith("Missing key(s)"):
+            reasons.append(f"it lacks {names} of the model's parameters ({first}, ...)")
+        elif line.startswith("Unexpected key(s)"):
+            reasons.append(f"it has {names} that the model lacks ({first}, ...)")
+    different = [line.strip() for line in str(error).splitlines() if line.strip().startswith("size mismatch for ")]
+    if different:
+        name = different[0].removeprefix("size mismatch for ").partition(":")[0]
+        sizes = re.findall(r"torch\.Size\((.*?)\)", different[0])
+        reasons.append(f"{len(different)} are of another size ({name}: {', not '.join(sizes)})")
+    path = _local_of(error, {"load_checkpoint", "load_model_ensemble_and_task"}, "filename") or "given"
+    return (
+        f"checkpoint {path} does not fit this model: {' and '.join(reasons)}; use the architecture options and the "
+        "data (dictionary) that it was trained with, or another --save-dir"
+    )
+
+
+def _missing_checkpoint(error: BaseException) -> str | None:
+    start = "Model file not found: "
+    if isinstance(error, OSError) and str(error).startswith(start):
+        return f"{str(error).removeprefix(start)}: no such checkpoint; --path names one or several, separated by ':'"
+    return None
+
+
+def _local_of(error: BaseException, functions: set[str], variable: str) -> str | None:
+    """The value of a local variable in the innermost of the named functions that the error came through."""
+    value, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_name in functions:
+            value = trace.tb_frame.f_locals.get(variable) or value
+        trace = trace.tb_next
+    return value
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -1,12 +1,15 @@
-"""Named sizes: ``--arch gtransformer_{tiny,small,base,big,large}``, and ``model=...`` for fairseq-hydra-train."""
+"""Named sizes: ``--arch gtransformer_{tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``.
 
-from dataclasses import fields
+Each size is a model of its own for fairseq, with its sizes as defaults of its configuration, because
+fairseq-hydra-train knows no architectures: it would fill a configuration of ``gtransformer`` with base sizes.
+"""
 
-from fairseq.models import register_model_architecture
-from hydra.core.config_store import ConfigStore
+from dataclasses import field, make_dataclass
 
-from gtransformer.models.gtransformer import model  # noqa: F401  (registers what the architectures are sizes of)
+from fairseq.models import register_model
+
 from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.model import GTransformerModel
 
 
 def _both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> dict[str, int]:
@@ -25,21 +28,11 @@ ARCHITECTURES = {
 
 
 def _register(name: str, sizes: dict[str, int]) -> None:
-    @register_model_architecture("gtransformer", name)
-    def set_defaults(args) -> None:
-        """Fill in what the command line left open (fairseq passes an argparse namespace or an OmegaConf node)."""
-        for key, value in sizes.items():
-            if getattr(args, key, None) is None:
-                setattr(args, key, value)
-
-    node = GTransformerConfig(**sizes)
-    node._name = name
-    ConfigStore.instance().store(name=name, group="model", node=node, provider="gtransformer")
-
-
-def known_fields() -> set[str]:
-    """Names of the model's options."""
-    return {item.name for item in fields(GTransformerConfig)}
+    help_texts = {key: item.metadata for key, item in GTransformerConfig.__dataclass_fields__.items()}
+    resized = [(key, int, field(default=value, metadata=help_texts[key])) for key, value in sizes.items()]
+    suffix = name.removeprefix("gtransformer_").title()
+    config = make_dataclass(f"GTransformer{suffix}Config", resized, bases=(GTransformerConfig,))
+    register_model(name, dataclass=config)(type(f"GTransformer{suffix}", (GTransformerModel,), {}))
 
 
 for _name, _sizes in ARCHITECTURES.items():

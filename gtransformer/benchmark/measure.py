@@ -1,0 +1,60 @@
+"""Runs systems in turn and collects medians."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+
+from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.worker import OutOfResources, Worker
+
+
+def alternate(
+    settings: Sequence[Setting], method: str, runs: int, seconds: float, memory: int | None, **arguments
+) -> list[dict]:
+    """Time ``method`` of every system ``runs`` times, one system after the other in each round.
+
+    The first round is a warm-up and is not counted. A system that runs out of memory or time is left out from then
+    on, and its row says so.
+
+    Returns:
+        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens_per_second``,
+        ``peak_bytes_per_token``, or ``failed``.
+    """
+    rows = [{"setting": asdict(setting), "name": setting.name, "method": method, "runs": []} for setting in settings]
+    workers: dict[int, Worker] = {}
+    try:
+        for turn in range(runs + 1):
+            for number, setting in enumerate(settings):
+                row = rows[number]
+                if "failed" in row:
+                    continue
+                if number not in workers:
+                    workers[number] = Worker(setting, seconds, memory)
+                try:
+                    result = workers[number].call(method, **arguments)
+                except OutOfResources as problem:
+                    row["failed"] = str(problem)
+                    workers.pop(number).close()
+                    say(f"  {setting.name}: {problem}")
+                    continue
+                if turn:
+                    row["runs"].append(round(result["seconds"], 4))
+                row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
+                say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
+    finally:
+        for worker in workers.values():
+            worker.close()
+    for row in rows:
+        if row["runs"]:
+            row["seconds"] = median(row["runs"])
+            row["tokens_per_second"] = round(row["tokens"] / row["seconds"], 2)
+            row["peak_bytes_per_token"] = round(row["peak_bytes"] / row["setting"]["batch_tokens"])
+    return rows
+
+
+def say(message: str) -> None:
+    """Progress, on stderr."""
+    print(message, file=sys.stderr, flush=True)

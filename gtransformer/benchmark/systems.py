@@ -1,0 +1,188 @@
+"""The systems that are compared: fairseq's own Transformer, the dense engine and the packed one."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from gtransformer.benchmark.documents import make_batch, make_dictionary
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+from gtransformer.modules import attention
+from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.translation_doc import TranslationDocTask
+
+UNLIMITED = 1 << 20
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the benchmark.
+
+    ``system``: fairseq, dense, entropy (dense, with attention entropies in every step, as the release does) or packed;
+    ``context``: top layers with combined attention; ``precision``: float32, bfloat16 or float16.
+    """
+
+    system: str
+    tokens: int
+    batch_tokens: int
+    context: int = 0
+    precision: str = "float32"
+    arch: str = "gtransformer_base"
+    vocabulary: int = 32000
+    sentence: int = 30
+    dropout: float = 0.3
+    checkpoint: bool = False
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """As it stands in tables."""
+        parts = [self.system, f"{self.context} global" if self.system != "fairseq" else "", self.precision]
+        return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
+
+
+class EntropyPattern(DensePattern):
+    """The dense engine with the entropy of every attention row, computed and thrown away, in every step."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+        """As DensePattern."""
+        with torch.no_grad():
+            weights = attention_weights(self.queries.pad(q), self.keys.pad(k), self.allowed)
+            self.entropy = -(weights * weights.clamp_min(1e-12).log2()).sum(dim=-1).mean()
+        return super().attend(q, k, v, dropout)
+
+
+class System:
+    """A model with its optimizer and one batch on which it is timed."""
+
+    def __init__(self, setting: Setting):
+        torch.manual_seed(1)
+        self.setting = setting
+        self.dictionary = make_dictionary(setting.vocabulary)
+        self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
+        self.model = self._fairseq() if setting.system == "fairseq" else self._gtransformer()
+        self.model.to(setting.device)
+        self.optimizer = None
+
+    def _gtransformer(self) -> GTransformerModel:
+        setting = self.setting
+        cfg = GTransformerConfig(**ARCHITECTURES[setting.arch], share_all_embeddings=True, dropout=setting.dropout)
+        cfg.doc_mode = "partial"
+        cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
+        cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
+        cfg.checkpoint_activations = setting.checkpoint
+        cfg.autocast = "none" if setting.precision == "float32" else setting.precision
+        attention.ENGINES["entropy"] = EntropyPattern
+        cfg.group_attention = setting.system
+        return GTransformerModel.build_model(cfg, self.task)
+
+    def _fairseq(self) -> TransformerModelBase:
+        sizes = ARCHITECTURES[self.setting.arch]
+        cfg = TransformerConfig()
+        for side in ("encoder", "decoder"):
+            part = getattr(cfg, side)
+            part.embed_dim, part.ffn_embed_dim = sizes[f"{side}_embed_dim"], sizes[f"{side}_ffn_embed_dim"]
+            part.layers, part.attention_heads = sizes[f"{side}_layers"], sizes[f"{side}_attention_heads"]
+        cfg.decoder.input_dim = cfg.decoder.output_dim = cfg.decoder.embed_dim
+        cfg.share_all_embeddings, cfg.dropout = True, self.setting.dropout
+        cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
+        cfg.checkpoint_activations = self.setting.checkpoint
+        return TransformerModelBase.build_model(cfg, self.task)
+
+    def _batch(self) -> dict:
+        setting = self.setting
+        documents = max(1, setting.batch_tokens // setting.tokens)
+        return to_device(make_batch(documents, setting.tokens, setting.sentence, self.dictionary), setting.device)
+
+    def train_step(self) -> dict:
+        """One forward, backward and optimizer step; seconds, and target tokens."""
+        if self.optimizer is None:
+            kind = LabelSmoothedCrossEntropyCriterion
+            if self.setting.system != "fairseq":
+                kind = FusedLabelSmoothedCrossEntropy
+            self.criterion = kind(self.task, sentence_avg=False, label_smoothing=0.1)
+            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98))
+            self.batch = self._batch()
+            self.model.train()
+        low = self.setting.precision != "float32" and self.setting.system == "fairseq"
+        context = (
+            torch.autocast(self.setting.device, dtype=getattr(torch, self.setting.precision)) if low else nullcontext()
+        )
+        began = now(self.setting.device)
+        with context:
+            loss, _, _ = self.criterion(self.model, self.batch)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return {"seconds": now(self.setting.device) - began, "tokens": self.batch["ntokens"]}
+
+    def decode(self, documents: int, beam: int) -> dict:
+        """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step."""
+        setting = self.setting
+        batch = to_device(make_batch(documents, setting.tokens, setting.sentence, self.dictionary), setting.device)
+        self.model.eval()
+        generator = self._generator(beam)
+        clock = StepClock(generator, setting.device)
+        began = now(setting.device)
+        hypotheses = generator.generate([self.model], batch)
+        seconds = now(setting.device) - began
+        tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
+        return {"seconds": seconds, "tokens": tokens, "steps": clock.seconds()}
+
+    def _generator(self, beam: int):
+        # Every sentence, or with fairseq's Transformer the document, becomes as long as its source.
+        if self.setting.system == "fairseq":
+            length = self.setting.tokens - 1
+            return SequenceGenerator(
+                [self.model], self.dictionary, beam_size=beam, max_len_a=0, max_len_b=length, min_len=length
+            )
+        cfg = TranslationDocConfig()
+        cfg.source_lang, cfg.target_lang = "en", "de"
+        task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
+        return task.build_generator(
+            [self.model], Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
+        )
+
+
+class StepClock:
+    """Notes when each step of a generator's search begins."""
+
+    def __init__(self, generator, device: str):
+        self.times: list[float] = []
+        search = generator.search
+        step = search.step
+
+        def timed(*args, **kwargs):
+            self.times.append(now(device))
+            return step(*args, **kwargs)
+
+        search.step = timed
+
+    def seconds(self) -> list[float]:
+        """Seconds between successive steps."""
+        return [later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False)]
+
+
+def now(device: str) -> float:
+    """Seconds, after the device has done what it was told."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def to_device(sample, device: str):
+    """A nested dictionary of tensors on ``device``."""
+    if isinstance(sample, dict):
+        return {key: to_device(value, device) for key, value in sample.items()}
+    return sample.to(device) if isinstance(sample, Tensor) else sample

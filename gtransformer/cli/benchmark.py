@@ -1,0 +1,101 @@
+"""Measure training and decoding in turn against fairseq's Transformer and the dense engine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from gtransformer.benchmark.measure import alternate, say
+from gtransformer.benchmark.report import add_ratios, plot, table
+from gtransformer.benchmark.systems import Setting
+from gtransformer.cli.stage import device_name
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import write_json
+
+SYSTEMS = ("fairseq", "dense", "entropy", "packed")
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/benchmark.sh", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark"), help="directory (%(default)s)")
+    parser.add_argument("--name", default="benchmark", help="name of the files in it (%(default)s)")
+    parser.add_argument("--what", default="train,decode", help="train, decode or both (%(default)s)")
+    parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens a document (%(default)s)")
+    parser.add_argument("--systems", default="fairseq,dense,packed", help=f"of {', '.join(SYSTEMS)} (%(default)s)")
+    parser.add_argument("--context", default="0,2", help="top layers with combined attention (%(default)s)")
+    parser.add_argument("--precisions", default="float32", help="of float32, bfloat16, float16 (%(default)s)")
+    parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens a training batch (%(default)s)")
+    parser.add_argument("--documents", default="1,16", help="documents decoded at once (%(default)s)")
+    parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
+    parser.add_argument("--checkpoint", action="store_true", help="recompute activations in the packed engine")
+    parser.add_argument("--seconds", type=float, default=600, help="longest time for one run (%(default)s)")
+    parser.add_argument("--memory", type=float, default=0, help="GiB that a system may use (default: no limit)")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> int:
+    """Run the benchmark; results are written after every document length, so that an interrupted one keeps them."""
+    options = build_parser().parse_args(argv)
+    systems = options.systems.split(",")
+    unknown = set(systems) - set(SYSTEMS)
+    if unknown:
+        raise UserError(f"--systems: {', '.join(sorted(unknown))} unknown; choose of {', '.join(SYSTEMS)}")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    memory = int(options.memory * 2**30) or None
+    results: dict = {"device": device_name(), "threads": len(os.sched_getaffinity(0)), "rows": []}
+    results.update(provenance("gtransformer.cli.benchmark", argv))
+    for context in map(int, options.context.split(",")):
+        for tokens in map(int, options.lengths.split(",")):
+            settings = []
+            for precision in options.precisions.split(","):
+                for system in systems:
+                    settings.append(
+                        Setting(
+                            system,
+                            tokens,
+                            max(options.batch_tokens, tokens),
+                            context if system != "fairseq" else 0,
+                            precision,
+                            options.arch,
+                            checkpoint=options.checkpoint and system == "packed",
+                            device=device,
+                        )
+                    )
+            for rows in _measure(options, settings, memory):
+                reference = next((row["name"] for row in rows if row["setting"]["system"] == "packed"), "")
+                add_ratios(rows, reference)
+                print(table(rows, "reference"), flush=True)
+                results["rows"].extend(rows)
+                write_json(options.output / f"{options.name}.json", results)
+    for method in ("train_step", "decode"):
+        rows = [row for row in results["rows"] if row["method"] == method]
+        if rows:
+            stem = f"{options.name}_{method}"
+            plot(rows, "milliseconds", "milliseconds a token", options.output / f"{stem}_time.png")
+            plot(rows, "kilobytes", "peak kilobytes a token", options.output / f"{stem}_memory.png")
+    say(f"written to {options.output}")
+    return 0
+
+
+def _measure(options: argparse.Namespace, settings: list[Setting], memory: int | None):
+    if "train" in options.what:
+        yield alternate(settings, "train_step", options.runs, options.seconds, memory)
+    if "decode" in options.what:
+        for documents in map(int, options.documents.split(",")):
+            yield alternate(
+                settings, "decode", options.runs, options.seconds, memory, documents=documents, beam=options.beam
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""Shared by all tests."""
+
+import os
+
+# Models here are tiny: one thread is faster, and results do not depend on the number of cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+import gtransformer  # noqa: E402, F401  (registers with fairseq)
+from tests.support import tiny_dictionary  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread_and_fixed_seed():
+    """Every test starts from the same random state."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def dictionary():
+    """Twelve words, [en], [de] and <mask>."""
+    return tiny_dictionary()

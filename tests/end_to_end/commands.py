@@ -1,0 +1,101 @@
+"""Running fairseq's commands as a user does, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import ROOT
+
+USER_DIR = str(ROOT / "gtransformer")
+SMALL = (
+    "--arch gtransformer_tiny --encoder-embed-dim 64 --decoder-embed-dim 64 --encoder-ffn-embed-dim 128 "
+    "--decoder-ffn-embed-dim 128 --encoder-layers 2 --decoder-layers 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 "
+    "--cross-ctxlayers 1 --share-all-embeddings --dropout 0"
+).split()
+TRAINING = (
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --criterion label_smoothed_cross_entropy "
+    "--optimizer adam --lr-scheduler inverse_sqrt --cpu --no-progress-bar --log-format simple "
+    "--log-interval 1 --num-workers 0 --seed 1"
+).split()
+GENERATION = "--task translation_doc --source-lang en --target-lang de --langs en,de --cpu --beam 3".split()
+
+
+@dataclass
+class Copier:
+    """A trained model: its corpus (text files, ``bin``), its checkpoint, and what training printed."""
+
+    corpus: Path
+    checkpoint: Path
+    log: str
+
+    def sentences(self, split: str = "test") -> list[list[str]]:
+        """The sentences of every instance."""
+        text = (self.corpus / f"{split}.de").read_text(encoding="utf-8")
+        return [[part.strip().removesuffix(" </s>") for part in line.split("<s>")[1:]] for line in text.splitlines()]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The tests' environment: one thread, and the checkout importable."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **extra}
+
+
+def start(command: str, *arguments, **options) -> subprocess.Popen:
+    """Start ``fairseq-{command}`` with the user-dir; output and errors come through one pipe."""
+    line = [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment(), **options}
+    return subprocess.Popen(line, **options)
+
+
+def run(command: str, *arguments, status: int = 0, input: str | None = None) -> str:
+    """Run ``fairseq-{command}`` to its end; its output, after checking the exit status."""
+    process = start(command, *arguments, stdin=subprocess.PIPE)
+    output, _ = process.communicate(input, timeout=600)
+    assert process.returncode == status, output[-3000:]
+    return output
+
+
+def only_error(output: str) -> str:
+    """The one line that a failing command says last; there must be no traceback."""
+    assert "Traceback" not in output, output[-3000:]
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, output[-3000:]
+    return errors[0].removeprefix("error: ")
+
+
+def losses(output: str) -> dict[int, float]:
+    """Training loss by update, from the log."""
+    found = re.findall(r"train_inner.*?\bloss=([\d.]+).*?num_updates=(\d+)", output)
+    return {int(update): float(loss) for loss, update in found}
+
+
+def write_copy_corpus(folder: Path, words: int, **documents: int) -> None:
+    """Instances whose target repeats the source: 3 sentences of 1 to 4 different words; ``documents`` by split."""
+    draw = random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, count in documents.items():
+        lines = []
+        for _ in range(count):
+            sentences = [draw.sample(range(words), k=draw.randint(1, 4)) for _ in range(3)]
+            lines.append(" ".join(f"<s> {' '.join(f'w{i}' for i in sentence)} </s>" for sentence in sentences) + "\n")
+        for lang in ("en", "de"):
+            (folder / f"{split}.{lang}").write_text("".join(lines), encoding="utf-8")
+    symbols = [*(f"w{i}" for i in range(words)), "[en]", "[de]", "<mask>"]
+    (folder / "dict.txt").write_text("".join(f"{symbol} 1\n" for symbol in symbols), encoding="utf-8")
+
+
+def binarise(folder: Path, *options) -> str:
+    """``fairseq-preprocess`` with two workers; the data lie in ``folder/bin``."""
+    present = [name for name in ("train", "valid", "test") if (folder / f"{name}.en").exists()]
+    splits = [f"--{name}pref={folder / name}" for name in present]
+    return run(
+        "preprocess", "--task=translation_doc", "--source-lang=en", "--target-lang=de", *splits,
+        f"--srcdict={folder / 'dict.txt'}", "--joined-dictionary", f"--destdir={folder / 'bin'}", "--workers=2",
+        *options,
+    )  # fmt: skip

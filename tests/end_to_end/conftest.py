@@ -1,0 +1,26 @@
+"""A corpus whose target repeats its source, and a model that has learned to copy it; made once for all tests."""
+
+import pytest
+
+from tests.end_to_end.commands import SMALL, TRAINING, Copier, binarise, run, write_copy_corpus
+
+
+@pytest.fixture(scope="session")
+def copy_corpus(tmp_path_factory):
+    """A folder with text files and ``bin``, binarised with two worker processes."""
+    folder = tmp_path_factory.mktemp("copy")
+    write_copy_corpus(folder, words=16, train=3000, valid=20, test=20)
+    binarise(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def copier(copy_corpus):
+    """A model that copies: checkpoint, its corpus, and the log of its training."""
+    save = copy_corpus / "copier"
+    output = run(
+        "train", copy_corpus / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.004", "--warmup-updates=30",
+        "--lr-scheduler=polynomial_decay", "--total-num-update=600", "--max-update=600", f"--save-dir={save}",
+        "--no-epoch-checkpoints",
+    )  # fmt: skip
+    return Copier(copy_corpus, save / "checkpoint_last.pt", output)

@@ -1,0 +1,111 @@
+"""Stopping, resuming and loading: kill -9, damaged and foreign checkpoints, checkpoints of the authors' release."""
+
+import json
+import re
+import shutil
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+
+from tests.end_to_end.commands import GENERATION, SMALL, TRAINING, losses, only_error, run, start
+from tests.support import SHARED, relative_error
+
+SHORT = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
+
+
+def training(copy_corpus, save, *options):
+    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={save}", *options]
+
+
+def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
+    """Killed between two checkpoints and restarted, it takes up the last, with the losses of a run in one go."""
+    undisturbed = losses(run(*training(copy_corpus, tmp_path / "whole")))
+    often = ["--save-interval-updates=5", "--keep-interval-updates=2"]
+    process = start(*training(copy_corpus, tmp_path / "killed", *often))
+    before = ""
+    for line in process.stdout:
+        before += line
+        if "num_updates=12," in line:
+            process.kill()
+            break
+    process.stdout.read()
+    assert process.wait() == -9
+    assert max(losses(before)) == 12
+
+    after = run(*training(copy_corpus, tmp_path / "killed", *often))
+    assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
+    found = losses(after)
+    assert list(found) == list(range(11, 25))
+    for update, loss in found.items():
+        assert loss == pytest.approx(undisturbed[update], abs=2e-3)
+    assert not list((tmp_path / "killed").glob("*.tmp"))
+
+
+@pytest.fixture
+def truncated(copier, tmp_path):
+    path = tmp_path / "checkpoint_last.pt"
+    data = copier.checkpoint.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    return path
+
+
+def test_a_truncated_checkpoint_is_named(copier, truncated):
+    expected = f"checkpoint {truncated} cannot be read, it is truncated or damaged"
+    line = training(copier.corpus, truncated.parent)
+    assert only_error(run(*line, status=1)).startswith(expected)
+    line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={truncated}"]
+    assert only_error(run(*line, status=1)).startswith(expected)
+
+
+def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
+    path = tmp_path / "checkpoint_last.pt"
+    shutil.copy(copier.checkpoint, path)
+    message = only_error(run(*training(copier.corpus, tmp_path, "--encoder-layers=3"), status=1))
+    assert message.startswith(f"checkpoint {path} does not fit this model: it lacks ")
+    assert "encoder.layers.2" in message and "--save-dir" in message
+    other = copier.corpus / "larger"  # the same texts with a larger dictionary
+    shutil.copytree(copier.corpus / "bin", other, dirs_exist_ok=True)
+    for lang in ("en", "de"):
+        dictionary = other / f"dict.{lang}.txt"
+        dictionary.write_text("more 1\n" + dictionary.read_text())
+    message = only_error(run("generate", other, *GENERATION, f"--path={path}", status=1))
+    assert "are of another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
+
+
+PARITY = SHARED / "parity"
+RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}
+
+
+@pytest.mark.skipif(not PARITY.is_dir(), reason="reference tensors (../shared/parity) are not here")
+@pytest.mark.parametrize("case", ["partial_2_2_2", "full", "prenorm"])
+def test_a_checkpoint_of_the_release(tmp_path, case):
+    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits."""
+    arrays = np.load(PARITY / f"{case}.npz")
+    for lang in ("en", "de"):
+        shutil.copy(PARITY / "dict.txt", tmp_path / f"dict.{lang}.txt")
+    options = json.loads((PARITY / f"{case}.json").read_text()) | RELEASE | {"data": str(tmp_path)}
+    model = {name.removeprefix("state/"): torch.from_numpy(arrays[name]) for name in arrays.files if "state/" in name}
+    assert "encoder.version" in model and "decoder.embed_positions._float_tensor" in model
+    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {"best": None}, "num_updates": 1200}]  # fmt: skip
+    state = {
+        "args": Namespace(
+            **options, criterion="label_smoothed_cross_entropy", optimizer="adam", adam_betas="(0.9, 0.98)",
+            lr=[0.0005], lr_scheduler="inverse_sqrt", max_tokens=4096, save_dir="exp/checkpoints",
+        ),
+        "model": model, "optimizer_history": history, "last_optimizer_state": None,
+        "extra_state": {"train_iterator": {"epoch": 7, "iterations_in_epoch": 0}, "val_loss": 1.5},
+    }  # fmt: skip
+    torch.save(state, tmp_path / "checkpoint_best.pt")
+
+    (loaded,), cfg, task = load_model_ensemble_and_task([str(tmp_path / "checkpoint_best.pt")])
+    assert task.language == 25 and cfg.model.doc_mode == options["doc_mode"]
+    assert loaded.cfg.encoder_ctxlayers == options["encoder_ctxlayers"]
+    loaded.eval()
+    source, previous = (torch.from_numpy(arrays[name]) for name in ("src_tokens", "prev_output_tokens"))
+    real = torch.from_numpy(arrays["target"]).ne(1)
+    logits = loaded(source, None, previous)[0]
+    assert relative_error(logits[real], torch.from_numpy(arrays["logits"])[real]) < 1e-5

@@ -1,0 +1,122 @@
+"""What many tests need: a tiny dictionary, random documents, tiny models and a tiny task."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.modules.ragged import Ragged
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.translation_doc import TranslationDocTask
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+def tiny_dictionary(words: int = 12, langs: tuple[str, ...] = ("en", "de")) -> Dictionary:
+    """<s> <pad> </s> <unk>, then w0, w1, ..., the language symbols and <mask>."""
+    dictionary = Dictionary()
+    for symbol in [*(f"w{i}" for i in range(words)), *(f"[{lang}]" for lang in langs), "<mask>"]:
+        dictionary.add_symbol(symbol)
+    return dictionary
+
+
+def random_document(draw: random.Random, dictionary: Dictionary, lengths: list[int]) -> list[int]:
+    """Token indices of ``<s> words </s>`` for every given number of words."""
+    words = [i for i in range(len(dictionary)) if dictionary[i].startswith("w")]
+    tokens: list[int] = []
+    for length in lengths:
+        tokens += [dictionary.bos(), *draw.choices(words, k=length), dictionary.eos()]
+    return tokens
+
+
+def random_lengths(draw: random.Random, sentences: int, most: int, fewest: int = 1) -> list[int]:
+    """So many sentences of ``fewest`` to ``most`` words."""
+    return [draw.randint(fewest, most) for _ in range(sentences)]
+
+
+def pad_batch(documents: list[list[int]], pad: int, left: bool, extra: int = 0) -> Tensor:
+    """(batch, longest + extra) int64, padded on the left or on the right."""
+    width = max(map(len, documents)) + extra
+    rows = []
+    for tokens in documents:
+        padding = [pad] * (width - len(tokens))
+        rows.append(padding + tokens if left else tokens + padding)
+    return torch.tensor(rows)
+
+
+def shifted(dictionary: Dictionary, target: list[int], lang: str = "de") -> list[int]:
+    """The decoder's input: the language symbol, then the document (without the language symbol that ends it)."""
+    return [dictionary.index(f"[{lang}]"), *target]
+
+
+def tiny_config(**options) -> GTransformerConfig:
+    """A model of 16 dimensions, 3 + 3 layers, 2/2/2 of them combined, no dropout, joined embeddings."""
+    defaults = {
+        "dropout": 0.0,
+        "share_all_embeddings": True,
+        "doc_mode": "partial",
+        "max_source_positions": 1_000_000,
+        "max_target_positions": 1_000_000,
+    }
+    for side in ("encoder", "decoder"):
+        defaults |= {f"{side}_embed_dim": 16, f"{side}_ffn_embed_dim": 24, f"{side}_layers": 3}
+        defaults |= {f"{side}_attention_heads": 2}
+    return GTransformerConfig(**{**defaults, **options})
+
+
+def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformerModel:
+    """A model in evaluation mode whose weights are drawn wide, so that attention is far from uniform."""
+    torch.manual_seed(seed)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = GTransformerModel.build_model(tiny_config(**options), task)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(2.0)
+            else:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        model.encoder.embed_tokens.weight[dictionary.pad()].zero_()
+    return model.eval()
+
+
+def task_config(**options) -> TranslationDocConfig:
+    """The task's options en -> de, with what fairseq's other option groups would fill in."""
+    elsewhere = {"dataset_impl": None, "required_seq_len_multiple": 1, "train_subset": "train", "doc_seed": 1}
+    return TranslationDocConfig(**{"source_lang": "en", "target_lang": "de", **elsewhere, **options})
+
+
+def tiny_task(dictionary: Dictionary, **options) -> TranslationDocTask:
+    """The task en -> de over a dictionary, without data; all languages of the dictionary are known to it."""
+    langs = [symbol[1:-1] for symbol in dictionary.symbols if symbol.startswith("[")]
+    return TranslationDocTask(task_config(**{"langs": ",".join(langs), **options}), dictionary, dictionary)
+
+
+def with_engine(model: GTransformerModel, engine: str) -> GTransformerModel:
+    """The same model, attending with another engine."""
+    for part in (model, model.encoder, model.decoder):
+        part.cfg.group_attention = engine
+    return model
+
+
+def ragged(tags: list[list[int]], left: bool = False) -> Ragged:
+    """A layout of documents given by the group tags of their tokens."""
+    width = max(map(len, tags))
+    real, padded = [], []
+    for row in tags:
+        gap = width - len(row)
+        real.append([False] * gap + [True] * len(row) if left else [True] * len(row) + [False] * gap)
+        padded.append([0] * gap + row if left else row + [0] * gap)
+    return Ragged(torch.tensor(real), torch.tensor(padded))
+
+
+def relative_error(found: Tensor, expected: Tensor) -> float:
+    """Largest error over largest magnitude."""
+    found, expected = found.detach().double(), expected.detach().double()
+    return float((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30))

@@ -1,0 +1,58 @@
+"""The fused criterion against fairseq's own, on the whole model."""
+
+import random
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from tests.support import pad_batch, random_document, shifted, tiny_model
+
+
+@pytest.fixture
+def sample(dictionary):
+    """Two documents of unequal length."""
+    draw = random.Random(1)
+    sources, targets = ([random_document(draw, dictionary, shape) for shape in ([3, 1, 4], [2])] for _ in range(2))
+    pad, language = dictionary.pad(), dictionary.index("[de]")
+    net_input = {
+        "src_tokens": pad_batch(sources, pad, left=True),
+        "src_lengths": torch.tensor([len(source) for source in sources]),
+        "prev_output_tokens": pad_batch([shifted(dictionary, target) for target in targets], pad, left=False),
+    }
+    target = pad_batch([[*target, language] for target in targets], pad, left=False)
+    return {"net_input": net_input, "target": target, "ntokens": int(target.ne(pad).sum())}
+
+
+def run(criterion, model, sample):
+    model.zero_grad()
+    loss, size, logs = criterion(model, sample)
+    loss.backward()
+    return loss, size, logs, [parameter.grad for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_equals_fairseqs_criterion(dictionary, sample, smoothing, average):
+    model = tiny_model(dictionary).double().train()
+    task = Namespace(target_dictionary=dictionary)
+    fused = FusedLabelSmoothedCrossEntropy(task, average, smoothing)
+    plain = LabelSmoothedCrossEntropyCriterion(task, average, smoothing)
+    loss, size, logs, gradients = run(fused, model, sample)
+    expected_loss, expected_size, expected_logs, expected_gradients = run(plain, model, sample)
+    assert loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
+    assert size == expected_size and logs.keys() == expected_logs.keys()
+    for name in logs:
+        assert float(logs[name]) == pytest.approx(float(expected_logs[name]), rel=1e-6)
+    scale = max(gradient.abs().max() for gradient in expected_gradients)
+    for found, expected in zip(gradients, expected_gradients, strict=True):
+        assert (found - expected).abs().max() < 1e-7 * scale
+
+
+def test_falls_back_where_all_logits_are_needed(dictionary, sample):
+    model = tiny_model(dictionary).eval()
+    task = Namespace(target_dictionary=dictionary)
+    _, _, logs = FusedLabelSmoothedCrossEntropy(task, False, 0.1, report_accuracy=True)(model, sample)
+    assert logs["total"] == sample["ntokens"] and 0 <= logs["n_correct"] <= logs["total"]

@@ -1,0 +1,187 @@
+"""Instances and pairs of documents as the model gets them."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import FairseqDataset, ListDataset
+
+from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset, fill_batches
+from gtransformer.data.word_dropout import WordDropout
+from tests.support import random_document, random_lengths
+
+S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
+
+
+def instances(lists, **options):
+    """An InstanceDataset over lists of token indices."""
+    sizes = [len(tokens) for tokens in lists]
+    return InstanceDataset(ListDataset([torch.tensor(t) for t in lists], sizes), sizes, E, **options)
+
+
+@pytest.mark.parametrize(
+    ("stored", "options", "expected"),
+    [
+        ([S, A, E, E], {}, [S, A, E]),  # fairseq-preprocess ends a line that ends already
+        ([S, A, E], {}, [S, A, E]),
+        ([A, B, E], {"bos": S}, [S, A, B, E]),  # one sentence a line
+        ([S, A, E, E], {"bos": S}, [S, A, E]),
+        ([S, A, E, E], {"language": L}, [S, A, E, L]),
+        ([A, E], {"bos": S, "language": L}, [S, A, E, L]),
+        ([E], {}, [E]),  # an empty line
+        ([E], {"bos": S}, [S, E]),
+        ([S, E, S, E, E], {}, [S, E, S, E]),  # empty sentences keep their ends
+    ],
+)
+def test_instance(stored, options, expected):
+    dataset = instances([stored], **options)
+    assert dataset[0].tolist() == expected
+    assert len(dataset) == 1
+
+
+def test_sizes_are_exact_for_prepared_instances():
+    """Stored with two </s>; the target gains a language symbol. An upper bound would do, too little would not."""
+    stored = [[S, A, E, E], [S, A, B, E, S, A, E, E]]
+    for options in ({}, {"language": L}):
+        dataset = instances(stored, **options)
+        assert [dataset.num_tokens(i) for i in range(2)] == [len(dataset[i]) for i in range(2)]
+        assert dataset.sizes.tolist() == [dataset.size(0), dataset.size(1)]
+
+
+@pytest.fixture
+def pairs(dictionary):
+    """make(shapes, **options): a dataset of random pairs, stored as fairseq-preprocess does."""
+
+    def make(shapes, **options):
+        draw = random.Random(1)
+        source, target = ([[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2))
+        options = {"left_pad_source": True, "left_pad_target": False, "shuffle": False, **options}
+        return DocumentPairDataset(
+            instances(source), instances(target, language=L), dictionary, dictionary, L, **options
+        )
+
+    return make
+
+
+def test_collation(pairs):
+    dataset = pairs([[2, 1], [5, 0, 3], [1]])
+    batch = dataset.collater([dataset[i] for i in range(3)])
+    rows = {number: row for row, number in enumerate(batch["id"].tolist())}
+    source, previous = batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"]
+    for number in range(3):
+        row, item = rows[number], dataset[number]
+        assert source[row][source[row].ne(P)].tolist() == item["source"].tolist()
+        assert source[row, -len(item["source"]) :].ne(P).all()  # padding on the left
+        target = item["target"].tolist()
+        assert target[-1] == L and target[0] == S
+        assert batch["target"][row][: len(target)].tolist() == target
+        assert batch["target"][row][len(target) :].eq(P).all()
+        assert previous[row][: len(target)].tolist() == [L, *target[:-1]]
+        assert previous[row][len(target) :].eq(P).all()
+    assert batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
+    assert batch["net_input"]["src_lengths"].tolist() == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
+
+
+def test_without_target(dictionary):
+    dataset = DocumentPairDataset(instances([[S, A, E, E]]), None, dictionary, dictionary, L)
+    batch = dataset.collater([dataset[0]])
+    assert batch["net_input"]["src_tokens"].tolist() == [[S, A, E]] and batch["target"] is None
+
+
+@pytest.mark.parametrize("multiple", [1, 8])
+@pytest.mark.parametrize("count", [1, 7, 8, 13, 20])
+def test_batches_drop_nothing(pairs, count, multiple):
+    """fairseq-fixed 0.12.3.1 loses the last batch where 8 (its default) does not divide it; ours may not."""
+    dataset = pairs([[i % 5 + 1] for i in range(count)])
+    for limits in ({"max_sentences": 4}, {"max_tokens": 30}, {"max_tokens": 1000}, {}):
+        batches = dataset.batch_by_size(np.arange(count), required_batch_size_multiple=multiple, **limits)
+        assert sorted(np.concatenate(batches).tolist()) == list(range(count))
+        assert all(len(batch) for batch in batches)
+
+
+def test_batches_hold_as_many_real_tokens_as_allowed():
+    draw = random.Random(2)
+    for _ in range(50):
+        tokens = np.array([draw.randint(1, 60) for _ in range(draw.randint(1, 40))])
+        indices = np.array(draw.sample(range(1000), len(tokens)))
+        most_tokens, most = draw.choice([None, 50, 100]), draw.choice([None, 3, 10])
+        batches = fill_batches(indices, tokens, most_tokens, most)
+        assert np.concatenate(batches).tolist() == indices.tolist()  # every one, in order
+        size = dict(zip(indices.tolist(), tokens.tolist(), strict=True))
+        filled = [sum(size[i] for i in batch.tolist()) for batch in batches]
+        for batch, total in zip(batches, filled, strict=True):
+            assert len(batch) == 1 or most_tokens is None or total <= most_tokens
+            assert most is None or len(batch) <= most
+        for batch, total, following in zip(batches, filled, batches[1:], strict=False):  # none could have taken more
+            too_long = most_tokens is not None and total + size[following[0]] > most_tokens
+            assert too_long or len(batch) == most
+    assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
+
+
+def test_batches_count_the_longer_side(dictionary):
+    source = instances([[S, A, E, E]] * 4)
+    target = instances([[S, *[A] * 17, E, E]] * 4, language=L)  # 20 tokens
+    dataset = DocumentPairDataset(source, target, dictionary, dictionary, L)
+    assert [len(batch) for batch in dataset.batch_by_size(np.arange(4), max_tokens=40)] == [2, 2]
+
+
+def test_fairseq_still_needs_our_batches(pairs):
+    """The day fairseq-fixed keeps its last batch, this test says so, and our override may be thought over."""
+    dataset = pairs([[1]] * 13)
+    try:
+        theirs = FairseqDataset.batch_by_size(dataset, np.arange(13), max_sentences=8, required_batch_size_multiple=8)
+    except Exception:
+        pytest.skip("fairseq's batching needs a compiled extension that is not here")
+    assert sum(map(len, theirs)) < 13
+
+
+def noisy(pairs, epochs=2, probability=0.5):
+    protected = torch.tensor([0, 1, 2, 3, 16, 17, 18])
+    return pairs(
+        [[20, 20], [30]], word_dropout=WordDropout(probability, M, protected, seed=1), word_dropout_epochs=epochs
+    )
+
+
+def test_word_dropout_changes_inputs_and_not_targets(pairs):
+    clean, dataset = pairs([[20, 20], [30]]), noisy(pairs)
+    for number in range(2):
+        item, plain = dataset[number], clean[number]
+        assert torch.equal(item["target"], plain["target"])
+        assert item["source"].eq(M).sum() > 3 and item["prev_output_tokens"].eq(M).sum() > 3
+        kept = item["source"].ne(M)
+        assert torch.equal(item["source"][kept], plain["source"][kept])
+        shifted = torch.cat([torch.tensor([L]), plain["target"][:-1]])
+        kept = item["prev_output_tokens"].ne(M)
+        assert torch.equal(item["prev_output_tokens"][kept], shifted[kept])
+    batch = dataset.collater([dataset[0], dataset[1]])
+    assert batch["net_input"]["src_tokens"].eq(M).any()
+    assert batch["net_input"]["prev_output_tokens"].eq(M).any()
+    assert not batch["target"].eq(M).any()
+    assert batch["net_input"]["prev_output_tokens"][:, 0].eq(L).all()
+
+
+def test_word_dropout_by_epoch(pairs):
+    dataset, again = noisy(pairs), noisy(pairs)
+    first = dataset[0]["source"]
+    assert torch.equal(first, dataset[0]["source"]) and torch.equal(first, again[0]["source"])
+    dataset.set_epoch(2)
+    assert not torch.equal(first, dataset[0]["source"])
+    dataset.set_epoch(3)  # beyond --doc-noise-epochs
+    assert not dataset[0]["source"].eq(M).any()
+    assert "prev_output_tokens" not in dataset[0]
+
+
+def test_batches_for_the_same_epoch_do_not_depend_on_order(pairs):
+    dataset = noisy(pairs)
+    forwards = {item["id"]: item["source"] for item in (dataset[0], dataset[1])}
+    backwards = {item["id"]: item["source"] for item in (dataset[1], dataset[0])}
+    assert all(torch.equal(forwards[number], backwards[number]) for number in forwards)
+
+
+def test_ordered_indices_group_similar_lengths(pairs):
+    draw = random.Random(4)
+    dataset = pairs([random_lengths(draw, 3, 20) for _ in range(30)])
+    lengths = [dataset.num_tokens(i) for i in dataset.ordered_indices()]
+    assert sorted(dataset.ordered_indices().tolist()) == list(range(30))
+    assert sum(abs(a - b) for a, b in zip(lengths, lengths[1:], strict=False)) < 30 * 10

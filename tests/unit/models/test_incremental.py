@@ -1,0 +1,155 @@
+"""Decoding token by token equals the full forward pass at every step, whatever beam search does with the rows."""
+
+import random
+
+import pytest
+import torch
+
+from tests.support import random_document, random_lengths, relative_error, tiny_model
+
+MODES = {
+    "combined": {},
+    "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},
+    "self only": {"decoder_ctxlayers": 3, "cross_ctxlayers": 0},
+    "cross only": {"decoder_ctxlayers": 0, "cross_ctxlayers": 1},
+    "full": {"doc_mode": "full"},
+    "prenorm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+}
+TOLERANCE = 1e-11  # float64
+
+
+def full_forward(model, source, prefixes):
+    """Logits of the last position, computed from scratch."""
+    return model(source, None, prefixes)[0][:, -1]
+
+
+def next_tokens(draw, dictionary, prefixes):
+    """Random continuations that follow the sentence structure: <s> after </s>, at times no word at all."""
+    words = [i for i in range(len(dictionary)) if dictionary[i].startswith("w")]
+    new = []
+    for row in prefixes.tolist():
+        if row[-1] == dictionary.eos() or len(row) == 1:
+            new.append(dictionary.bos())
+        else:
+            new.append(dictionary.eos() if draw.random() < 0.3 else draw.choice(words))
+    return torch.tensor(new)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("often", [1.0, 0.1, 0.0])
+def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often):
+    """Rows are duplicated and dropped at random within a document, and documents of the batch finish early.
+
+    ``often``: at how many steps rows change; where they seldom do, beams have little of their prefix in common.
+    """
+    draw = random.Random(seed := int(10 * often))
+    model = tiny_model(dictionary, seed, **MODES[mode]).double()
+    source = make_pairs(seed, [6, 1, 3], most=5).source
+    beam, documents = 3, [0, 1, 2]
+    encoder_out = model.encoder(source)
+    rows = torch.tensor([d for d in documents for _ in range(beam)])
+    encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows)
+    prefixes = torch.full((len(documents) * beam, 1), dictionary.index("[de]"))
+    state: dict = {}
+    for step in range(80):
+        logits = model.decoder(prefixes, encoder_out, state)[0]
+        assert logits.shape == (len(prefixes), 1, len(dictionary))
+        if step < 25 or step % 10 == 0 or step > 76:
+            rows = source[[d for d in documents for _ in range(beam)]]
+            assert relative_error(logits[:, 0], full_forward(model, rows, prefixes)) < TOLERANCE, step
+        keep = list(range(len(documents)))
+        if step in (20, 50):  # a document is finished: its rows leave the batch
+            keep.remove(draw.choice(keep))
+        documents = [documents[k] for k in keep]
+        change = draw.random() < often
+        order = torch.tensor([k * beam + (draw.randrange(beam) if change else i) for k in keep for i in range(beam)])
+        model.decoder.reorder_incremental_state_scripting(state, order)
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        prefixes = prefixes[order]
+        prefixes = torch.cat([prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mode", MODES)
+def test_several_new_tokens_at_once(dictionary, mode):
+    """Caches catch up when a step brings more than one token."""
+    draw = random.Random(5)
+    model = tiny_model(dictionary, **MODES[mode]).double()
+    source = torch.tensor([random_document(draw, dictionary, [3, 2])])
+    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, [3, 0, 4])]])
+    state: dict = {}
+    encoder_out = model.encoder(source)
+    for length in (4, 5, 9, target.shape[1]):
+        found = model.decoder(target[:, :length], encoder_out, state)[0][:, 0]
+        assert relative_error(found, full_forward(model, source, target[:, :length])) < TOLERANCE
+    with pytest.raises(ValueError, match="no new token"):
+        model.decoder(target, encoder_out, state)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mode", ["combined", "full"])
+def test_more_target_sentences_than_source_sentences(dictionary, mode):
+    draw = random.Random(6)
+    model = tiny_model(dictionary, **MODES[mode]).double()
+    source = torch.tensor([random_document(draw, dictionary, [3])])
+    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, [2, 2, 1])]])
+    state: dict = {}
+    encoder_out = model.encoder(source)
+    for length in range(1, target.shape[1] + 1):
+        found = model.decoder(target[:, :length], encoder_out, state)[0][:, 0]
+        assert found.isfinite().all()
+        assert relative_error(found, full_forward(model, source, target[:, :length])) < TOLERANCE
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mode", MODES)
+def test_beams_that_agree_for_long_and_part_again(dictionary, make_pairs, mode):
+    """All beams continue one for 40 steps, then each goes its own way: what they share is still there."""
+    draw = random.Random(3)
+    model = tiny_model(dictionary, **MODES[mode]).double()
+    source = make_pairs(3, [5, 9]).source
+    beam = 2
+    rows = torch.tensor([0, 0, 1, 1])
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), rows)
+    prefixes = torch.full((4, 1), dictionary.index("[de]"))
+    state: dict = {}
+    for step in range(70):
+        logits = model.decoder(prefixes, encoder_out, state)[0][:, 0]
+        if step % 3 == 0 or step > 60:
+            assert relative_error(logits, full_forward(model, source[rows], prefixes)) < TOLERANCE, step
+        together = step < 40 and step % 5 == 0
+        order = torch.tensor([d * beam + (0 if together else i) for d in range(2) for i in range(beam)])
+        model.decoder.reorder_incremental_state_scripting(state, order)
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        prefixes = prefixes[order]
+        prefixes = torch.cat([prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1)
+
+
+@torch.no_grad()
+def test_group_cache_holds_one_sentence(dictionary):
+    """After 60 sentences of up to 4 words the cache of group attention is still small, and global ones are not."""
+    draw = random.Random(7)
+    model = tiny_model(dictionary)
+    lengths = random_lengths(draw, 60, 4)
+    source = torch.tensor([random_document(draw, dictionary, lengths)])
+    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, lengths)]])
+    state: dict = {}
+    model.decoder(target, model.encoder(source), state)
+    caches = state["gtransformer"].layers
+    assert target.shape[1] > 200
+    assert all(cache.own_local.keys.shape[2] <= 64 for cache in caches)
+    assert caches[0].own_global.tail[0] is None  # the lowest layer has group attention only
+    assert caches[-1].own_global.tail[0].shape[2] >= target.shape[1]
+
+
+@torch.no_grad()
+def test_forward_with_reordered_encoder_output(dictionary, make_pairs):
+    """Without an incremental state, too, rows may point at any document (scoring several targets of one source)."""
+    pairs = make_pairs(8, [4, 2])
+    model = tiny_model(dictionary).double()
+    order = torch.tensor([1, 0, 0])
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(pairs.source), order)
+    found = model.decoder(pairs.previous[order], encoder_out)[0]
+    expected = model(pairs.source[order], None, pairs.previous[order])[0]
+    assert relative_error(found, expected) < TOLERANCE

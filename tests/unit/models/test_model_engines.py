@@ -1,0 +1,156 @@
+"""The whole model with the packed engine against the dense one; precision, dropout, activation checkpointing."""
+
+import random
+
+import pytest
+import torch
+
+from tests.support import pad_batch, random_document, relative_error, tiny_model, with_engine
+
+ODD_HEADS = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in
+             {"embed_dim": 18, "attention_heads": 6}.items()}  # fmt: skip
+
+
+def forward_and_backward(model, pairs, pad):
+    model.zero_grad()
+    logits, _ = model(pairs.source, None, pairs.previous)
+    real = pairs.previous.ne(pad)
+    weights = torch.linspace(-1, 1, logits[real].numel(), dtype=torch.float64).view_as(logits[real])
+    (logits[real].double() * weights).sum().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return logits.detach()[real], gradients
+
+
+def largest_gradient_error(found, expected):
+    assert found.keys() == expected.keys()
+    scale = max(float(gradient.abs().max()) for gradient in expected.values())
+    return max(float((found[name].double() - expected[name]).abs().max()) for name in expected) / scale
+
+
+@pytest.mark.parametrize("options", [{}, ODD_HEADS, {"doc_mode": "full"}, {"encoder_normalize_before": True}])
+@pytest.mark.parametrize("seed", range(3))
+def test_packed_equals_dense_forward_and_backward(dictionary, make_pairs, options, seed):
+    pairs = make_pairs(seed, [random.Random(seed).randint(5, 25), 1, 3], most=(5, 30, 1)[seed], surplus=seed)
+    model = with_engine(tiny_model(dictionary, seed, **options).double(), "dense")
+    expected, gradients = forward_and_backward(model, pairs, dictionary.pad())
+    model = with_engine(model, "packed")
+    found, packed_gradients = forward_and_backward(model, pairs, dictionary.pad())
+    assert relative_error(found, expected) < 1e-12
+    assert largest_gradient_error(packed_gradients, gradients) < 1e-11
+
+    # Rounding in float32 against the same weights in float64, over about ten blocks.
+    found, single_gradients = forward_and_backward(model.float(), pairs, dictionary.pad())
+    assert relative_error(found, expected) < 1e-5
+    assert largest_gradient_error(single_gradients, gradients) < 1e-4
+
+
+def test_bfloat16_stays_near_float32(dictionary, make_pairs):
+    pairs = make_pairs(5, [12, 1, 4], most=12)
+    model = tiny_model(dictionary)
+    expected, gradients = forward_and_backward(model, pairs, dictionary.pad())
+    model = model.bfloat16()
+    dense, _ = forward_and_backward(with_engine(model, "dense"), pairs, dictionary.pad())
+    found, half_gradients = forward_and_backward(with_engine(model, "packed"), pairs, dictionary.pad())
+    assert found.dtype == torch.bfloat16
+    assert all(gradient.isfinite().all() for gradient in half_gradients.values())
+    # The weights themselves lose 2 digits: packed may err as much as dense does, and both stay near.
+    assert relative_error(found, expected) < max(0.1, 2 * relative_error(dense, expected))
+    cosine = torch.nn.functional.cosine_similarity(found.float(), expected, dim=-1)
+    assert cosine.min() > 0.98
+    assert largest_gradient_error(half_gradients, gradients) < 0.3
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+def test_autocast_stays_near_float32(dictionary, make_pairs, engine):
+    """``--autocast bfloat16``: parameters and gradients stay in float32, results near, decoding consistent."""
+    pairs = make_pairs(5, [12, 1, 4], most=12)
+    expected, gradients = forward_and_backward(tiny_model(dictionary), pairs, dictionary.pad())
+    model = with_engine(tiny_model(dictionary, autocast="bfloat16"), engine)
+    found, rounded = forward_and_backward(model, pairs, dictionary.pad())
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert not torch.equal(found.float(), expected)
+    assert relative_error(found, expected) < 0.1
+    assert largest_gradient_error(rounded, gradients) < 0.3
+    with torch.no_grad():
+        encoder_out, state = model.encoder(pairs.source), {}
+        steps = [model.decoder(pairs.previous[:, :n], encoder_out, state)[0][:, -1] for n in range(1, 9)]
+        full = model(pairs.source, None, pairs.previous[:, :8])[0]
+    real = pairs.previous[:, :8].ne(dictionary.pad())
+    assert relative_error(torch.stack(steps, dim=1)[real], full[real]) < 0.1
+
+
+def test_fp16_compatible_masks(dictionary, make_pairs):
+    """No constant of the masks overflows in half precision, whose largest number is 65,504."""
+    pairs = make_pairs(6, [6, 2], surplus=1)
+    model = tiny_model(dictionary).half()
+    for engine in ("dense", "packed"):
+        logits, _ = with_engine(model, engine)(pairs.source, None, pairs.previous)
+        assert logits.dtype == torch.float16 and logits.isfinite().all()
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+def test_activation_checkpointing_gives_the_same_gradients(dictionary, make_pairs, engine):
+    pairs = make_pairs(2, [4, 2])
+    model = with_engine(tiny_model(dictionary), engine).train()
+    expected, gradients = forward_and_backward(model, pairs, dictionary.pad())
+    for part in (model.encoder, model.decoder):
+        part.cfg.checkpoint_activations = True
+    found, recomputed = forward_and_backward(model, pairs, dictionary.pad())
+    assert torch.equal(found, expected)
+    assert largest_gradient_error(recomputed, gradients) < 1e-6
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout", "activation_dropout"])
+def test_dropout_changes_training_only(dictionary, make_pairs, name, engine):
+    pairs = make_pairs(3, [4, 1])
+    plain = tiny_model(dictionary, group_attention=engine)(pairs.source, None, pairs.previous)[0]
+    model = tiny_model(dictionary, group_attention=engine, **{name: 0.3})
+    assert torch.equal(model(pairs.source, None, pairs.previous)[0], plain)
+    model.train()
+    first, second = (model(pairs.source, None, pairs.previous)[0] for _ in range(2))
+    assert not torch.allclose(first, plain) and not torch.allclose(first, second)
+
+
+def test_dropout_with_checkpointed_activations_draws_the_same_numbers(dictionary, make_pairs):
+    pairs = make_pairs(4, [3])
+    model = tiny_model(dictionary, dropout=0.2, attention_dropout=0.2).train()
+    results = []
+    for part_checkpoints in (False, True):
+        for part in (model.encoder, model.decoder):
+            part.cfg.checkpoint_activations = part_checkpoints
+        torch.manual_seed(11)
+        results.append(forward_and_backward(model, pairs, dictionary.pad()))
+    assert torch.equal(results[0][0], results[1][0])
+    assert largest_gradient_error(results[1][1], results[0][1]) < 1e-6
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+def test_target_sentences_without_a_source_sentence(dictionary, make_pairs, engine):
+    """Their group cross-attention is zero before the output projection; nothing becomes NaN."""
+    pairs = make_pairs(7, [2, 1], surplus=3)
+    model = with_engine(tiny_model(dictionary), engine)
+    logits, gradients = forward_and_backward(model, pairs, dictionary.pad())
+    assert logits.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+def test_language_symbols_inside_a_document(dictionary, engine):
+    """A language symbol in the middle sees everything, and the engines agree on it."""
+    draw = random.Random(1)
+    language = dictionary.index("[de]")
+    source = random_document(draw, dictionary, [3, 4])
+    source.insert(4, language)
+    target = [language, *random_document(draw, dictionary, [2, 5])]
+    target.insert(4, language)
+    model = tiny_model(dictionary, encoder_ctxlayers=0, decoder_ctxlayers=0, cross_ctxlayers=0).double()
+    batch = pad_batch([source], 1, True), None, pad_batch([target], 1, False)
+    expected = with_engine(model, "dense")(*batch)[0]
+    assert relative_error(with_engine(model, engine)(*batch)[0], expected) < 1e-12
+    model.encoder.zero_grad()
+    embedded = {}
+    model.encoder.layers[0].register_forward_pre_hook(lambda _, args: embedded.update(x=args[0].requires_grad_()))
+    states = model.encoder(batch[0])["encoder_out"][0]
+    (gradient,) = torch.autograd.grad(states[4].square().sum(), embedded["x"])
+    assert gradient.abs().sum(dim=1).gt(0).all()

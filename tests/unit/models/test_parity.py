@@ -1,0 +1,79 @@
+"""The authors' released model, tensor by tensor (../shared/parity, see its README)."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from tests.support import SHARED, relative_error
+
+PARITY = SHARED / "parity"
+CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
+TOLERANCE = 1e-5  # largest error over largest magnitude, float32
+
+pytestmark = pytest.mark.skipif(not PARITY.is_dir(), reason="reference tensors (../shared/parity) are not here")
+
+
+class Case:
+    """Weights, inputs and what the release computed from them."""
+
+    def __init__(self, name: str, engine: str):
+        self.arrays = np.load(PARITY / f"{name}.npz")
+        options = json.loads((PARITY / f"{name}.json").read_text())
+        known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
+        cfg = GTransformerConfig(**known, group_attention=engine)
+        self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
+        task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
+        self.model = GTransformerModel.build_model(cfg, task).eval()
+        state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
+        self.model.load_state_dict(state, strict=True)
+        self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]
+        self.real_source = self.source.ne(self.dictionary.pad())
+        self.real_target = self.target.ne(self.dictionary.pad())
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return torch.from_numpy(self.arrays[name])
+
+
+@pytest.fixture(params=[f"{name}-{engine}" for name in CASES for engine in ("dense", "packed")])
+def case(request) -> Case:
+    return Case(*request.param.split("-"))
+
+
+def test_group_tags(case):
+    assert torch.equal(case.model.encoder(case.source)["encoder_tags"][0], case["encoder_tags"])
+
+
+def test_forward_loss_and_gradient(case):
+    model, real = case.model, case.real_target
+    encoded = model.encoder(case.source)["encoder_out"][0].transpose(0, 1)
+    assert relative_error(encoded[case.real_source], case["encoder_out"][case.real_source]) < TOLERANCE
+
+    logits, _ = model(case.source, None, case.previous)
+    assert relative_error(logits[real], case["logits"][real]) < TOLERANCE
+
+    loss = torch.nn.functional.cross_entropy(logits[real], case.target[real], reduction="sum")
+    assert loss.item() == pytest.approx(float(case.arrays["nll_sum"]), rel=TOLERANCE)
+    loss.backward()
+    name = "encoder.embed_tokens.weight"
+    assert relative_error(model.get_parameter(name).grad, case[f"grad/{name}"]) < TOLERANCE
+
+
+@torch.no_grad()
+def test_incremental_decoding(case):
+    encoder_out, state = case.model.encoder(case.source), {}
+    steps = range(1, case.previous.shape[1] + 1)
+    logits = torch.cat([case.model.decoder(case.previous[:, :n], encoder_out, state)[0] for n in steps], dim=1)
+    real = case.real_target
+    assert relative_error(logits[real], case["logits"][real]) < TOLERANCE
+
+
+def test_saved_state_has_the_names_of_the_release(case):
+    saved = {key.removeprefix("state/") for key in case.arrays.files if key.startswith("state/")}
+    assert set(case.model.state_dict()) == saved

@@ -1,0 +1,58 @@
+"""Projections around attention, and the gate."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate, make_pattern
+from tests.support import ragged, relative_error
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed"])
+def test_global_attention_is_pytorchs_multihead_attention(engine):
+    ours = MultiheadAttention(12, 3).double()
+    theirs = torch.nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            parts = [getattr(getattr(ours, f"{x}_proj"), name) for x in "qkv"]
+            getattr(theirs, f"in_proj_{name}").copy_(torch.cat(parts))
+            getattr(theirs.out_proj, name).copy_(getattr(ours.out_proj, name))
+    layout = ragged([[1] * 7])
+    x = torch.randn(7, 12, dtype=torch.float64)
+    found = ours(x, x, make_pattern(engine, layout, layout, local=False, causal=False))
+    expected, _ = theirs(x.unsqueeze(0), x.unsqueeze(0), x.unsqueeze(0))
+    assert relative_error(found, expected[0]) < 1e-12
+
+
+def test_dropout_in_training_only():
+    module = MultiheadAttention(8, 2, dropout=0.5)
+    layout = ragged([[1] * 9 + [2] * 4])
+    pattern = make_pattern("packed", layout, layout, local=True, causal=False)
+    x = torch.randn(13, 8)
+    assert not torch.equal(module(x, x, pattern), module(x, x, pattern))
+    module.eval()
+    assert torch.equal(module(x, x, pattern), module(x, x, pattern))
+
+
+def test_memory_of_another_dimension():
+    module = MultiheadAttention(8, 2, memory_channels=6)
+    queries, keys = ragged([[1, 1]]), ragged([[1, 1, 1]])
+    assert module(torch.randn(2, 8), torch.randn(3, 6), make_pattern("packed", queries, keys, True, False)).shape == (
+        2,
+        8,
+    )
+
+
+def test_heads_must_divide_channels():
+    with pytest.raises(ValueError, match="5 attention heads do not divide the model dimension 12"):
+        MultiheadAttention(12, 5)
+
+
+def test_gate_is_equation_10():
+    gate = make_gate(4)
+    local, global_ = torch.randn(3, 4), torch.randn(3, 4)
+    g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
+    assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
+    with torch.no_grad():
+        gate[0].bias.fill_(1e4)
+    assert torch.equal(gated_sum(gate, local, global_), local)

@@ -1,0 +1,175 @@
+"""The packed engine against the dense one, which is Eq. 6-7 written out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from gtransformer.modules.attention import ENGINES, make_pattern
+from gtransformer.modules.ragged import Ragged
+from tests.support import ragged, relative_error
+
+# Relative to a float64 dense run. One rounding is 6e-8 in float32 and 4e-3 in bfloat16; sums of up to 3,000 terms.
+FLOAT32, FLOAT32_GRADIENT, BFLOAT16 = 2e-6, 1e-5, 3e-2
+KINDS = {
+    "group": {"local": True, "causal": False},
+    "group, causal": {"local": True, "causal": True},
+    "global": {"local": False, "causal": False},
+    "global, causal": {"local": False, "causal": True},
+}
+
+
+def tags_of(lengths: list[int]) -> list[int]:
+    return [tag for tag, length in enumerate(lengths, 1) for _ in range(length)]
+
+
+def random_tags(seed: int, documents: int = 3, side: int = 0) -> list[list[int]]:
+    """Documents of 1 to 40 sentences of 1 to 80 tokens (``<s>`` included), one of them very short."""
+    draw = random.Random(seed * 2 + side)
+    shapes = random.Random(seed)
+    batch = []
+    for number in range(documents):
+        sentences = 1 if number == 1 else shapes.randint(1, 40)
+        longest = shapes.choice([1, 5, 20, 80])
+        batch.append(tags_of([draw.choice([1, draw.randint(1, longest)]) for _ in range(sentences)]))
+    if draw.random() < 0.5:  # language symbols at the front, at the end and in the middle
+        for tags in batch:
+            tags[:0] = [0]
+            tags.append(0)
+            tags[draw.randrange(len(tags))] = 0
+    return batch
+
+
+def run(engine, layouts, qkv, local, causal, dropout=0.0):
+    """Output and gradients of q, k, v for a fixed random weighting of the output."""
+    queries, keys = layouts
+    q, k, v = (x.clone().requires_grad_() for x in qkv)
+    output = make_pattern(engine, queries, keys, local, causal).attend(q, k, v, dropout)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view_as(output)
+    (output * weights.to(output.dtype)).sum().backward()
+    return output.detach(), [x.grad for x in (q, k, v)]
+
+
+def states(layout: Ragged, heads: int, dim: int, seed: int) -> torch.Tensor:
+    return torch.randn(layout.total, heads, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def compare(layouts, qkv, kind):
+    """Packed against dense in float64, float32 and bfloat16, forward and backward."""
+    expected, gradients = run("dense", layouts, qkv, **kind)
+    exact, exact_gradients = run("packed", layouts, qkv, **kind)
+    assert relative_error(exact, expected) < 1e-12
+    for found, wanted in zip(exact_gradients, gradients, strict=True):
+        assert (found - wanted).abs().max() <= 1e-11 * max(1.0, float(wanted.abs().max()))
+    single, single_gradients = run("packed", layouts, [x.float() for x in qkv], **kind)
+    assert single.dtype == torch.float32
+    assert relative_error(single, expected) < FLOAT32
+    for found, wanted in zip(single_gradients, gradients, strict=True):
+        assert (found.double() - wanted).abs().max() <= FLOAT32_GRADIENT * max(1.0, float(wanted.abs().max()))
+    half, _ = run("packed", layouts, [x.bfloat16() for x in qkv], **kind)
+    assert half.dtype == torch.bfloat16
+    assert relative_error(half, expected) < BFLOAT16
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("kind", KINDS)
+def test_self_attention_on_random_documents(kind, seed):
+    layout = ragged(random_tags(seed), left=seed % 2 == 0)
+    heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
+    qkv = [states(layout, heads, dim, 3 * seed + i) for i in range(3)]
+    compare((layout, layout), qkv, KINDS[kind])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("local", [True, False])
+def test_cross_attention_on_random_documents(local, seed):
+    source, target = ragged(random_tags(seed, side=1), left=True), ragged(random_tags(seed))
+    heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
+    q = states(target, heads, dim, seed)
+    k, v = states(source, heads, dim, seed + 50), states(source, heads, dim, seed + 90)
+    compare((target, source), (q, k, v), {"local": local, "causal": False})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_target_sentence_without_source_sentence_gives_exactly_zero(engine):
+    source, target = ragged([tags_of([3, 2]), tags_of([2])]), ragged([tags_of([2, 4, 3]), tags_of([1, 1])])
+    q, k, v = states(target, 2, 3, 0), states(source, 2, 3, 1), states(source, 2, 3, 2)
+    output, gradients = run(engine, (target, source), (q, k, v), local=True, causal=False)
+    surplus = torch.from_numpy((target.tag == 3) | ((target.tag == 2) & (target.doc == 1)))
+    assert surplus.sum() == 4
+    assert output[surplus].eq(0).all()
+    assert output[~surplus].ne(0).all()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert gradients[0][surplus].eq(0).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_source_sentence_without_target_sentence_gets_no_gradient(engine):
+    source, target = ragged([tags_of([3, 2, 4])]), ragged([tags_of([2, 1])])
+    qkv = states(target, 1, 4, 0), states(source, 1, 4, 1), states(source, 1, 4, 2)
+    _, gradients = run(engine, (target, source), qkv, local=True, causal=False)
+    unseen = torch.from_numpy(source.tag == 3)
+    assert gradients[2][unseen].eq(0).all() and gradients[2][~unseen].ne(0).any()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_hand_made_pattern(engine, kind):
+    """Tags 0 1 1 2 0 2: who sees whom, read off the gradient of each output with respect to the values."""
+    tags = [0, 1, 1, 2, 0, 2]
+    layout = ragged([tags])
+    local, causal = KINDS[kind]["local"], KINDS[kind]["causal"]
+    q, k = states(layout, 1, 2, 0), states(layout, 1, 2, 1)
+    v = torch.eye(6, dtype=torch.float64).unsqueeze(1)  # the output of a query is then its attention weights
+    weights = make_pattern(engine, layout, layout, local, causal).attend(
+        torch.cat([q] * 3, dim=2), torch.cat([k] * 3, dim=2), v, 0.0
+    )
+    for i in range(6):
+        for j in range(6):
+            sees = (not causal or j <= i) and (not local or tags[i] == 0 or tags[i] == tags[j])
+            assert (weights[i, j] > 0) == sees, (i, j)
+    assert torch.allclose(weights.sum(dim=1), torch.ones(6, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_empty_side(engine):
+    empty = Ragged(torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.int64))
+    full = ragged([tags_of([2, 1]), [0, 1, 1]])
+    for local in (True, False):
+        nothing = torch.zeros(0, 2, 3)
+        some = torch.randn(full.total, 2, 3)
+        output = make_pattern(engine, full, empty, local, False).attend(some, nothing, nothing, 0.0)
+        assert output.shape == (full.total, 6) and output.eq(0).all()
+        assert make_pattern(engine, empty, full, local, False).attend(nothing, some, some, 0.0).shape == (0, 6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_attention_dropout_keeps_the_mean(engine):
+    layout = ragged([tags_of([30, 20, 1])])
+    q, k = (torch.zeros(layout.total, 1, 4) for _ in range(2))
+    v = torch.ones(layout.total, 1, 4)
+    output = make_pattern(engine, layout, layout, True, False).attend(q, k, v, 0.5)
+    assert 0.8 < output[:50].mean() < 1.2
+    assert output[:50].std() > 0.05
+    without = make_pattern(engine, layout, layout, True, False).attend(q, k, v, 0.0)
+    assert torch.allclose(without, torch.ones_like(without))
+
+
+def test_packed_makes_nothing_as_large_as_the_document_squared():
+    """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
+    layout = ragged([tags_of([10] * 100)])
+    pattern = make_pattern("packed", layout, layout, True, True)
+    pairs = sum(b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.buckets)
+    assert pairs == 100 * 10 * 10
+    mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
+    pattern = make_pattern("packed", mixed, mixed, True, True)
+    gathered = sum(bucket.key_index.numel() for bucket in pattern.buckets)
+    assert mixed.total <= gathered < 2 * mixed.total
+
+
+def test_unknown_engine():
+    layout = ragged([[1]])
+    with pytest.raises(KeyError):
+        make_pattern("sparse", layout, layout, True, False)

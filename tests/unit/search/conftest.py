@@ -1,0 +1,52 @@
+"""Translating random documents with tiny models."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+
+from gtransformer.tasks.generation_output import split_sentences
+from tests.support import pad_batch, random_document, tiny_dictionary, tiny_task
+
+
+class Translator:
+    """Documents in, hypotheses out, through the task as fairseq-generate uses it."""
+
+    def __init__(self, dictionary, models, task_options=None, **options):
+        self.dictionary, self.models = dictionary, models
+        self.task = tiny_task(dictionary, **(task_options or {}))
+        self.generator = self.task.build_generator(models, Namespace(**options))
+
+    def __call__(self, documents, prefixes=None):
+        """Hypotheses (best first) of each document, a list of token indices."""
+        pad = self.dictionary.pad()
+        source = pad_batch(documents, pad, left=True)
+        net_input = {"src_tokens": source, "src_lengths": source.ne(pad).sum(dim=1)}
+        sample = {"id": torch.arange(len(documents)), "net_input": net_input}
+        prefix_tokens = None if prefixes is None else pad_batch(prefixes, pad, left=False)
+        return self.task.inference_step(self.generator, self.models, sample, prefix_tokens=prefix_tokens)
+
+    def sentences(self, hypothesis):
+        """The words of each sentence; asserts that the document is well formed."""
+        d, tokens = self.dictionary, hypothesis["tokens"].tolist()
+        assert tokens[-1] == d.index("[de]") and d.pad() not in tokens and d.index("<mask>") not in tokens
+        opened = [i for i, token in enumerate(tokens) if token == d.bos()]
+        closed = [i for i, token in enumerate(tokens) if token == d.eos()]
+        assert opened == [0, *(i + 1 for i in closed[:-1])] and closed[-1] == len(tokens) - 2
+        return [line.split() for line in split_sentences(tokens, d, {d.index("[de]")})]
+
+
+@pytest.fixture
+def documents(dictionary):
+    """make(draw, [[2, 3], [1]]): documents with sentences of so many words."""
+
+    def make(draw, shapes):
+        return [random_document(draw, dictionary, lengths) for lengths in shapes]
+
+    return make
+
+
+@pytest.fixture
+def two_words():
+    """w0 and w1, and enough languages that a beam may be wider than the number of all hypotheses."""
+    return tiny_dictionary(2, ("en", "de", *(f"x{i}" for i in range(180))))

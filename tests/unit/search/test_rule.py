@@ -1,0 +1,81 @@
+"""The rule itself, on hand-made prefixes."""
+
+import pytest
+import torch
+from fairseq.search import BeamSearch
+
+from gtransformer.search.document_search import DocumentSearch, sentence_limits, sentence_state
+
+S, E, L, M, A, B = 0, 2, 17, 18, 4, 5  # <s>, </s>, [de], <mask>, w0, w1
+
+
+@pytest.fixture
+def search(dictionary):
+    assert (dictionary.index("[de]"), dictionary.index("<mask>"), dictionary.index("w0")) == (L, M, A)
+    forbidden = torch.tensor([S, dictionary.pad(), L - 1, L, M])
+    return DocumentSearch(dictionary, BeamSearch(dictionary), L, forbidden, min_len=2)
+
+
+def allowed(search, prefix, limits):
+    """Which tokens may follow, and their scores."""
+    search.start(torch.tensor([limits]), torch.tensor([len(limits)]))
+    scores = torch.full((1, 19), -1.5)
+    search.constrain(scores, torch.tensor([prefix]), beam=1)
+    return {i: scores[0, i].item() for i in range(19) if scores[0, i] > -torch.inf}
+
+
+WORDS = {3, *range(4, 16)}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "limits", "tokens", "score"),
+    [
+        ([L], [3, 3], {S}, 0.0),  # a document opens with <s>, free
+        ([L, S], [3, 3], WORDS, -1.5),  # too short to end
+        ([L, S, A], [3, 3], WORDS, -1.5),
+        ([L, S, A, B], [3, 3], {*WORDS, E}, -1.5),
+        ([L, S, A, B, A], [3, 3], {E}, -1.5),  # full: </s> at its own score
+        ([L, S, A, B, E], [3, 3], {S}, 0.0),
+        ([L, S, A, B, E, S, A, B, E], [3, 3], {L}, 0.0),  # the last sentence is complete
+        ([L, S, A], [1, 3], {E}, -1.5),  # a limit below min_len wins
+        ([L, S], [0], {E}, -1.5),  # an empty source sentence with limit 0
+        ([L, S, A, B, E, S, A], [9, 1], {E}, -1.5),  # each sentence has its own limit
+    ],
+)
+def test_what_may_follow(search, prefix, limits, tokens, score):
+    found = allowed(search, prefix, limits)
+    assert set(found) == tokens
+    assert set(found.values()) == {score}
+
+
+def test_a_choice_that_prefix_tokens_have_made_stands(search):
+    search.start(torch.tensor([[3]]), torch.tensor([1]))
+    scores = torch.full((1, 19), -torch.inf)
+    scores[0, A] = -2.0
+    search.constrain(scores, torch.tensor([[L]]), beam=1)
+    assert scores[0, A] == -2.0 and scores.isneginf().sum() == 18
+
+
+def test_state_of_a_prefix():
+    prefixes = torch.tensor([[L, S, A, A, E, S], [L, S, A, A, A, A], [L, S, E, S, E, S]])
+    done, words = sentence_state(prefixes, S, E)
+    assert done.tolist() == [1, 0, 2] and words.tolist() == [0, 4, 0]
+
+
+def test_limits_count_words_only():
+    source = torch.tensor([[1, 1, 1, S, A, E, S, A, B, A, E], [S, E, S, A, A, A, A, A, E, S, E]])
+    words = source.ge(3)
+    limits, sentences = sentence_limits(source, S, words, 1.2, 10)
+    assert sentences.tolist() == [2, 3]
+    assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]
+
+
+def test_limits_of_a_source_without_sentences():
+    limits, sentences = sentence_limits(torch.tensor([[A, B]]), S, torch.tensor([[True, True]]), 1.2, 10)
+    assert sentences.tolist() == [0] and limits.tolist() == [[0]]
+
+
+def test_pruning_keeps_the_documents_that_go_on(search):
+    search.start(torch.tensor([[1, 0], [2, 2], [3, 0]]), torch.tensor([1, 2, 1]))
+    search.prune_sentences(torch.tensor([0, 2]))
+    assert search.limits.tolist() == [[1, 0], [3, 0]] and search.sentences.tolist() == [1, 1]

@@ -1,0 +1,99 @@
+"""PREFIX.jsonl: every instance, in the order of the corpus, whatever order decoding used."""
+
+import json
+import random
+from argparse import Namespace
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.sidecar import Sidecar
+from gtransformer.tasks.generation_output import TranslationWriter, split_sentences
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import task_config, tiny_model
+
+
+def generate(corpus_folder, prefix, order, dictionary, **options):
+    """Translate the test split batch by batch, as fairseq-generate does."""
+    cfg = task_config(data=str(corpus_folder), gen_output=str(prefix))
+    task = TranslationDocTask.setup_task(cfg)
+    task.load_dataset("test")
+    dataset, model = task.dataset("test"), tiny_model(dictionary)
+    generator = task.build_generator([model], Namespace(max_len_a=1, max_len_b=2, **options))
+    for batch in order:
+        task.inference_step(generator, [model], dataset.collater([dataset[i] for i in batch]))
+    return dataset
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
+    folder, prefix = corpus(test=7), tmp_path / "out" / "test"
+    dataset = generate(folder, prefix, [[6, 1], [3, 0, 5], [2, 4]], dictionary, beam=4, nbest=nbest)
+    found = lines(tmp_path / "out" / "test.jsonl")
+    assert [line["id"] for line in found] == list(range(7))
+    for number, line in enumerate(found):
+        count = int(dataset[number]["source"].eq(dictionary.bos()).sum())
+        assert list(line) == ["id", "document", "first_sentence", "sentences", "hypotheses"]
+        assert (line["document"], line["first_sentence"], line["sentences"]) == (number, 0, count)
+        assert len(line["hypotheses"]) == nbest
+        scores = [hypothesis["score"] for hypothesis in line["hypotheses"]]
+        assert scores == sorted(scores, reverse=True)
+        for hypothesis in line["hypotheses"]:
+            assert len(hypothesis["sentences"]) == count
+            words = " ".join(hypothesis["sentences"]).split()
+            assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
+
+
+def test_places_come_from_the_sidecar(corpus, tmp_path, dictionary):
+    folder = corpus(test=3)
+    places = [(0, 0, 2), (0, 2, 1), (4, 7, 3)]
+    Sidecar("test", "en", "de", 5, places).save(folder / "test.en-de.instances.json")
+    generate(folder, tmp_path / "t", [[2], [0, 1]], dictionary, beam=1)
+    found = lines(tmp_path / "t.jsonl")
+    assert [(line["document"], line["first_sentence"], line["sentences"]) for line in found] == places
+
+
+def test_a_sidecar_of_something_else(corpus, tmp_path, dictionary):
+    folder = corpus(test=3)
+    Sidecar("test", "en", "de", 1, [(0, 0, 2)]).save(folder / "test.en-de.instances.json")
+    with pytest.raises(UserError, match=r"describes 1 instances, the data has 3; prepare the corpus again"):
+        generate(folder, tmp_path / "t", [[0]], dictionary, beam=1)
+
+
+def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
+    """An old result goes when a new run begins; the new one appears when all instances are there."""
+    (tmp_path / "t.jsonl").write_text("old\n")
+    generate(corpus(test=3), tmp_path / "t", [[0, 2]], dictionary, beam=1)
+    assert not (tmp_path / "t.jsonl").exists()
+
+
+def test_split_sentences(dictionary):
+    s, e, w, de = dictionary.bos(), dictionary.eos(), dictionary.index("w1"), dictionary.index("[de]")
+    skip = {dictionary.pad(), de}
+    assert split_sentences([s, w, w, e, s, e, de], dictionary, skip) == ["w1 w1", ""]
+    assert split_sentences([s, w, e, s, w, de], dictionary, skip) == ["w1", "w1"]  # cut off in the middle
+    assert split_sentences([de, s, w, e, dictionary.pad()], dictionary, skip) == ["w1"]
+    assert split_sentences([], dictionary, skip) == []
+    assert split_sentences([s, dictionary.unk(), e], dictionary, skip) == ["<unk>"]
+
+
+def test_writer_keeps_text_readable(tmp_path):
+    writer = TranslationWriter(tmp_path / "u", 2, None)
+    writer.add(1, [{"score": -1.0, "sentences": ["sch\u00f6n"]}], 1)
+    assert not (tmp_path / "u.jsonl").exists()
+    writer.add(0, [{"score": -2.0, "sentences": ["\u2028"]}], 1)
+    text = (tmp_path / "u.jsonl").read_text(encoding="utf-8")
+    assert "sch\u00f6n" in text and text.count("\n") == 2 and text.index('"id": 0') < text.index('"id": 1')
+
+
+def test_sampled_batches_of_random_size(corpus, tmp_path, dictionary):
+    draw = random.Random(1)
+    order = draw.sample(range(9), 9)
+    torch.manual_seed(0)
+    generate(corpus(test=9), tmp_path / "s", [order[:1], order[1:6], order[6:]], dictionary, beam=2, sampling=True)
+    assert [line["id"] for line in lines(tmp_path / "s.jsonl")] == list(range(9))

@@ -1,0 +1,128 @@
+"""Setting the task up: dictionaries, languages, data, and what is said when something is missing."""
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.tasks.translation_doc import TranslationDocTask, add_symbols, shard_names
+from tests.support import task_config, tiny_dictionary, tiny_task
+
+
+def setup(data, **options):
+    return TranslationDocTask.setup_task(task_config(data=str(data), **options))
+
+
+def test_datasets_end_as_they_should(corpus, dictionary):
+    task = setup(corpus(train=5, valid=2))
+    assert task.source_dictionary == dictionary
+    for split, count in (("train", 5), ("valid", 2)):
+        task.load_dataset(split)
+        dataset = task.dataset(split)
+        assert len(dataset) == count
+        for item in (dataset[i] for i in range(count)):
+            source, target = item["source"].tolist(), item["target"].tolist()
+            assert source[0] == target[0] == dictionary.bos()
+            assert source[-1] == dictionary.eos() and source[-2:] != [dictionary.eos()] * 2
+            assert target[-2:] == [dictionary.eos(), dictionary.index("[de]")]
+            assert source.count(dictionary.bos()) == target.count(dictionary.bos())
+
+
+def test_word_dropout_in_training_only(corpus, dictionary):
+    task = setup(corpus(train=4, valid=4), doc_noise_mask=0.9, doc_noise_epochs=2)
+    mask = dictionary.index("<mask>")
+    for split, noisy in (("train", True), ("valid", False)):
+        task.load_dataset(split)
+        dataset = task.dataset(split)
+        assert any((dataset[i]["source"] == mask).any() for i in range(4)) is noisy
+    task.dataset("train").set_epoch(3)
+    assert not any((task.dataset("train")[i]["source"] == mask).any() for i in range(4))
+
+
+def test_languages_are_inferred(corpus):
+    task = setup(corpus(train=1), source_lang=None, target_lang=None)
+    assert (task.cfg.source_lang, task.cfg.target_lang, task.langs) == ("en", "de", ["en", "de"])
+
+
+def test_reverse_direction(corpus, dictionary):
+    task = setup(corpus(train=2), source_lang="de", target_lang="en", langs="en,de")
+    task.load_dataset("train")
+    assert task.dataset("train")[0]["target"][-1] == dictionary.index("[en]") == task.language
+
+
+def test_prepend_bos(corpus, dictionary):
+    task = setup(corpus(train=1), prepend_bos=True)
+    dataset = task.build_dataset_for_inference([dictionary.encode_line("w1 w2").long()], [3])
+    assert dataset[0]["source"].tolist() == [dictionary.bos(), *dictionary.encode_line("w1 w2").tolist()]
+
+
+def test_inference_reads_lines_that_end_twice(corpus, dictionary):
+    task = setup(corpus(train=1))
+    line = dictionary.encode_line("<s> w1 </s> <s> w2 w3 </s>").long()
+    assert line.tolist()[-2:] == [dictionary.eos()] * 2
+    dataset = task.build_dataset_for_inference([line], [len(line)])
+    assert dataset[0]["source"].tolist() == line[:-1].tolist()
+
+
+def test_symbols_are_appended_where_the_dictionary_lacks_them():
+    plain = tiny_dictionary(3, langs=())
+    words = [symbol for symbol in plain.symbols if symbol != "<mask>"]
+    without = tiny_dictionary(3, langs=())
+    without.symbols.remove("<mask>")
+    del without.indices["<mask>"]
+    without.count.pop()
+    task = tiny_task(without, langs="en,de")
+    assert without.symbols == [*words, "[en]", "[de]", "<mask>"]
+    assert task.language == without.index("[de]")
+    size = len(without)
+    add_symbols(without, ["en", "de"])  # once is enough
+    assert len(without) == size
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source_lang": "fr"}, r"no dict\.fr\.txt, so language 'fr' is not in this data; it has de, en"),
+        ({"target_lang": "cs"}, r"no dict\.cs\.txt"),
+        ({"langs": "en,fr"}, "--langs en,fr does not name the target language 'de'"),
+    ],
+)
+def test_unknown_language(corpus, options, message):
+    with pytest.raises(UserError, match=message):
+        setup(corpus(train=1), **options)
+
+
+def test_missing_data(tmp_path, corpus):
+    with pytest.raises(UserError, match=r"nowhere: no such data directory; prepare one"):
+        setup(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="no data directory given"):
+        TranslationDocTask.setup_task(task_config(data=None))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match="holds no binarised pair; give --source-lang"):
+        setup(empty, source_lang=None, target_lang=None)
+    with pytest.raises(UserError, match="no dictionary at all"):
+        setup(empty)
+    task = setup(corpus(train=1))
+    with pytest.raises(UserError, match=r"no binarised test set for en-de \(looked for test\.en-de\.\*\)"):
+        task.load_dataset("test")
+
+
+def test_unequal_sides(corpus):
+    folder = corpus(train=3)
+    corpus(sides=("de",), train=2)
+    task = setup(folder)
+    with pytest.raises(UserError, match=r"train\.en-de\.\*: 3 source but 2 target instances"):
+        task.load_dataset("train")
+
+
+def test_source_without_target(corpus):
+    task = setup(corpus(sides=("en",), test=2))
+    task.load_dataset("test")
+    assert task.dataset("test")[0]["target"] is None
+
+
+def test_shards(corpus, tmp_path):
+    folder = corpus(train=2, train1=3)
+    task = setup(folder)
+    task.load_dataset("train", combine=True)
+    assert len(task.dataset("train")) == 5
+    assert shard_names(str(folder), "train", combine=False) == ["train"]

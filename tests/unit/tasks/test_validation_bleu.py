@@ -1,0 +1,70 @@
+"""BLEU in validation equals sacrebleu on the joined lists, however they are cut into batches and workers."""
+
+import random
+
+import pytest
+from fairseq.logging import meters, metrics
+from sacrebleu.metrics import BLEU
+
+from gtransformer.tasks.validation_bleu import align, bleu_counts, log_bleu
+
+
+def random_texts(draw, documents):
+    vocabulary = "der die das Haus Hund Tag ist war gut , . !".split()
+    references, hypotheses = [], []
+    for _ in range(documents):
+        reference = [" ".join(draw.choices(vocabulary, k=draw.randint(4, 12))) for _ in range(draw.randint(1, 6))]
+        noisy = [" ".join(w if draw.random() < 0.8 else draw.choice(vocabulary) for w in r.split()) for r in reference]
+        references.append(reference)
+        hypotheses.append(noisy)
+    return hypotheses, references
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none"])
+def test_counts_add_up_to_sacrebleu(tokenize):
+    hypotheses, references = random_texts(random.Random(1), 12)
+    cuts = [(0, 5), (5, 6), (6, 12)]
+    logs = [bleu_counts(hypotheses[a:b], references[a:b], tokenize) for a, b in cuts]
+    with metrics.aggregate() as found:
+        log_bleu(logs[:2])
+        log_bleu(logs[2:])
+    metric = BLEU(tokenize=tokenize, force=True)
+    flat = [sentence for document in hypotheses for sentence in document]
+    flat_references = [sentence for document in references for sentence in document]
+    s_bleu = metric.corpus_score(flat, [flat_references]).score
+    d_bleu = metric.corpus_score([" ".join(d) for d in hypotheses], [[" ".join(d) for d in references]]).score
+    values = found.get_smoothed_values()
+    assert 20 < s_bleu < 95
+    assert values["s_bleu"] == pytest.approx(s_bleu, abs=0.006)
+    assert values["d_bleu"] == pytest.approx(d_bleu, abs=0.006)
+    assert values["bleu"] == values["s_bleu"]
+
+
+def test_perfect_and_hopeless():
+    with metrics.aggregate() as found:
+        log_bleu([bleu_counts([["a b c d e", "f g h i"]], [["a b c d e", "f g h i"]], "none")])
+    assert found.get_smoothed_values()["s_bleu"] == pytest.approx(100)
+    with metrics.aggregate() as found:
+        log_bleu([bleu_counts([["x x x x x"]], [["a b c d e"]], "none")])
+    assert found.get_smoothed_values()["s_bleu"] == 0
+    with metrics.aggregate() as found:
+        log_bleu([{}])  # a worker without a batch
+    assert not isinstance(found.get_smoothed_values().get("s_bleu"), meters.AverageMeter)
+    assert "s_bleu" not in found.get_smoothed_values()
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "pairs"),
+    [
+        (["a", "b"], [("a", "x"), ("b", "y")]),
+        (["a"], [("a", "x"), ("", "y")]),
+        ([], [("", "x"), ("", "y")]),
+        (["a", "b", "c", "d"], [("a", "x"), ("b c d", "y")]),
+    ],
+)
+def test_align(hypothesis, pairs):
+    assert align(hypothesis, ["x", "y"]) == pairs
+
+
+def test_align_with_nothing():
+    assert align(["a"], []) == []

@@ -1,0 +1,71 @@
+"""The platform check, and reading fairseq's checkpoints with PyTorch's safe loader."""
+
+import argparse
+import sys
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
+
+from gtransformer import compat
+
+
+def test_this_platform_is_usable():
+    compat.check()
+
+
+def test_old_python(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 0))
+    with pytest.raises(ImportError, match="needs Python 3.11 or newer, this is 3.10"):
+        compat.check()
+
+
+def test_old_torch(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    with pytest.raises(ImportError, match="needs PyTorch 2.6 or newer, found 2.5.1"):
+        compat.check()
+
+
+def test_the_other_fairseq_beside_ours(monkeypatch):
+    monkeypatch.setattr(compat, "_is_installed", lambda name: True)
+    with pytest.raises(ImportError, match="pip uninstall -y fairseq fairseq-fixed && pip install"):
+        compat.check()
+
+
+def test_fairseq_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fairseq.models", None)
+    with pytest.raises(ImportError, match="pip install --no-build-isolation fairseq-fixed==0.12.3.1"):
+        compat.check()
+
+
+def test_what_fairseq_stores_can_be_read_safely(tmp_path):
+    config = OmegaConf.structured(FairseqConfig())
+    state = {
+        "args": argparse.Namespace(arch="gtransformer_base", lr=[0.0005]),
+        "cfg": OmegaConf.to_container(config, enum_to_str=True),
+        "config": OmegaConf.create({"a": [1, 2.0, True, None, "x"]}),
+        "best": np.float64(1.5),
+        "number": np.int64(3),
+        "array": np.arange(3, dtype=np.float32),
+        "history": [OrderedDict(a=1)],
+        "model": {"w": torch.ones(2)},
+    }
+    torch.save(state, tmp_path / "c.pt")
+    found = torch.load(tmp_path / "c.pt")
+    assert found["args"] == state["args"] and found["cfg"] == state["cfg"]
+    assert found["config"] == state["config"]
+    assert (found["best"], found["number"], found["array"].tolist()) == (1.5, 3, [0, 1, 2])
+    assert found["history"] == state["history"]
+
+
+class Foreign:
+    """Something no checkpoint of fairseq holds."""
+
+
+def test_the_loader_stays_safe(tmp_path):
+    torch.save({"model": Foreign()}, tmp_path / "c.pt")
+    with pytest.raises(Exception, match="Unsupported global|weights_only"):
+        torch.load(tmp_path / "c.pt")

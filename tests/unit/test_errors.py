@@ -1,0 +1,115 @@
+"""Errors that users can cause: one sentence, exit status 1, no traceback."""
+
+import sys
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble
+
+from gtransformer.errors import UserError, cli_main, explain, install_excepthook
+
+
+def test_commands_report_user_errors_in_one_line(capsys):
+    @cli_main
+    def main(argv=None):
+        """Documented."""
+        raise UserError("in.txt, line 3: empty; fill it")
+
+    assert main([]) == 1
+    assert capsys.readouterr().err == "error: in.txt, line 3: empty; fill it\n"
+    assert main.__name__ == "main" and main.__doc__ == "Documented."
+
+
+def test_exit_status_of_commands(capsys):
+    assert cli_main(lambda argv: None)([]) == 0
+    assert cli_main(lambda argv: 3)([]) == 3
+    assert cli_main(lambda argv: len(argv))(["a", "b"]) == 2
+
+    def interrupted(argv):
+        raise KeyboardInterrupt
+
+    assert cli_main(interrupted)([]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_other_errors_are_not_hidden():
+    def main(argv):
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError):
+        cli_main(main)([])
+    assert explain(ZeroDivisionError("a bug")) is None
+
+
+def test_user_errors_are_found_behind_what_wraps_them():
+    try:
+        try:
+            raise UserError("the cause")
+        except UserError as error:
+            raise RuntimeError("wrapped") from error
+    except RuntimeError as error:
+        assert explain(error) == "the cause"
+    try:
+        try:
+            raise UserError("the context")
+        except UserError:
+            raise KeyError("while handling")  # noqa: B904
+    except KeyError as error:
+        assert explain(error) == "the context"
+
+
+def test_a_chain_that_bites_its_tail_ends():
+    one, two = ValueError("one"), ValueError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert explain(one) is None
+
+
+@pytest.mark.parametrize("keep", [0, 10, 500, 0.5, 0.99])
+def test_truncated_checkpoint(tmp_path, keep):
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save({"args": None, "model": {"weight": torch.randn(50, 50)}}, path)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+        load_checkpoint_to_cpu(str(path))
+    message = explain(caught.value)
+    assert message.startswith(f"checkpoint {path} cannot be read, it is truncated or damaged")
+    assert "\n" not in message and "--restore-file" in message
+
+
+def test_checkpoint_of_another_model():
+    class Trainer:
+        def load_checkpoint(self, filename):
+            """fairseq's trainer: any error of the model becomes a bare Exception."""
+            try:
+                layers = [torch.nn.Linear(3, 4), torch.nn.Linear(5, 2)]
+                torch.nn.Sequential(*layers).load_state_dict({"0.weight": torch.zeros(4, 7), "x": torch.zeros(1)})
+            except Exception:
+                raise Exception(f"Cannot load model parameters from checkpoint {filename}; ...")  # noqa: B904
+
+    with pytest.raises(Exception, match="Cannot load") as caught:
+        Trainer().load_checkpoint("runs/checkpoint_last.pt")
+    assert explain(caught.value) == (
+        "checkpoint runs/checkpoint_last.pt does not fit this model: "
+        "it lacks 3 of the model's parameters (0.bias, ...) and it has 1 that the model lacks (x, ...) and "
+        "1 are of another size (0.weight: [4, 7], not [4, 3]); use the architecture "
+        "options and the data (dictionary) that it was trained with, or another --save-dir"
+    )
+
+
+def test_missing_checkpoint():
+    with pytest.raises(OSError) as caught:
+        load_model_ensemble(["nowhere/checkpoint_best.pt"])
+    assert explain(caught.value).startswith("nowhere/checkpoint_best.pt: no such checkpoint; --path")
+
+
+def test_excepthook(capsys, monkeypatch):
+    calls = []
+    monkeypatch.setattr(sys, "excepthook", lambda *args: calls.append(args))
+    install_excepthook()
+    install_excepthook()  # twice is once
+    sys.excepthook(UserError, UserError("say it"), None)
+    assert capsys.readouterr().err == "error: say it\n" and not calls
+    bug = ZeroDivisionError("bug")
+    sys.excepthook(ZeroDivisionError, bug, None)
+    assert calls == [(ZeroDivisionError, bug, None)]

@@ -97,9 +97,9 @@ def conclusion(systems: Mapping[str, System], updates: int) -> str:
         lines.append("These numbers do not show the contrast of the paper's Figure 3; look at the learning curves.")
     if other is not None and other.contrastive["total"]["accuracy"] > 60 and other.bleu("s_bleu") < 20:
         lines.append(
-            f"That the {other.name} solves {other.contrastive['total']['accuracy']:.0f} % of the contrastive items while "
-            "it translates next to nothing is no contradiction: there the right German stands before the sentence, and "
-            "much can be guessed from that alone."
+            f"That the {other.name} solves {other.contrastive['total']['accuracy']:.0f} % of the contrastive items "
+            "while it translates next to nothing is no contradiction: there the right German stands before the "
+            "sentence, and much can be guessed from that alone."
         )
     return "\n".join(lines)
 

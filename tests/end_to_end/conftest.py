@@ -21,6 +21,6 @@ def copier(copy_corpus):
     output = run(
         "train", copy_corpus / "bin", *TRAINING, *SMALL, "--max-tokens=600", "--lr=0.004", "--warmup-updates=30",
         "--lr-scheduler=polynomial_decay", "--total-num-update=600", "--max-update=600", f"--save-dir={save}",
-        "--no-epoch-checkpoints",
+        "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
     return Copier(copy_corpus, save / "checkpoint_last.pt", output)

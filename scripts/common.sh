@@ -37,3 +37,6 @@ ensure_setup() {
 run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }
+
+# Keep freed memory instead of giving it back to the system and faulting it in again at every step of training.
+export MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_:-8589934592}" MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_:-8589934592}"

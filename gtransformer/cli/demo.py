@@ -29,7 +29,7 @@ from gtransformer.cli.demo_stages import (
 )
 from gtransformer.cli.recipe import Recipe, load_recipe
 from gtransformer.cli.run import project_root, python_command
-from gtransformer.cli.stage import device_name
+from gtransformer.cli.stage import device_name, has_bfloat16
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, read_json, read_lines, write_json
@@ -67,8 +67,10 @@ class Demo:
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
-        changes = [f"train.max-update={self.max_update}"] if self.max_update else []
-        self.recipes = {system: load_recipe(RECIPES[system][0], changes) for system in self.systems}
+        self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
+        if not torch.cuda.is_available() and has_bfloat16():
+            self.changes.append("train.autocast=bfloat16")
+        self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}
         self.updates = int(self.recipes["gtransformer"].sections["train"]["max-update"])
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.full_budget = self.documents >= DOCUMENTS and self.updates >= full
@@ -131,8 +133,7 @@ class Demo:
     def recipe_command(self, system: str, stage: str, *changes: str) -> list[str]:
         """The command that runs one stage of a system's recipe."""
         options = {"output": self.directory / system, "prepared": self.prepared}
-        if self.max_update:
-            changes = (f"train.max-update={self.max_update}", *changes)
+        changes = (*self.changes, *changes)
         command = python_command("gtransformer.cli.run", RECIPES[system][0], str(self.raw), stage, options)
         return command + [argument for change in changes for argument in ("--set", change)]
 
@@ -211,6 +212,8 @@ def main(argv: list[str] | None = None) -> int:
         say(f"demonstration in {directory}: {args.documents} documents, {demo.updates} updates, {device_name()}")
         if demo.at_once > 1:
             say(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
+        if "train.autocast=bfloat16" in demo.changes:
+            say("matrix products of training are done in bfloat16, for which this processor has instructions")
         return finish(demo, demo.run(), argv)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
@@ -67,7 +69,9 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
-        with self.autocast():
+        # One token at a time, a CPU would spend more on casting the weights than on the products.
+        stepping_on_cpu = incremental_state is not None and prev_output_tokens.device.type == "cpu"
+        with nullcontext() if stepping_on_cpu else self.autocast():
             if incremental_state is not None:
                 x = self._step(prev_output_tokens, memory, incremental_state).unsqueeze(1)
                 return (x if features_only else self.output_layer(x)), {"attn": [None]}

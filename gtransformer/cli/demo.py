@@ -67,7 +67,8 @@ class Demo:
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
+        budget = ("max-update", "total-num-update")
+        self.changes = [f"train.{option}={self.max_update}" for option in budget] if self.max_update else []
         if not torch.cuda.is_available() and has_bfloat16():
             self.changes.append("train.autocast=bfloat16")
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}

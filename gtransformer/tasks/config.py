@@ -7,13 +7,9 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from gtransformer.models.gtransformer.config import option
 from gtransformer.models.gtransformer.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
-
-
-def option(default, help: str):
-    """A dataclass field with the help text that fairseq shows on the command line."""
-    return field(default=default, metadata={"help": help})
 
 
 # The annotations must be types that fairseq's command line understands: Optional[str], not str | None.

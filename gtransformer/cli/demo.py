@@ -67,8 +67,10 @@ class Demo:
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
-        budget = ("max-update", "total-num-update")
-        self.changes = [f"train.{option}={self.max_update}" for option in budget] if self.max_update else []
+        self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
+        if self.max_update and self.max_update > int(load_recipe("demo").sections["train"]["total-num-update"]):
+            # A smaller budget is the beginning of the full one; in a larger one the learning rate decays later.
+            self.changes.append(f"train.total-num-update={self.max_update}")
         if not torch.cuda.is_available() and has_bfloat16():
             self.changes.append("train.autocast=bfloat16")
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}

@@ -1,7 +1,7 @@
 """The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
 
-With 450 updates the G-Transformer has learnt to translate, while its use of context is only beginning; the plain
-Transformer over the document has not left its plateau.
+With 480 updates the G-Transformer has learnt to translate and to look for its context, though not to the last word; the
+plain Transformer over the document has not left its plateau.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def small(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     return output, done
 
 
-OPTIONS = ("--documents", "500", "--test-documents", "6", "--max-update", "450")
+OPTIONS = ("--documents", "500", "--test-documents", "6", "--max-update", "480")
 
 
 @pytest.mark.slow
@@ -42,15 +42,15 @@ def test_one_system_arrives_and_the_other_does_not(small) -> None:
     output, _ = small
     systems = json.loads((output / "results.json").read_text(encoding="utf-8"))["systems"]
     ours, other = systems["gtransformer"], systems["transformer"]
-    assert ours["updates"] == other["updates"] == 450
+    assert ours["updates"] == other["updates"] == 480
     assert ours["validation_perplexity"] < 1.3
     assert other["validation_perplexity"] > 2.5
     assert ours["scores"]["raw"]["s_bleu"]["score"] > 75
     assert ours["scores"]["raw"]["d_bleu"]["score"] > 75
     assert other["scores"]["raw"]["d_bleu"]["score"] < 30
     assert ours["counts"]["misaligned_instances"] == 0
-    # Context is learnt last, between here and the full budget, where the demo itself demands 95 %.
-    assert ours["contrastive"]["total"]["items"] == other["contrastive"]["total"]["items"] > 100
+    # By chance it would be 41 %: pronouns have two wrong variants, the others one. Context is learnt last.
+    assert ours["contrastive"]["total"]["accuracy"] > 65
     first, last = ours["curve"]["valid"][0][1], ours["curve"]["valid"][-1][1]
     assert last < first / 10
 

@@ -67,15 +67,15 @@ class Demo:
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
+        full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
-        if self.max_update and self.max_update > int(load_recipe("demo").sections["train"]["total-num-update"]):
+        if self.max_update and self.max_update > full:
             # A smaller budget is the beginning of the full one; in a larger one the learning rate decays later.
             self.changes.append(f"train.total-num-update={self.max_update}")
         if not torch.cuda.is_available() and has_bfloat16():
             self.changes.append("train.autocast=bfloat16")
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}
         self.updates = int(self.recipes["gtransformer"].sections["train"]["max-update"])
-        full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.full_budget = self.documents >= DOCUMENTS and self.updates >= full
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
         # On the CPU two programs with half of the cores each are faster than one after the other with all of them.

@@ -21,6 +21,7 @@ class Ragged:
 
     def __init__(self, real: Tensor, tags: Tensor):
         self.batch, self.length = real.shape
+        self.tags = tags
         self.device = real.device
         real_on_host = real.cpu().numpy()  # the only synchronisation with the device, once a forward pass
         self.doc, column = np.nonzero(real_on_host)

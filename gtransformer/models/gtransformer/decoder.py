@@ -9,6 +9,7 @@ from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from gtransformer.data.group_tags import last_tags
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.embedding import DocumentEmbedding, uses_context
 from gtransformer.models.gtransformer.encoder import Memory
@@ -109,7 +110,8 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         x = None
         for step in range(state.steps, tokens.shape[1]):
             last = tokens[:, step]
-            state.advance(last.eq(self.bos).cpu(), self.tags(tokens[:, : step + 1])[:, -1].cpu())
+            tags = last_tags(tokens[:, : step + 1], self.bos, self.untagged)
+            state.advance(last.eq(self.bos).cpu(), tags.cpu())
             x = self.embed(last, torch.full_like(last, step), step + 1)
             for layer, cache in zip(self.layers, state.layers, strict=True):
                 x = cache.step(layer, x, state)

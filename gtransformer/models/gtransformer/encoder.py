@@ -78,7 +78,7 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
         return {
             "encoder_out": [layout.pad(x).transpose(0, 1)],
             "encoder_padding_mask": [src_tokens.eq(self.padding)],
-            "encoder_tags": [self.tags(src_tokens)],
+            "encoder_tags": [layout.tags],
             "memory": [Memory(x, layout)],
         }
 

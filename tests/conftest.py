@@ -23,3 +23,9 @@ def one_thread_and_fixed_seed():
 def dictionary():
     """Twelve words, [en], [de] and <mask>."""
     return tiny_dictionary()
+
+
+def pytest_runtest_logreport(report):
+    """Show a failure when it happens, not only at the end: a run that is cut off has told what it knew."""
+    if report.failed and not os.environ.get("PYTEST_XDIST_WORKER"):
+        print(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}", flush=True)

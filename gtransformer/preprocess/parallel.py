@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,15 @@ def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: 
     return tqdm(iterable, desc=label, unit_scale=True, leave=False, dynamic_ncols=True, delay=1, **options)
 
 
-def _start(work: Work, parent: int) -> None:
-    """Set a worker process up: what to do, and to end when the parent has died without telling (kill -9)."""
+def _start(work: Work) -> None:
+    """Set a worker process up: what to do, and to end when its starter has died without telling (kill -9)."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        # Not the process id of the parent: that is the fork server, which lives as long as its workers do.
+        multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -63,26 +63,40 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield chunk
 
 
+def _context() -> multiprocessing.context.BaseContext:
+    """How workers are started: from a server without threads of its own.
+
+    A process with threads must not be forked (a lock that one of them holds stays locked in the child for ever), and a
+    caller of the library may have some: PyTorch's, a notebook's, a test runner's.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # imported once for all workers
+    return context
+
+
 def map_chunks(
     work: Work, lines: Iterable[str], workers: int = 1, label: str = "", total: int | None = None, size: int = CHUNK
 ) -> Iterator[Any]:
     """Yield ``work(chunk)`` for consecutive chunks of lines, in order, computed by ``workers`` processes.
 
-    ``work`` must not depend on how the lines are cut. At most four chunks per worker are under way at a time. Raises
-    UserError if a worker dies (for want of memory, say), and whatever ``work`` raises.
+    ``work`` must not depend on how the lines are cut, and can be pickled. At most four chunks per worker are under way
+    at a time; a single chunk is worked on here. Raises UserError if a worker dies (for want of memory, say), and
+    whatever ``work`` raises.
     """
+    chunks = _chunks(lines, size)
+    first = list(islice(chunks, 2))
     with progress(label=label, total=total, unit=" lines") as bar:
-        if workers <= 1:
-            for chunk in _chunks(lines, size):
+        if workers <= 1 or len(first) < 2:
+            for chunk in chain(first, chunks):
                 yield work(chunk)
                 bar.update(len(chunk))
             return
-        method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
-        context = multiprocessing.get_context(method)
-        with ProcessPoolExecutor(workers, context, initializer=_start, initargs=(work, os.getpid())) as pool:
+        with ProcessPoolExecutor(workers, _context(), initializer=_start, initargs=(work,)) as pool:
             waiting: deque[tuple[int, Any]] = deque()
             try:
-                for chunk in _chunks(lines, size):
+                for chunk in chain(first, chunks):
                     waiting.append((len(chunk), pool.submit(_call, chunk)))
                     if len(waiting) >= 4 * workers:
                         number, future = waiting.popleft()

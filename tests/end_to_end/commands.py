@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import run_group
 from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
@@ -46,19 +47,22 @@ def environment(**extra: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, **extra}
 
 
+def line(command: str, *arguments) -> list[str]:
+    """The command line of ``fairseq-{command}`` with the user-dir."""
+    return [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
+
+
 def start(command: str, *arguments, **options) -> subprocess.Popen:
-    """Start ``fairseq-{command}`` with the user-dir; output and errors come through one pipe."""
-    line = [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
+    """Start ``fairseq-{command}``; output and errors come through one pipe."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment(), **options}
-    return subprocess.Popen(line, **options)
+    return subprocess.Popen(line(command, *arguments), **options)
 
 
 def run(command: str, *arguments, status: int = 0, input: str | None = None) -> str:
     """Run ``fairseq-{command}`` to its end; its output, after checking the exit status."""
-    process = start(command, *arguments, stdin=subprocess.PIPE)
-    output, _ = process.communicate(input, timeout=600)
-    assert process.returncode == status, output[-3000:]
-    return output
+    done = run_group(line(command, *arguments), input=input, env=environment())
+    assert done.returncode == status, done.stdout[-3000:]
+    return done.stdout
 
 
 def only_error(output: str) -> str:

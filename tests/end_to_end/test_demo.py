@@ -15,14 +15,16 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
+from tests.processes import run_group
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def demo(output: Path, *options: str, timeout: float = 1500) -> subprocess.CompletedProcess:
+def demo(output: Path, *options: str, timeout: float = 1000) -> subprocess.CompletedProcess:
     """Run the command that scripts/demo.sh runs after set-up."""
     command = [sys.executable, "-m", "gtransformer.cli.demo", "--output", str(output), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, cwd=output.parent)
+    return run_group(command, timeout, stderr=subprocess.PIPE, env=environment, cwd=output.parent)
 
 
 @pytest.fixture(scope="module")

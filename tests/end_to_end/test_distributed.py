@@ -30,7 +30,11 @@ def test_two_processes_equal_one(copy_corpus, tmp_path):
         start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}", f"--save-dir={tmp_path / 'two'}")
         for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    try:
+        outputs = [process.communicate(timeout=200)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output[-3000:]
     assert "training on 2 devices" in outputs[0]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +23,7 @@ from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.instances import Sidecar, join, split_instance
 from gtransformer.preprocess.moses import SCRIPTS
 from gtransformer.preprocess.postprocess import Postprocessor
+from tests.processes import run_group
 from tests.unit.preprocess.perl_scripts import write_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,23 +211,17 @@ def test_second_run_keeps_everything(raw, prepared, capfd):
     ]
 
 
-def _prepare(raw: Path, output: Path) -> None:
-    os.setsid()
-    with open(os.devnull, "w") as nothing:
-        os.dup2(nothing.fileno(), 2)
-    os._exit(main([str(raw), str(output), *OPTIONS]))
-
-
 def kill_when(raw: Path, output: Path, condition) -> None:
     """Start preparing in a process of its own and kill -9 that process when ``condition`` holds."""
-    process = multiprocessing.get_context("fork").Process(target=_prepare, args=(raw, output))
-    process.start()
-    until = time.monotonic() + 60
-    while not condition() and process.is_alive() and time.monotonic() < until:
-        time.sleep(0.0005)
-    assert process.is_alive(), "it was to be killed in the middle, but had ended"
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    command = [sys.executable, "-m", "gtransformer.cli.prepare", str(raw), str(output), *OPTIONS]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+        until = time.monotonic() + 120
+        while not condition() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.0005)
+        assert process.poll() is None, "it was to be killed in the middle, but had ended"
+        process.kill()
+    assert condition(), "it was not where it was to be killed within two minutes"
 
 
 @pytest.mark.slow
@@ -384,7 +377,7 @@ def test_real_slice_through_the_script(tmp_path):
                 tmp_path / "raw" / f"concatenated_en2de_{split}_{lang}.txt.xz",
             )
     command = ["bash", str(ROOT / "scripts" / "prepare.sh"), "raw", "out", "--bpe-merges", "1000"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = run_group(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["splits"]["train"]["sentences"] == 2169 and manifest["splits"]["train"]["documents"] == 81

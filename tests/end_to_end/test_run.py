@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run_group
+
 ROOT = Path(__file__).resolve().parents[2]
 ANIMALS = {"dog": "Hund", "cat": "Katze", "horse": "Pferd", "cow": "Kuh", "bird": "Vogel", "fish": "Fisch"}
 VERBS = {"sees": "sieht", "hears": "hört", "likes": "mag", "finds": "findet"}
@@ -42,13 +44,9 @@ def corpus(tmp_path_factory) -> Path:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
+    return run_group(
         [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
     )
 
 
@@ -131,15 +129,11 @@ def test_hydra_configuration(finished, tmp_path: Path):
         "model.cross_ctxlayers": 1,
         **{f"model.{key}": value for key, value in small.items()},
     }
-    result = subprocess.run(
+    result = run_group(
         [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(ROOT / "configs" / "hydra")]
         + ["--config-name", "base", *(f"{key}={value}" for key, value in overrides.items())],
         cwd=tmp_path,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
     )
     assert result.returncode == 0, result.stdout[-3000:]
     assert "num_updates: 2 >= max_update: 2" in result.stdout

@@ -1,12 +1,12 @@
 """fairseq-train and fairseq-hydra-train with the options that training uses."""
 
 import re
-import subprocess
 import sys
 
 import torch
 
 from tests.end_to_end.commands import SMALL, TRAINING, USER_DIR, environment, losses, only_error, run
+from tests.processes import run_group
 
 SHORT = ["--max-tokens=400", "--max-update=3", "--lr=0.001", "--warmup-updates=3", "--no-epoch-checkpoints"]
 
@@ -21,9 +21,9 @@ def hydra(copy_corpus, save, *overrides):
         "optimization.lr=[0.001]", "optimization.max_update=3", "dataset.max_tokens=200", f"hydra.run.dir={save}",
         f"checkpoint.save_dir={save}", "checkpoint.no_epoch_checkpoints=true", *overrides,
     ]  # fmt: skip
-    done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=save.parent)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    return done.stdout + done.stderr
+    done = run_group(line, env=environment(), cwd=save.parent)
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
 
 
 def test_hydra_in_float32_and_bfloat16(copy_corpus, tmp_path):
@@ -37,7 +37,6 @@ def test_hydra_in_float32_and_bfloat16(copy_corpus, tmp_path):
     assert state["model"]["encoder.layers.2.fc1.weight"].shape == (512, 128)
     assert "encoder.layers.2.self_attn_global.q_proj.weight" in state["model"]
     assert "encoder.layers.1.self_attn_global.q_proj.weight" not in state["model"]
-
 
     half = losses(hydra(copy_corpus, tmp_path / "bfloat16", *options, "common.bf16=true"))
     assert exact != half

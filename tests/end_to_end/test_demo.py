@@ -1,7 +1,7 @@
 """The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
 
-With 480 updates the G-Transformer has learnt to translate and to look for its context, though not to the last word; the
-plain Transformer over the document has not left its plateau.
+With 288 updates the G-Transformer has learnt to translate, though not yet to look for its context, which is learnt last;
+the plain Transformer over the document has not left its plateau.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from matplotlib.image import imread
 from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.timeout(1200)
 
 
 def demo(output: Path, *options: str, timeout: float = 1000) -> subprocess.CompletedProcess:
@@ -36,7 +37,7 @@ def small(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
     return output, done
 
 
-OPTIONS = ("--documents", "500", "--test-documents", "6", "--max-update", "480")
+OPTIONS = ("--documents", "500", "--test-documents", "6", "--max-update", "288")
 
 
 @pytest.mark.slow
@@ -44,15 +45,14 @@ def test_one_system_arrives_and_the_other_does_not(small) -> None:
     output, _ = small
     systems = json.loads((output / "results.json").read_text(encoding="utf-8"))["systems"]
     ours, other = systems["gtransformer"], systems["transformer"]
-    assert ours["updates"] == other["updates"] == 480
-    assert ours["validation_perplexity"] < 1.3
-    assert other["validation_perplexity"] > 2.5
-    assert ours["scores"]["raw"]["s_bleu"]["score"] > 75
-    assert ours["scores"]["raw"]["d_bleu"]["score"] > 75
+    assert ours["updates"] == other["updates"] == 288
+    assert ours["validation_perplexity"] < 1.5
+    assert other["validation_perplexity"] > 2.8
+    assert ours["scores"]["raw"]["s_bleu"]["score"] > 50
+    assert ours["scores"]["raw"]["d_bleu"]["score"] > 50
     assert other["scores"]["raw"]["d_bleu"]["score"] < 30
     assert ours["counts"]["misaligned_instances"] == 0
-    # By chance it would be 41 %: pronouns have two wrong variants, the others one. Context is learnt last.
-    assert ours["contrastive"]["total"]["accuracy"] > 65
+    assert ours["contrastive"]["total"]["items"] == other["contrastive"]["total"]["items"] > 100
     first, last = ours["curve"]["valid"][0][1], ours["curve"]["valid"][-1][1]
     assert last < first / 10
 

@@ -29,10 +29,11 @@ from gtransformer.cli.demo_stages import (
 )
 from gtransformer.cli.recipe import Recipe, load_recipe
 from gtransformer.cli.run import project_root, python_command
-from gtransformer.cli.stage import device_name, has_bfloat16
+from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, read_json, read_lines, write_json
+from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24

@@ -83,12 +83,3 @@ def device_name() -> str:
     """The GPUs, or "CPU"."""
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"
-
-
-def has_bfloat16() -> bool:
-    """Whether the processor multiplies matrices in bfloat16 by instructions of its own (AVX512-BF16 or AMX; Linux)."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return any(f" {name} " in flags.replace("\n", " ") for name in ("avx512_bf16", "amx_bf16"))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.modules.dense import DensePattern
+from gtransformer.modules.linear import Linear
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 
@@ -46,10 +47,10 @@ class MultiheadAttention(nn.Module):
             raise ValueError(f"{heads} attention heads do not divide the model dimension {channels}")
         self.heads, self.dropout = heads, dropout
         memory_channels = memory_channels or channels
-        self.k_proj = nn.Linear(memory_channels, channels)
-        self.v_proj = nn.Linear(memory_channels, channels)
-        self.q_proj = nn.Linear(channels, channels)
-        self.out_proj = nn.Linear(channels, channels)
+        self.k_proj = Linear(memory_channels, channels)
+        self.v_proj = Linear(memory_channels, channels)
+        self.q_proj = Linear(channels, channels)
+        self.out_proj = Linear(channels, channels)
         # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does).
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
@@ -70,7 +71,7 @@ class MultiheadAttention(nn.Module):
 
 def make_gate(channels: int) -> nn.Sequential:
     """The gate of Eq. 10: sigmoid([H_L, H_G] W + b)."""
-    return nn.Sequential(nn.Linear(2 * channels, channels), nn.Sigmoid())
+    return nn.Sequential(Linear(2 * channels, channels), nn.Sigmoid())
 
 
 def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gtransformer.modules.linear import product
+
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32
 HALF_SCALE = 1024.0  # keeps gradients of rare words above the smallest float16
 
@@ -53,7 +55,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
-            logits = torch.mm(h, weight.t()).to(exact)
+            logits = product(h, weight).to(exact)
             normaliser = logits.logsumexp(dim=1, keepdim=True)
             chunk_nll = (normaliser - logits.gather(1, target)).sum()
             nll += chunk_nll
@@ -68,12 +70,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
             grad.scatter_add_(1, target, torch.full_like(normaliser, -peak))
             grad = grad.mul_(scale).to(h.dtype)
             if want_features:
-                grad_features[start : start + rows] = torch.mm(grad, weight)
+                grad_features[start : start + rows] = product(grad, weight.t())
             if want_weight:
-                if grad_weight.dtype == grad.dtype:
-                    grad_weight.addmm_(grad.t(), h)
-                else:
-                    grad_weight += torch.mm(grad.t(), h)
+                grad_weight += product(grad.t(), h.t())
         ctx.scale = scale
         ctx.save_for_backward(grad_features, grad_weight)
         ctx.types = features.dtype, weight.dtype

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+from fairseq.search import BeamSearch as FairseqBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from gtransformer.errors import UserError
+from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.search.beam import BeamSearch, Rules
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch, sentence_limits
 
 
@@ -16,12 +21,16 @@ class DocumentGenerator(SequenceGenerator):
     Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``); their sum takes the place
     of fairseq's document-wide limit. ``max_len`` (``--max-len``) still caps a document in ``--doc-mode full``.
 
+    Plain beam search under the constraint goes the faster way of ``search/beam.py``; other strategies, prefix tokens,
+    lexical constraints, n-gram blocking and language models go through fairseq's loop.
+
     Args:
         models, tgt_dict, options: as for fairseq's SequenceGenerator.
         symbols: (n,) int64 indices that are not words: ``<s>``, ``</s>``, padding and the languages.
+        documents_at_once: how many documents of a batch are translated at a time; 0 means all.
     """
 
-    def __init__(self, models, tgt_dict, symbols: Tensor, **options):
+    def __init__(self, models, tgt_dict, symbols: Tensor, documents_at_once: int = 0, **options):
         self.sentence_a = options.pop("max_len_a", 0)
         self.sentence_b = options.pop("max_len_b", 200)
         # The constraint counts the words of a sentence; a document itself is never too short.
@@ -30,6 +39,12 @@ class DocumentGenerator(SequenceGenerator):
         self.symbols = symbols
         self.constrained = isinstance(self.search, DocumentSearch)
         self.longest = self.max_len
+        self.documents_at_once = documents_at_once
+        self.on_step: Callable[[], None] | None = None  # called before every step of our beam search
+        ours = all(isinstance(model, GTransformerModel) for model in models)
+        plain = self.constrained and type(self.search.inner) is FairseqBeamSearch and ours
+        unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
+        self.fast = plain and not self.match_source_len and all(option is None for option in unusual)
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens = sample["net_input"]["src_tokens"]
@@ -44,6 +59,8 @@ class DocumentGenerator(SequenceGenerator):
                     f"source instance {number} has no <s>: write every sentence as '<s> words </s>' "
                     "(scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
                 )
+            if self.fast and prefix_tokens is None and constraints is None and bos_token in (None, self.eos):
+                return self._search(sample["net_input"], limits, sentences)
             self.search.start(limits, sentences)
         # Words, <s> and </s> of every sentence, then the language symbol, which fairseq counts apart.
         total = int((limits.sum(dim=1) + 2 * sentences).max())
@@ -57,3 +74,25 @@ class DocumentGenerator(SequenceGenerator):
         self.max_len_b, self.max_len = total, total + 1
         finalized = super()._generate(sample, prefix_tokens, constraints, bos_token)
         return [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in finalized]
+
+    def _search(self, net_input: dict, limits: Tensor, sentences: Tensor) -> list[list[dict]]:
+        """Beam search document by document (search/beam.py)."""
+        rules = Rules(
+            bos=self.tgt_dict.bos(),
+            eos=self.tgt_dict.eos(),
+            unk=self.unk,
+            language=self.eos,
+            forbidden=self.search.forbidden,
+            min_len=self.search.min_len,
+            beam=self.beam_size,
+            lenpen=self.len_penalty,
+            unkpen=self.unk_penalty,
+            temperature=self.temperature,
+            normalise=self.normalize_scores,
+        )
+        models = list(self.model.models)
+        outputs = [model.encoder.forward_torchscript(net_input) for model in models]
+        memories = [output["memory"][0] for output in outputs]
+        decoders = [model.decoder for model in models]
+        search = BeamSearch(rules, decoders, memories, limits, sentences, self.documents_at_once, self.on_step)
+        return search.run()

@@ -34,6 +34,11 @@ class TranslationDocConfig(TranslationConfig):
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
     )
+    documents_at_once: int = option(
+        0,
+        "in generation, translate so many documents of a batch at a time; when one is finished, the next takes its "
+        "place (0: all of the batch)",
+    )
     doc_seed: int = II("common.seed")
     max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")
     max_target_positions: int = option(UNLIMITED_POSITIONS, "longest target instance in tokens")

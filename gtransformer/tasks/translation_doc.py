@@ -105,9 +105,7 @@ class TranslationDocTask(TranslationTask):
             )
         return DocumentPairDataset(
             InstanceDataset(source, source.sizes, self.src_dict.eos(), bos),
-            None
-            if target is None
-            else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
+            None if target is None else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
             self.src_dict,
             self.tgt_dict,
             self.language,
@@ -154,12 +152,12 @@ class TranslationDocTask(TranslationTask):
             self.sequence_generator = self.build_generator([model], Namespace(**options))
         return model
 
-    def build_generator(
-        self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None
-    ):
+    def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
         if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
             raise UserError("--print-alignment is not available: fused attention does not give out its weights")
+        if self.cfg.documents_at_once < 0:
+            raise UserError(f"--documents-at-once {self.cfg.documents_at_once}: give 0 (all of a batch) or more")
         self.nbest = getattr(args, "nbest", 1)
         mode = getattr(getattr(models[0], "cfg", None), "doc_mode", self.cfg.doc_mode)
         make = functools.partial(self._make_generator, constrained=mode == "partial" or self.cfg.doc_constraint)
@@ -176,7 +174,13 @@ class TranslationDocTask(TranslationTask):
                 dictionary, search_strategy, self.language, forbidden, options.get("min_len", 1)
             )
         return DocumentGenerator(
-            models, dictionary, symbols, eos=self.language, search_strategy=search_strategy, **options
+            models,
+            dictionary,
+            symbols,
+            documents_at_once=self.cfg.documents_at_once,
+            eos=self.language,
+            search_strategy=search_strategy,
+            **options,
         )
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):

@@ -1,188 +1,215 @@
-"""Key-value caches for decoding, one kind for each reach of attention.
+"""What decoding remembers of the target: keys and values that are never moved when beam search reorders its rows.
 
-Rows are hypotheses; rows of one document stand together as a group of ``beam`` rows. What a group has in common is kept
-once: the source side, and the part of the target on which all its beams agree.
+Rows are hypotheses; the ``beam`` rows of one document stand together as a group. All rows write a step's keys and
+values into the same slot and leave them there. Which of them belong to a row's own prefix is said by one small table
+of ancestors for all layers: when rows change places, only that table does. What all beams of a group agree on moves to
+a trunk that the group keeps once.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-if TYPE_CHECKING:
-    from gtransformer.models.gtransformer.incremental import DecoderState
-
-FIRST_CAPACITY = 32
-TRUNK_BLOCK = 16  # tokens that beams must share before they move to the trunk
+FIRST_CAPACITY = 64
+TRUNK_BLOCK = 16  # tokens that beams must share before they move to the trunk; also how often that is looked at
 
 
-def grow(cache: Tensor | None, like: Tensor, needed: int) -> Tensor:
-    """A (rows, heads, capacity, dim) cache with room for ``needed`` positions; the capacity doubles when it is full."""
-    if cache is not None and cache.shape[2] >= needed:
-        return cache
-    capacity = max(FIRST_CAPACITY, 1 << (needed - 1).bit_length())
-    grown = like.new_zeros(like.shape[0], like.shape[1], capacity, like.shape[2])
-    if cache is not None:
-        grown[:, :, : cache.shape[2]] = cache
-    return grown
+class History:
+    """Who wrote what a row may see: bookkeeping on the host, the same for all layers.
 
+    ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``sentence`` (groups, beam):
+    slot in which the row's current sentence begins. ``trunk_end`` (groups,): first slot of the document that is not in
+    the trunk; ``trunk_length`` (groups,): tokens there.
 
-class SentenceCache:
-    """Self-attention keys and values of the current sentence."""
-
-    def __init__(self):
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, state: DecoderState) -> Tensor:
-        """Store k, v (rows, heads, dim) behind the sentence and let q see all of it; returns (rows, heads * dim)."""
-        position, longest, mask = state.sentence_position, state.sentence_length, state.sentence_mask
-        self.keys, self.values = grow(self.keys, k, longest), grow(self.values, v, longest)
-        rows = torch.arange(k.shape[0], device=k.device)
-        self.keys[rows, :, position] = k
-        self.values[rows, :, position] = v
-        self.length = longest
-        keys, values = self.keys[:, :, :longest], self.values[:, :, :longest]
-        return functional.scaled_dot_product_attention(q.unsqueeze(2), keys, values, attn_mask=mask).flatten(1)
-
-    def reorder(self, order: Tensor, groups: Tensor | None, absorb: list[int], trunk: Trunk) -> None:
-        """Rows picked by ``order``; only the part in use is copied. Groups and trunk do not matter to a sentence."""
-        if self.keys is None:
-            return
-        if len(order) != self.keys.shape[0]:
-            self.keys, self.values = self.keys.index_select(0, order), self.values.index_select(0, order)
-            return
-        used = slice(0, self.length)
-        self.keys[:, :, used] = self.keys[:, :, used].index_select(0, order)
-        self.values[:, :, used] = self.values[:, :, used].index_select(0, order)
-
-
-class Trunk:
-    """Bookkeeping of the prefix that all beams of a group share, the same for all layers.
-
-    ``lengths[g]`` tokens of group g are in the trunk, the rest (``tail``) is kept for each row. ``ancestor``
-    (rows, tail) says which row wrote a position; where all beams of a group name the same one, they agree.
+    Args:
+        groups, beam: number of documents and of rows for each.
+        local: whether group attention starts anew at ``<s>``.
+        document: whether some attention sees the whole prefix.
     """
 
-    def __init__(self, rows: int, groups: int, device: torch.device):
-        self.device = device
-        self.steps = 0
-        self.lengths = [0] * groups
-        self.ancestor = torch.zeros(rows, 0, dtype=torch.int64)
+    def __init__(self, groups: int, beam: int, local: bool, document: bool):
+        self.local, self.document = local, document
+        self.ancestor = np.zeros((groups, beam, FIRST_CAPACITY), dtype=np.int64)
+        self.sentence = np.zeros((groups, beam), dtype=np.int64)
+        self.trunk_end = np.zeros(groups, dtype=np.int64)
+        self.trunk_length = np.zeros(groups, dtype=np.int64)
+        self.steps = np.zeros(groups, dtype=np.int64)  # tokens taken in of each document
+        self.slots = 0  # slots in use
+        self.clock = 0
+        self.dropped = 0  # slots dropped by the newest step
 
     @property
-    def beam(self) -> int:
-        """Rows of a group."""
-        return self.ancestor.shape[0] // max(1, len(self.lengths))
+    def capacity(self) -> int:
+        """Slots there are."""
+        return self.ancestor.shape[2]
 
-    def advance(self) -> None:
-        """One more token in every row: work out where it goes and what may be seen."""
-        rows, beam = self.ancestor.shape[0], self.beam
+    def advance(self, opens: np.ndarray) -> None:
+        """One more token in every row: take a slot for it. ``opens`` (groups, beam): it is ``<s>``."""
+        self.dropped = 0
+        if self.slots == self.capacity:
+            self._make_room()
+        slot, self.slots = self.slots, self.slots + 1
+        self.ancestor[:, :, slot] = np.arange(self.ancestor.shape[1])
+        self.sentence[opens | (self.steps == 0)[:, None]] = slot
+        self.trunk_end[self.steps == 0] = slot
         self.steps += 1
-        lengths = torch.tensor(self.lengths)
-        self.tail = self.steps - lengths  # (groups,) including the new token
-        width = int(self.tail.max())
-        if self.ancestor.shape[1] < width:
-            extra = torch.full((rows, max(FIRST_CAPACITY, self.ancestor.shape[1])), -1)
-            self.ancestor = torch.cat([self.ancestor, extra], dim=1)
-        position = (self.tail - 1).repeat_interleave(beam)
-        self.ancestor[torch.arange(rows), position] = torch.arange(rows)
-        self.width, self.trunk_width = width, max(self.lengths)
-        self.position = position.to(self.device)
-        tail_real = torch.arange(width) < self.tail.unsqueeze(1)
-        trunk_real = torch.arange(self.trunk_width) < lengths.unsqueeze(1)
-        self.tail_mask = None if tail_real.all() else ~tail_real.repeat_interleave(beam, 0).to(self.device)
-        self.trunk_mask = None if trunk_real.all() else ~trunk_real.to(self.device)
+        self.clock += 1
 
-    def reorder(self, order: Tensor, groups: list[int]) -> list[int]:
-        """Rows picked by ``order`` (on the host), group g continuing old group ``groups[g]``.
+    def _make_room(self) -> None:
+        """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
+        oldest = self.slots
+        if self.local and self.sentence.size:
+            oldest = min(oldest, int(self.sentence.min()))
+        if self.document and self.trunk_end.size:
+            oldest = min(oldest, int(self.trunk_end.min()))
+        if oldest >= self.capacity // 2:
+            self.dropped = oldest
+            self.ancestor = np.roll(self.ancestor, -oldest, axis=2)
+            self.sentence = np.maximum(self.sentence - oldest, 0)
+            self.trunk_end = np.maximum(self.trunk_end - oldest, 0)
+            self.slots -= oldest
+        else:
+            self.ancestor = np.concatenate([self.ancestor, np.zeros_like(self.ancestor)], axis=2)
 
-        Returns how many tail positions each new group may move to the trunk.
+    def view(self, starts: np.ndarray) -> tuple[int, np.ndarray]:
+        """Slots from the first one that any row sees, and (groups, beam, slots, beam) bool, who sees whose.
+
+        ``starts`` (groups, beam or 1): first slot that a row sees.
         """
-        self.ancestor = self.ancestor.index_select(0, order)
-        self.lengths = [self.lengths[group] for group in groups]
-        absorb = [0] * len(groups)
-        if self.steps % TRUNK_BLOCK == 0:
-            agreed = self.ancestor.view(len(groups), self.beam, -1)
-            same = (agreed == agreed[:, :1]).all(dim=1).long()
-            for group, run in enumerate(same.cumprod(dim=1).sum(dim=1).tolist()):
-                run = min(run, self.steps - self.lengths[group])
-                absorb[group] = run if run >= TRUNK_BLOCK else 0
-                if absorb[group]:
-                    rows = slice(group * self.beam, (group + 1) * self.beam)
-                    self.ancestor[rows] = self.ancestor[rows].roll(-run, dims=1)
-                    self.lengths[group] += run
-        return absorb
+        first = int(starts.min())
+        mine = self.ancestor[:, :, first : self.slots, None] == np.arange(self.ancestor.shape[1])
+        return first, mine & (np.arange(first, self.slots) >= starts[..., None])[..., None]
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        self.ancestor = self.ancestor[groups[:, None], beams]
+        self.sentence = self.sentence[groups[:, None], beams]
+        self.trunk_end, self.trunk_length = self.trunk_end[groups], self.trunk_length[groups]
+        self.steps = self.steps[groups]
+
+    def restart(self, group: int) -> None:
+        """A new document takes the place of a finished one."""
+        self.steps[group] = self.trunk_length[group] = 0
+        # Where it will begin; older slots are not kept for it.
+        self.sentence[group] = self.trunk_end[group] = self.slots
+
+    def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
+        """(group, first slot, trunk length before, ancestors) of what moves to the trunk now; notes it as moved."""
+        if not self.document or self.clock % TRUNK_BLOCK:
+            return []
+        same = (self.ancestor[:, :, : self.slots] == self.ancestor[:, :1, : self.slots]).all(axis=1)
+        moves = []
+        for group, start in enumerate(self.trunk_end.tolist()):
+            differs = np.flatnonzero(~same[group, start:])
+            run = int(differs[0]) if len(differs) else self.slots - start
+            if run >= TRUNK_BLOCK:
+                length = int(self.trunk_length[group])
+                moves.append((group, start, length, self.ancestor[group, 0, start : start + run].copy()))
+                self.trunk_end[group] += run
+                self.trunk_length[group] += run
+        return moves
 
 
-class DocumentCache:
-    """Self-attention keys and values of the whole prefix: a trunk for each group and a tail for each row."""
+class SlotCache:
+    """Keys and values of one attention, (groups, heads, capacity, beam, dim): step by step, all beams of a step."""
 
     def __init__(self):
-        self.tail: list[Tensor | None] = [None, None]  # keys, values: (rows, heads, capacity, dim)
-        self.trunk: list[Tensor | None] = [None, None]  # keys, values: (groups, heads, capacity, dim)
+        self.sides: list[Tensor] | None = None
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, state: DecoderState) -> Tensor:
-        """Store k, v (rows, heads, dim) behind the prefix and let q see all of it; returns (rows, heads * dim)."""
-        trunk = state.trunk
-        rows = torch.arange(k.shape[0], device=k.device)
-        for side, new in enumerate((k, v)):
-            self.tail[side] = grow(self.tail[side], new, trunk.width)
-            self.tail[side][rows, :, trunk.position] = new
-        tail_keys, tail_values = (tail[:, :, : trunk.width] for tail in self.tail)
-        q = q * (1.0 / math.sqrt(q.shape[-1]))
-        scores = torch.matmul(q.unsqueeze(2), tail_keys.transpose(2, 3)).squeeze(2)  # (rows, heads, tail)
-        if trunk.tail_mask is not None:
-            scores = scores.masked_fill(trunk.tail_mask.unsqueeze(1), -torch.inf)
-        if trunk.trunk_width == 0:
-            weights = torch.softmax(scores, dim=-1, dtype=_exact(q)).to(v.dtype)
-            return torch.matmul(weights.unsqueeze(2), tail_values).flatten(1)
-        shared = self._shared_scores(q, trunk)
-        weights = torch.softmax(torch.cat([shared, scores], dim=-1), dim=-1, dtype=_exact(q)).to(v.dtype)
-        own = torch.matmul(weights[..., trunk.trunk_width :].unsqueeze(2), tail_values).squeeze(2)
-        grouped = weights[..., : trunk.trunk_width].unflatten(0, (-1, trunk.beam)).transpose(1, 2)
-        common = torch.matmul(grouped, self.trunk[1][:, :, : trunk.trunk_width])
-        return (own + common.transpose(1, 2).flatten(0, 1)).flatten(1)
+    def write(self, new: list[Tensor], history: History, beam: int) -> None:
+        """Store keys and values (rows, heads, dim) of the newest token."""
+        grouped = [side.unflatten(0, (-1, beam)).transpose(1, 2) for side in new]  # (groups, heads, beam, dim)
+        if self.sides is None:
+            shape = (*grouped[0].shape[:2], history.capacity, *grouped[0].shape[2:])
+            self.sides = [side.new_zeros(shape) for side in grouped]
+        if history.dropped:
+            kept = self.sides[0].shape[2] - history.dropped
+            for side in self.sides:
+                side[:, :, :kept] = side[:, :, history.dropped :].clone()
+        if self.sides[0].shape[2] < history.capacity:
+            self.sides = [widened(side, history.capacity) for side in self.sides]
+        for side, value in zip(self.sides, grouped, strict=True):
+            side[:, :, history.slots - 1] = value
 
-    def _shared_scores(self, q: Tensor, trunk: Trunk) -> Tensor:
-        keys = self.trunk[0][:, :, : trunk.trunk_width]
-        grouped = q.unflatten(0, (-1, trunk.beam)).transpose(1, 2)  # (groups, heads, beam, dim)
-        scores = torch.matmul(grouped, keys.transpose(2, 3))
-        if trunk.trunk_mask is not None:
-            scores = scores.masked_fill(trunk.trunk_mask[:, None, None], -torch.inf)
-        return scores.transpose(1, 2).flatten(0, 1)
+    def read(self, first: int, history: History) -> list[Tensor]:
+        """Keys and values from slot ``first`` on, (groups, heads, slots * beam, dim)."""
+        return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
 
-    def reorder(self, order: Tensor, groups: Tensor | None, absorb: list[int], trunk: Trunk) -> None:
-        """Rows picked by ``order``; trunks by ``groups`` (None: as they are); then move ``absorb[g]`` positions."""
-        if self.tail[0] is None:
-            return
-        for side in (0, 1):
-            used = self.tail[side][:, :, : trunk.width].index_select(0, order)
-            if len(order) != self.tail[side].shape[0]:
-                capacity = self.tail[side].shape[2]
-                self.tail[side] = functional.pad(used, (0, 0, 0, capacity - trunk.width))
-            else:
-                self.tail[side][:, :, : trunk.width] = used
-            if groups is not None and self.trunk[side] is not None:
-                self.trunk[side] = self.trunk[side].index_select(0, groups)
-            if any(absorb):
-                self._absorb(side, absorb, trunk)
-
-    def _absorb(self, side: int, absorb: list[int], trunk: Trunk) -> None:
-        tail, beam = self.tail[side], trunk.beam
-        like = tail.new_empty(len(absorb), tail.shape[1], tail.shape[3])
-        self.trunk[side] = grow(self.trunk[side], like, max(trunk.lengths))
-        for group, run in enumerate(absorb):
-            if run:
-                rows = slice(group * beam, (group + 1) * beam)
-                end = trunk.lengths[group]
-                self.trunk[side][group, :, end - run : end] = tail[group * beam, :, :run]
-                tail[rows, :, : trunk.width - run] = tail[rows, :, run : trunk.width].clone()
+    def pick(self, groups: Tensor) -> None:
+        """Only these groups go on."""
+        if self.sides is not None:
+            self.sides = [side.index_select(0, groups) for side in self.sides]
 
 
-def _exact(q: Tensor) -> torch.dtype:
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
+class DocumentCache(SlotCache):
+    """A SlotCache with a trunk, (groups, heads, capacity, dim) keys and values of what all beams of a group share."""
+
+    def __init__(self):
+        super().__init__()
+        self.trunk: list[Tensor] | None = None
+
+    def absorb(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
+        """Copy what beams agree on from the slots to the trunk."""
+        needed = max(length + len(ancestors) for _, _, length, ancestors in moves)
+        if self.trunk is None:
+            groups, heads, _, _, dim = self.sides[0].shape
+            self.trunk = [side.new_zeros(groups, heads, FIRST_CAPACITY, dim) for side in self.sides]
+        if self.trunk[0].shape[2] < needed:
+            self.trunk = [widened(side, max(needed, 2 * side.shape[2])) for side in self.trunk]
+        for group, start, length, ancestors in moves:
+            slots = torch.arange(start, start + len(ancestors), device=self.trunk[0].device)
+            beams = torch.from_numpy(ancestors).to(slots.device)
+            for trunk, side in zip(self.trunk, self.sides, strict=True):
+                trunk[group, :, length : length + len(ancestors)] = side[group][:, slots, beams]
+
+    def read_trunk(self, length: int) -> list[Tensor]:
+        """Keys and values of the trunk, (groups, heads, length, dim)."""
+        return [side[:, :, :length] for side in self.trunk]
+
+    def pick(self, groups: Tensor) -> None:
+        """Only these groups go on."""
+        super().pick(groups)
+        if self.trunk is not None:
+            self.trunk = [side.index_select(0, groups) for side in self.trunk]
+
+
+def widened(cache: Tensor, capacity: int) -> Tensor:
+    """(groups, heads, old capacity, ...) with room for more, zeros behind."""
+    wide = cache.new_zeros(*cache.shape[:2], capacity, *cache.shape[3:])
+    wide[:, :, : cache.shape[2]] = cache
+    return wide
+
+
+def visible_to_score(visible: np.ndarray, device: torch.device, dtype: torch.dtype) -> Tensor | None:
+    """0 where a key is visible, minus infinity elsewhere; None where all are."""
+    if visible.all():
+        return None
+    score = np.where(visible, np.float32(0), np.float32(-np.inf))
+    return torch.from_numpy(score).to(device=device, dtype=dtype)
+
+
+def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tensor | None]) -> Tensor:
+    """Softmax attention of few queries over keys that lie in several places.
+
+    Args:
+        q: (groups, heads, beam, dim); keys, values: (groups, heads, n_i, dim) each; masks: added to the scores,
+            (groups, 1, beam or 1, n_i), at least one key is visible.
+
+    Returns:
+        (groups, heads, beam, dim).
+    """
+    q = q * (1.0 / math.sqrt(q.shape[-1]))
+    scores = [torch.matmul(q, side.transpose(2, 3)) for side in keys]
+    scores = [score if mask is None else score + mask for score, mask in zip(scores, masks, strict=True)]
+    exact = torch.float64 if q.dtype == torch.float64 else torch.float32
+    joined = scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
+    weights = torch.softmax(joined, dim=-1, dtype=exact).to(q.dtype)
+    parts = weights.split([side.shape[2] for side in keys], dim=-1)
+    output = torch.matmul(parts[0], values[0])
+    for part, value in zip(parts[1:], values[1:], strict=True):
+        output = output + torch.matmul(part, value)
+    return output

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
@@ -15,6 +13,7 @@ from gtransformer.models.gtransformer.embedding import DocumentEmbedding, uses_c
 from gtransformer.models.gtransformer.encoder import Memory
 from gtransformer.models.gtransformer.incremental import DecoderState
 from gtransformer.models.gtransformer.layers import DecoderLayer, Patterns
+from gtransformer.modules.linear import Linear, has_bfloat16
 from gtransformer.modules.ragged import Ragged
 
 
@@ -40,7 +39,7 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             for i in range(layers)
         )
         self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
-        self.output_projection = nn.Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
+        self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
             self.output_projection.weight = embed_tokens.weight
         else:
@@ -70,12 +69,11 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             ``attn`` is [None].
         """
         memory: Memory = encoder_out["memory"][0]
-        # One token at a time, a CPU would spend more on casting the weights than on the products.
-        stepping_on_cpu = incremental_state is not None and prev_output_tokens.device.type == "cpu"
-        with nullcontext() if stepping_on_cpu else self.autocast():
-            if incremental_state is not None:
-                x = self._step(prev_output_tokens, memory, incremental_state).unsqueeze(1)
-                return (x if features_only else self.output_layer(x)), {"attn": [None]}
+        if incremental_state is not None:
+            x = self._step(prev_output_tokens, memory, incremental_state)
+            x = x if features_only else incremental_state["gtransformer"].logits(x)
+            return x.unsqueeze(1), {"attn": [None]}
+        with self.autocast():
             layout = self.layout(prev_output_tokens)
             x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
             if ragged:
@@ -106,18 +104,28 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
         state: DecoderState | None = incremental_state.get("gtransformer")
         if state is None:
-            state = incremental_state["gtransformer"] = DecoderState(self, memory, len(tokens))
+            state = incremental_state["gtransformer"] = self.begin(memory, len(tokens))
         x = None
         for step in range(state.steps, tokens.shape[1]):
-            last = tokens[:, step]
             tags = last_tags(tokens[:, : step + 1], self.bos, self.untagged)
-            state.advance(last.eq(self.bos).cpu(), tags.cpu())
-            x = self.embed(last, torch.full_like(last, step), step + 1)
-            for layer, cache in zip(self.layers, state.layers, strict=True):
-                x = cache.step(layer, x, state)
+            shape = (-1, state.beam)
+            last = tokens[:, step]
+            x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())
         if x is None:
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
-        return x if self.layer_norm is None else self.layer_norm(x)
+        return x
+
+    def begin(self, memory: Memory, rows: int) -> DecoderState:
+        """The state from which ``rows`` rows are decoded token by token.
+
+        With ``--autocast``, weights are converted once; bfloat16 on a CPU without instructions for it is not used.
+        """
+        name = str(self.cfg.autocast)
+        weights = self.embed_tokens.weight
+        usable = name != "none" and weights.dtype == torch.float32
+        if weights.device.type == "cpu":
+            usable = usable and name == "bfloat16" and has_bfloat16()
+        return DecoderState(self, memory, rows, getattr(torch, name) if usable else None)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """(..., channels) -> (..., vocabulary) logits."""

@@ -1,8 +1,9 @@
 """Decoding token by token, at a cost that grows with the sentence, not with the document.
 
-Group attention never looks behind the ``<s>`` that opened a sentence, so its cache is emptied there. Only global
-self-attention keeps the whole prefix, most of it once for all beams. Keys and values of cross-attention are projected
-once per document and shared by its beams; reordering beams does not touch them.
+Group attention never looks behind the ``<s>`` that opened a sentence, so what it remembers is dropped there. Only
+global self-attention keeps the whole prefix, most of it once for all beams. Keys and values of cross-attention are
+projected once per document and shared by its beams. Reordering beams moves no key and no value. Products that have the
+same input are one product, with weights laid out for few rows.
 
 A language symbol behind the first position, which would see the whole prefix in group attention too, cannot occur: it
 ends a document, and the search never continues one.
@@ -15,198 +16,238 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from gtransformer.models.gtransformer.caches import DocumentCache, SentenceCache, Trunk
-from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.models.gtransformer.caches import DocumentCache, History, SlotCache, attend, visible_to_score
+from gtransformer.models.gtransformer.source_window import (
+    GlobalSource,
+    LocalSource,
+    SourceSpans,
+    SourceWindow,
+    heads,
+)
+from gtransformer.modules.linear import PackedLinear
 
 if TYPE_CHECKING:
     from gtransformer.models.gtransformer.decoder import GTransformerDecoder
     from gtransformer.models.gtransformer.encoder import Memory
     from gtransformer.models.gtransformer.layers import DecoderLayer
-    from gtransformer.modules.ragged import Ragged
-
-
-class SourceSpans:
-    """Where each sentence of each document lies among the source tokens sorted by (document, tag).
-
-    ``sort`` (N,) int64; starts and lengths (documents, sentences + 2): column 0 is the whole document, which a query
-    with tag 0 sees; column k is sentence k, of length 0 where there is none; the last column is always empty.
-    """
-
-    def __init__(self, layout: Ragged):
-        order = np.argsort((layout.doc.astype(np.int64) << 32) + layout.tag, kind="stable")
-        doc, tag = layout.doc[order], layout.tag[order]
-        shape = layout.batch, int(tag.max(initial=0)) + 2
-        starts = np.repeat(layout.doc_starts[:-1, None], shape[1], axis=1)
-        lengths = np.zeros(shape, dtype=np.int64)
-        lengths[:, 0] = layout.doc_lengths
-        tagged = np.flatnonzero(tag > 0)
-        np.add.at(lengths, (doc[tagged], tag[tagged]), 1)
-        backwards = tagged[::-1]  # the first token of a sentence is written last
-        starts[doc[backwards], tag[backwards]] = backwards
-        self.sort = torch.from_numpy(order)
-        self.starts, self.lengths = torch.from_numpy(starts), torch.from_numpy(lengths)
-
-    def lookup(self, documents: Tensor, tags: Tensor) -> tuple[Tensor, Tensor]:
-        """Documents and tags (rows,) on the host -> start and length (rows,) of the keys that each row sees."""
-        tags = tags.clamp(max=self.starts.shape[1] - 1)
-        return self.starts[documents, tags], self.lengths[documents, tags]
 
 
 class DecoderState:
-    """Everything that decoding remembers of the prefixes of its rows."""
+    """Everything that decoding remembers of its rows, and one step of it.
 
-    def __init__(self, decoder: GTransformerDecoder, memory: Memory, rows: int):
-        self.grouped = decoder.cfg.doc_mode == "partial"
+    Args:
+        decoder: the decoder, in evaluation mode. Its weights are copied as they are now.
+        memory: encoder output; ``rows`` says which document each row translates.
+        rows: number of rows.
+        dtype: type of the products; default that of the weights.
+    """
+
+    def __init__(self, decoder: GTransformerDecoder, memory: Memory, rows: int, dtype: torch.dtype | None = None):
+        self.decoder, self.memory, self.dtype = decoder, memory, dtype
         self.device = memory.states.device
-        self.spans = SourceSpans(memory.layout)
-        self.documents = torch.arange(rows) if memory.rows is None else memory.rows.cpu()
-        self.group_documents = group_rows(self.documents)
-        self.in_sentence = torch.full((rows,), -1)  # position of the last token in its sentence
-        self.trunk = Trunk(rows, len(self.group_documents), self.device)
-        self.window: tuple[Tensor, int] | None = None
-        self.source_mask: Tensor | None = None
-        self.source_real = memory.layout.pad(torch.ones_like(memory.states[:, 0], dtype=torch.bool))
-        self.layers = [LayerCache(layer, memory, self) for layer in decoder.layers]
+        documents = np.arange(rows) if memory.rows is None else memory.rows.cpu().numpy()
+        self.documents = group_rows(documents)
+        self.beam = rows // max(1, len(self.documents))
+        grouped = decoder.cfg.doc_mode == "partial"
+        whole = not grouped or any(layer.self_attn_global is not None for layer in decoder.layers)
+        self.history = History(len(self.documents), self.beam, local=grouped, document=whole)
+        spans = SourceSpans(memory.layout)
+        self.window = SourceWindow(spans, self.documents, grouped, self.device)
+        self.layers = [LayerStep(layer, self, grouped, spans.sort) for layer in decoder.layers]
+        self.output = PackedLinear(decoder.output_projection, dtype=dtype)
+        self._measure_sources()
 
     @property
     def steps(self) -> int:
-        """Tokens of every row already taken in."""
-        return self.trunk.steps
+        """Tokens of every row already taken in (of documents that began together)."""
+        return int(self.history.steps.max(initial=0))
 
-    @property
-    def beam(self) -> int:
-        """Rows of a group."""
-        return len(self.documents) // len(self.group_documents)
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        """Take in a new last token of every row.
 
-    def advance(self, opens: Tensor, tags: Tensor) -> None:
-        """Take in a new last token of every row; on the host: ``opens`` (rows,), True at ``<s>``, ``tags`` (rows,)."""
-        self.trunk.advance()
-        self.in_sentence = self.in_sentence + 1
-        if self.grouped:
-            self.in_sentence = self.in_sentence.masked_fill(opens, 0)
-        else:
-            tags = torch.zeros_like(tags)
-        self.sentence_length = int(self.in_sentence.max()) + 1
-        visible = torch.arange(self.sentence_length) <= self.in_sentence.unsqueeze(1)
-        self.sentence_mask = None if visible.all() else visible[:, None, None].to(self.device)
-        self.sentence_position = self.in_sentence.to(self.device)
-        self._advance_source(tags)
+        Args:
+            tokens: (rows,) int64 on the device.
+            opens: (groups, beam) bool, True at ``<s>``; tags: (groups, beam) int64, the number of its sentence.
 
-    def _advance_source(self, tags: Tensor) -> None:
-        start, length = self.spans.lookup(self.documents, tags)
-        first = torch.where(length > 0, start, start.max()).view(-1, self.beam).amin(dim=1)
-        last = (start + length).view(-1, self.beam).amax(dim=1)
-        width = max(1, int((last - first).max()))
-        if self.window is None or self.window[1] != width or not torch.equal(self.window[0], first):
-            self.window = first, width
-            index = first.unsqueeze(1) + torch.arange(width)
-            self.window_index = index.clamp(max=len(self.spans.sort) - 1).to(self.device)
-            self.window_changes = self.steps
-        column = (self.window[0].unsqueeze(1) + torch.arange(width)).repeat_interleave(self.beam, dim=0)
-        seen = (column >= start.unsqueeze(1)) & (column < (start + length).unsqueeze(1))
-        self.window_mask = None if seen.all() else seen.view(-1, 1, self.beam, width).to(self.device)
-        self.blind = None if (length > 0).all() else length.eq(0).to(self.device)
-        if self.source_mask is None:
-            real = self.source_real.index_select(0, self.group_documents.to(self.device))
-            self.source_mask = real[:, None, None]
+        Returns:
+            top states of the new tokens, (rows, channels).
+        """
+        offsets = np.repeat(self.history.steps, self.beam)
+        self.history.advance(opens)
+        self.window.advance(tags)
+        self._make_masks()
+        x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
+        for layer in self.layers:
+            x = layer.step(x, self)
+        moves = self.history.agreed()
+        if moves:
+            for layer in self.layers:
+                layer.absorb(moves)
+        norm = self.decoder.layer_norm
+        return x if norm is None else norm(x)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(n, channels) -> (n, vocabulary)."""
+        return self.output(features)
+
+    def _make_masks(self) -> None:
+        history, dtype = self.history, self.memory.states.dtype
+        if history.local:
+            self.local_first, seen = history.view(history.sentence)
+            self.local_mask = visible_to_score(_for_heads(seen), self.device, dtype)
+        if history.document:
+            self.tail_first, seen = history.view(history.trunk_end[:, None])
+            self.tail_mask = visible_to_score(_for_heads(seen), self.device, dtype)
+            self.trunk_width = int(history.trunk_length.max(initial=0))
+            seen = np.arange(self.trunk_width) < history.trunk_length[:, None]
+            self.trunk_mask = visible_to_score(seen[:, None, None], self.device, dtype)
+
+    def _measure_sources(self) -> None:
+        lengths = self.memory.layout.doc_lengths
+        real = np.arange(lengths.max(initial=0)) < lengths[self.documents][:, None]
+        self.source_mask = visible_to_score(real[:, None, None], self.device, self.memory.states.dtype)
 
     def reorder(self, order: Tensor) -> None:
-        """Row i continues what row ``order[i]`` was; documents may leave, beams may change places."""
-        host = order.cpu()
-        old_group = torch.arange(len(self.group_documents)).repeat_interleave(self.beam)
-        documents, origin = self.documents[host], old_group[host]
-        group_documents = group_rows(documents)
-        beam = len(documents) // len(group_documents)
-        groups = origin.view(-1, beam)[:, 0]
-        if not torch.equal(groups.repeat_interleave(beam), origin):
-            group_documents, groups = documents, origin  # beams of one document that share nothing: one group a row
-        unchanged = len(groups) == len(self.group_documents) and torch.equal(groups, torch.arange(len(groups)))
-        same_rows = unchanged and torch.equal(host, torch.arange(len(host)))
-        self.documents, self.group_documents = documents, group_documents
-        self.in_sentence = self.in_sentence[host]
-        absorb = self.trunk.reorder(host, groups.tolist())
-        if not unchanged:
-            self.window = self.source_mask = None
-        selected = None if unchanged else groups.to(self.device)
+        """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.
+
+        Raises ValueError if rows of several documents would become one group.
+        """
+        host = order.cpu().numpy()
+        origin, beams = (host // self.beam).reshape(-1, self.beam), (host % self.beam).reshape(-1, self.beam)
+        groups = origin[:, 0]
+        if (origin != groups[:, None]).any():
+            raise ValueError("the rows of a document must stay together")
+        self.history.reorder(groups, beams)
+        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
+            return
+        self.documents = self.documents[groups]
+        self.window.pick(self.documents)
+        self._measure_sources()
+        picked = torch.from_numpy(groups).to(self.device)
         for layer in self.layers:
-            for cache in (layer.own_local, layer.own_global):
-                if not same_rows or any(absorb):
-                    cache.reorder(order, selected, absorb, self.trunk)
-            if selected is not None and layer.cross_global is not None:
-                layer.cross_global = [side.index_select(0, selected) for side in layer.cross_global]
+            layer.pick(picked)
+
+    def replace(self, group: int, document: int) -> None:
+        """Let the rows of a group begin another document of ``memory``."""
+        self.documents = self.documents.copy()
+        self.documents[group] = document
+        self.history.restart(group)
+        self.window.documents = self.documents
+        self.window.first[group] = -1
+        self._measure_sources()
+        for layer in self.layers:
+            if layer.cross_global is not None:
+                layer.cross_global.put(group, document)
 
 
-def group_rows(documents: Tensor) -> Tensor:
+def _for_heads(seen: np.ndarray) -> np.ndarray:
+    """(groups, beam, slots, beam) -> (groups, 1, beam, slots * beam)."""
+    return seen.reshape(*seen.shape[:2], -1)[:, None]
+
+
+def group_rows(documents: np.ndarray) -> np.ndarray:
     """The document of each group, if rows (n,) stand in groups of equal size, document by document; else one a row."""
-    values, counts = torch.unique_consecutive(documents, return_counts=True)
-    return values if bool((counts == counts[0]).all()) and len(values.unique()) == len(values) else documents
+    if not len(documents):
+        return documents
+    begins = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))
+    sizes = np.diff(begins, append=len(documents))
+    values = documents[begins]
+    return values if (sizes == sizes[0]).all() and len(np.unique(values)) == len(values) else documents
 
 
-class LayerCache:
-    """The caches of one decoder layer, and its step."""
+class LayerStep:
+    """One decoder layer for one token of every row: its weights laid out for that, and its caches."""
 
-    def __init__(self, layer: DecoderLayer, memory: Memory, state: DecoderState):
-        self.own_local = SentenceCache() if state.grouped else DocumentCache()
-        self.own_global = DocumentCache()
-        sort = state.spans.sort.to(state.device)
-        self.cross_local = _project(layer.encoder_attn_local, memory.states.index_select(0, sort))
-        self.window_made, self.window = -1, None
+    def __init__(self, layer: DecoderLayer, state: DecoderState, grouped: bool, sort: Tensor):
+        self.layer = layer
+        own = [layer.self_attn_local, layer.self_attn_global]
+        cross = [layer.encoder_attn_local, layer.encoder_attn_global]
+        self.own = [module for module in own if module is not None]
+        self.cross = [module for module in cross if module is not None]
+
+        def pack(*modules) -> PackedLinear:
+            return PackedLinear(*modules, dtype=state.dtype)
+
+        self.own_in = pack(*(part for m in self.own for part in (m.q_proj, m.k_proj, m.v_proj)))
+        self.own_out = [pack(module.out_proj) for module in self.own]
+        self.own_gate = pack(layer.self_attn_gate[0]) if layer.self_attn_gate is not None else None
+        self.cross_in = pack(*(module.q_proj for module in self.cross))
+        self.cross_out = [pack(module.out_proj) for module in self.cross]
+        self.cross_gate = pack(layer.encoder_attn_gate[0]) if layer.encoder_attn_gate is not None else None
+        self.fc1, self.fc2 = pack(layer.fc1), pack(layer.fc2)
+        self.caches = [SlotCache() if grouped else DocumentCache(), DocumentCache()][: len(self.own)]
+        memory = state.memory
+        self.cross_local = LocalSource(layer.encoder_attn_local, memory, sort)
         self.cross_global = None
         if layer.encoder_attn_global is not None:
-            groups = state.group_documents.to(state.device)
-            self.cross_global = [
-                memory.layout.pad(side).index_select(0, groups).transpose(1, 2)
-                for side in _project(layer.encoder_attn_global, memory.states)
-            ]
+            self.cross_global = GlobalSource(layer.encoder_attn_global, memory, state.documents.tolist())
 
-    def step(self, layer: DecoderLayer, x: Tensor, state: DecoderState) -> Tensor:
-        """x (rows, channels): the newest token of every row through one layer."""
-        x = layer.residual(x, lambda h: self._self_attention(layer, h, state), layer.self_attn_layer_norm)
-        x = layer.residual(x, lambda h: self._cross_attention(layer, h, state), layer.encoder_attn_layer_norm)
-        return layer.feed_forward(x)
+    def step(self, x: Tensor, state: DecoderState) -> Tensor:
+        """x (rows, channels): the newest token of every row through the layer."""
+        layer = self.layer
+        x = layer.residual(x, lambda h: self._own_attention(h, state), layer.self_attn_layer_norm)
+        x = layer.residual(x, lambda h: self._cross_attention(h, state), layer.encoder_attn_layer_norm)
+        return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
 
-    def _self_attention(self, layer: DecoderLayer, h: Tensor, state: DecoderState) -> Tensor:
-        module = layer.self_attn_local
-        local = self._own(module, self.own_local, h, state)
-        if layer.self_attn_global is None:
-            return local
-        return layer.combine("self_attn", local, self._own(layer.self_attn_global, self.own_global, h, state))
+    def _own_attention(self, h: Tensor, state: DecoderState) -> Tensor:
+        parts = heads(self.own[0], self.own_in(h))
+        results = []
+        for number, cache in enumerate(self.caches):
+            q, k, v = parts[3 * number : 3 * number + 3]
+            cache.write([k, v], state.history, state.beam)
+            q = q.unflatten(0, (-1, state.beam)).transpose(1, 2)
+            result = _over_document(q, cache, state) if isinstance(cache, DocumentCache) else _local(q, cache, state)
+            results.append(self.own_out[number](_to_rows(result)))
+        return _combine(self.own_gate, results)
 
-    @staticmethod
-    def _own(module: MultiheadAttention, cache: SentenceCache | DocumentCache, h: Tensor, state: DecoderState):
-        k, v = _project(module, h)
-        return module.out_proj(cache.attend(module.split(module.q_proj(h)), k, v, state))
+    def _cross_attention(self, h: Tensor, state: DecoderState) -> Tensor:
+        queries = [q.unflatten(0, (-1, state.beam)).transpose(1, 2) for q in heads(self.cross[0], self.cross_in(h))]
+        local = _to_rows(self.cross_local.attend(queries[0], state.window))
+        if state.window.blind is not None:
+            local = local.masked_fill(state.window.blind.unsqueeze(1), 0.0)
+        results = [self.cross_out[0](local)]
+        if self.cross_global is not None:
+            over_all = self.cross_global.attend(queries[1], state.source_mask)
+            results.append(self.cross_out[1](_to_rows(over_all)))
+        return _combine(self.cross_gate, results)
 
-    def _cross_attention(self, layer: DecoderLayer, h: Tensor, state: DecoderState) -> Tensor:
-        module = layer.encoder_attn_local
-        if self.window_made != state.window_changes:
-            self.window_made = state.window_changes
-            shape = state.window_index.shape
-            self.window = [
-                side.index_select(0, state.window_index.flatten()).unflatten(0, shape).transpose(1, 2)
-                for side in self.cross_local
-            ]
-        local = _grouped_attention(module, h, self.window, state.window_mask, state.beam)
-        if state.blind is not None:
-            local = local.masked_fill(state.blind.unsqueeze(1), 0.0)
-        local, module = module.out_proj(local), layer.encoder_attn_global
-        if module is None:
-            return local
-        global_ = _grouped_attention(module, h, self.cross_global, state.source_mask, state.beam)
-        return layer.combine("encoder_attn", local, module.out_proj(global_))
+    def absorb(self, moves: list) -> None:
+        """Move what beams agree on to the trunk."""
+        for cache in self.caches:
+            if isinstance(cache, DocumentCache):
+                cache.absorb(moves)
 
-
-def _project(module: MultiheadAttention, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values, (n, heads, dim) each."""
-    return module.split(module.k_proj(states)), module.split(module.v_proj(states))
+    def pick(self, groups: Tensor) -> None:
+        """Only these groups go on."""
+        for cache in self.caches:
+            cache.pick(groups)
+        self.cross_local.window = []
+        if self.cross_global is not None:
+            self.cross_global.pick(groups)
 
 
-def _grouped_attention(
-    module: MultiheadAttention, h: Tensor, memory: list[Tensor], mask: Tensor | None, beam: int
-) -> Tensor:
-    """Rows h (groups * beam, channels) over keys and values (groups, heads, length, dim) -> (rows, heads * dim)."""
-    q = module.split(module.q_proj(h)).unflatten(0, (-1, beam)).transpose(1, 2)
-    output = functional.scaled_dot_product_attention(q, *memory, attn_mask=mask)
-    return output.transpose(1, 2).flatten(0, 1).flatten(1)
+def _to_rows(x: Tensor) -> Tensor:
+    """(groups, heads, beam, dim) -> (rows, channels)."""
+    return x.transpose(1, 2).flatten(2).flatten(0, 1)
+
+
+def _local(q: Tensor, cache: SlotCache, state: DecoderState) -> Tensor:
+    keys, values = cache.read(state.local_first, state.history)
+    return attend(q, [keys], [values], [state.local_mask])
+
+
+def _over_document(q: Tensor, cache: DocumentCache, state: DecoderState) -> Tensor:
+    keys, values = cache.read(state.tail_first, state.history)
+    if not state.trunk_width:
+        return attend(q, [keys], [values], [state.tail_mask])
+    trunk_keys, trunk_values = cache.read_trunk(state.trunk_width)
+    return attend(q, [trunk_keys, keys], [trunk_values, values], [state.trunk_mask, state.tail_mask])
+
+
+def _combine(gate: PackedLinear | None, results: list[Tensor]) -> Tensor:
+    """Eq. 10 for group and global attention, or the one result there is."""
+    if gate is None:
+        return results[0]
+    local, over_all = results
+    return torch.lerp(over_all, local, torch.sigmoid(gate(torch.cat(results, dim=-1))))

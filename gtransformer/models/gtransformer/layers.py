@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.modules.attention import MultiheadAttention, Pattern, gated_sum, make_gate
+from gtransformer.modules.linear import Linear
 
 
 @dataclass
@@ -31,8 +32,8 @@ class Layer(nn.Module):
         self.norm_before = norm_before
         self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
         self.activation = utils.get_activation_fn(str(cfg.activation_fn))
-        self.fc1 = nn.Linear(channels, ffn_channels)
-        self.fc2 = nn.Linear(ffn_channels, channels)
+        self.fc1 = Linear(channels, ffn_channels)
+        self.fc2 = Linear(ffn_channels, channels)
         self.final_layer_norm = nn.LayerNorm(channels)
 
     def add_attention(

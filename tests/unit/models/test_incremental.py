@@ -136,11 +136,14 @@ def test_group_cache_holds_one_sentence(dictionary):
     target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, lengths)]])
     state: dict = {}
     model.decoder(target, model.encoder(source), state)
-    caches = state["gtransformer"].layers
     assert target.shape[1] > 200
-    assert all(cache.own_local.keys.shape[2] <= 64 for cache in caches)
-    assert caches[0].own_global.tail[0] is None  # the lowest layer has group attention only
-    assert caches[-1].own_global.tail[0].shape[2] >= target.shape[1]
+    bottom, *_, top = state["gtransformer"].layers
+    (local,) = bottom.caches  # the lowest layer has group attention only
+    assert local.sides[0].shape[2] <= 64
+    local, whole = top.caches
+    assert local.sides[0].shape[2] <= 64 and whole.sides[0].shape[2] <= 64
+    assert state["gtransformer"].history.trunk_length[0] >= target.shape[1] - 16
+    assert whole.trunk[0].shape[2] >= target.shape[1] - 16
 
 
 @torch.no_grad()

@@ -5,30 +5,40 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def table(rows: list[dict], reference: str) -> str:
-    """Rows of one document length and method, with the ratio of every system to ``reference`` (its name)."""
-    heads = f"{'tokens':>6} {'system':<28} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'packed is faster':>17} runs"
-    lines = [heads]
+def add_ratios(rows: list[dict]) -> None:
+    """How much more time and memory a token costs each system than the packed ones of the same document length.
+
+    A row's ``ratios`` and ``memory_ratios`` map the name of a packed system to a number.
+    """
+    for row in rows:
+        others = [other for other in rows if other["setting"]["system"] == "packed" and other is not row]
+        if "seconds" not in row:
+            continue
+        row["ratios"], row["memory_ratios"] = {}, {}
+        for other in others:
+            if "seconds" in other and other["setting"]["tokens"] == row["setting"]["tokens"]:
+                faster = other["tokens_per_second"] / row["tokens_per_second"]
+                row["ratios"][other["name"]] = round(faster, 3)
+                row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
+
+
+def table(rows: list[dict]) -> str:
+    """Rows of one document length and method; the last columns say how many times faster the packed systems are."""
+    packed = [row["name"] for row in rows if row["setting"]["system"] == "packed"]
+    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} runs"
+    lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]
     for row in rows:
         tokens = row["setting"]["tokens"]
         if "seconds" not in row:
-            lines.append(f"{tokens:>6} {row['name']:<28} {row.get('failed', 'not run')}")
+            lines.append(f"{tokens:>6} {row['name']:<30} {row.get('failed', 'not run')}")
             continue
-        ratio = f"{row['ratio']:.2f} x" if "ratio" in row else reference
+        ratios = [row["ratios"].get(name) for name in packed]
         lines.append(
-            f"{tokens:>6} {row['name']:<28} {row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} "
-            f"{row['peak_bytes_per_token'] / 1000:>9.1f} {ratio:>17} {len(row['runs'])}"
+            f"{tokens:>6} {row['name']:<30} {row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} "
+            f"{row['peak_bytes_per_token'] / 1000:>9.1f} {len(row['runs']):>4}"
+            + "".join(f"  {'' if ratio is None else f'{ratio:.2f} x':>28}" for ratio in ratios)
         )
     return "\n".join(lines)
-
-
-def add_ratios(rows: list[dict], reference: str) -> None:
-    """How many times as long as ``reference`` each other system takes for a token, at the same document length."""
-    for row in rows:
-        for other in rows:
-            same = other["setting"]["tokens"] == row["setting"]["tokens"] and other["name"] == reference
-            if same and "seconds" in row and "seconds" in other and other is not row:
-                row["ratio"] = round(other["tokens_per_second"] / row["tokens_per_second"], 3)
 
 
 def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:

@@ -37,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in the packed engine")
+    parser.add_argument("--together", action="store_true", help="take all lengths in turn, not one after the other")
     parser.add_argument("--seconds", type=float, default=600, help="longest time for one run (%(default)s)")
     parser.add_argument("--memory", type=float, default=0, help="GiB that a system may use (default: no limit)")
     return parser
@@ -54,29 +55,13 @@ def main(argv: list[str] | None = None) -> int:
     memory = int(options.memory * 2**30) or None
     results: dict = {"device": device_name(), "threads": len(os.sched_getaffinity(0)), "rows": []}
     results.update(provenance("gtransformer.cli.benchmark", argv))
-    for context in map(int, options.context.split(",")):
-        for tokens in map(int, options.lengths.split(",")):
-            settings = []
-            for precision in options.precisions.split(","):
-                for system in systems:
-                    settings.append(
-                        Setting(
-                            system,
-                            tokens,
-                            max(options.batch_tokens, tokens),
-                            context if system != "fairseq" else 0,
-                            precision,
-                            options.arch,
-                            checkpoint=options.checkpoint and system == "packed",
-                            device=device,
-                        )
-                    )
-            for rows in _measure(options, settings, memory):
-                reference = next((row["name"] for row in rows if row["setting"]["system"] == "packed"), "")
-                add_ratios(rows, reference)
-                print(table(rows, "reference"), flush=True)
-                results["rows"].extend(rows)
-                write_json(options.output / f"{options.name}.json", results)
+    by_length = [_settings(options, tokens, device) for tokens in map(int, options.lengths.split(","))]
+    for settings in [sum(by_length, [])] if options.together else by_length:
+        for rows in _measure(options, settings, memory):
+            add_ratios(rows)
+            print(table(rows), flush=True)
+            results["rows"].extend(rows)
+            write_json(options.output / f"{options.name}.json", results)
     for method in ("train_step", "decode"):
         rows = [row for row in results["rows"] if row["method"] == method]
         if rows:
@@ -85,6 +70,26 @@ def main(argv: list[str] | None = None) -> int:
             plot(rows, "kilobytes", "peak kilobytes a token", options.output / f"{stem}_memory.png")
     say(f"written to {options.output}")
     return 0
+
+
+def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Setting]:
+    """What is run in turn at one document length; the contexts make no difference to fairseq's Transformer."""
+    settings = []
+    for precision in options.precisions.split(","):
+        for system in options.systems.split(","):
+            for context in [0] if system == "fairseq" else map(int, options.context.split(",")):
+                setting = Setting(
+                    system,
+                    tokens,
+                    max(options.batch_tokens, tokens),
+                    context,
+                    precision,
+                    options.arch,
+                    checkpoint=options.checkpoint and system == "packed",
+                    device=device,
+                )
+                settings.append(setting)
+    return settings
 
 
 def _measure(options: argparse.Namespace, settings: list[Setting], memory: int | None):

@@ -97,8 +97,8 @@ class Linear(nn.Linear):
 class PackedLinear:
     """Linear layers that read the same input, as one product for few rows, where reading the weights decides.
 
-    The weights are copied as they are now, in the type that products are to have and on the CPU in oneDNN's own
-    layout; results come in the type of the input. For decoding: it has no gradient.
+    The weights, which must not change while it is in use, are taken in the type that products are to have and on the
+    CPU in oneDNN's own layout; results come in the type of the input. For decoding: it has no gradient.
 
     Args:
         modules: one or more linear layers with one input.

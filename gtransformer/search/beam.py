@@ -151,18 +151,16 @@ class BeamSearch:
         rules = self.rules
         rows = torch.from_numpy(inside).to(self.device)
         everything = len(inside) == len(features[0])
-        scores, offset = [], 0.0
+        scores = []
         for state, x in zip(self.states, features, strict=True):
             logits = state.logits(x if everything else x.index_select(0, rows))
+            if rules.temperature != 1.0:
+                logits = logits / rules.temperature
             exact = torch.float64 if logits.dtype == torch.float64 else torch.float32
-            logits = logits.to(exact)
-            scores.append(logits if rules.temperature == 1.0 else logits / rules.temperature)
-        if len(scores) == 1:
-            (lprobs,) = scores
-            offset = lprobs.logsumexp(dim=1, keepdim=True)  # taken off the candidates only
-        else:
-            normal = torch.stack([score.log_softmax(dim=1) for score in scores])
-            lprobs = normal.logsumexp(dim=0) - np.log(len(scores))
+            scores.append(logits.log_softmax(dim=1, dtype=exact))
+        lprobs = scores[0]
+        if len(scores) > 1:
+            lprobs = torch.stack(scores).logsumexp(dim=0) - np.log(len(scores))
         if rules.unkpen:
             lprobs[:, rules.unk] -= rules.unkpen
         words, limits = self.words.ravel()[inside], self._limits().ravel()[inside]
@@ -177,7 +175,7 @@ class BeamSearch:
             lprobs[where] = -torch.inf
             lprobs[where, rules.eos] = end[where]
         best, index = lprobs.topk(min(2 * self.beam, lprobs.shape[1]), dim=1)
-        best = (best - offset).double().cpu().numpy()
+        best = best.double().cpu().numpy()
         if np.isnan(best).any():
             raise UserError("the model's log probabilities are not numbers: its weights or its precision are at fault")
         return best, index.cpu().numpy()

@@ -1,7 +1,7 @@
 """The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
 
-With 288 updates the G-Transformer has learnt to translate, though not yet to look for its context, which comes last; the
-plain Transformer over the document has not left its plateau.
+With 288 updates the G-Transformer has learnt to translate, though not yet to look for its context, which comes last;
+the plain Transformer over the document has not left its plateau.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.modules.attention import make_pattern
+from gtransformer.modules.dropout import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged
 
@@ -69,7 +69,7 @@ class DocumentEmbedding(nn.Module):
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        return functional.dropout(x, self.cfg.dropout, self.training)
+        return dropout(x, self.cfg.dropout, self.training)
 
     def pattern(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
         """The chosen engine's pattern; in ``--doc-mode full`` nothing is local."""

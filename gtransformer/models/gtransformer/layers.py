@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from fairseq import utils
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.modules.attention import MultiheadAttention, Pattern, gated_sum, make_gate
+from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 
 
@@ -67,14 +67,14 @@ class Layer(nn.Module):
     def residual(self, x: Tensor, block, norm: nn.LayerNorm) -> Tensor:
         """x + dropout(block(x)), normalised after it (as in the paper) or before the block."""
         h = block(norm(x) if self.norm_before else x)
-        x = x + functional.dropout(h, self.dropout, self.training)
+        x = x + dropout(h, self.dropout, self.training)
         return x if self.norm_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """The position-wise block, (..., channels) -> (..., channels)."""
 
         def block(h: Tensor) -> Tensor:
-            h = functional.dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training)
+            h = dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training)
             return self.fc2(h)
 
         return self.residual(x, block, self.final_layer_norm)

@@ -12,12 +12,19 @@ from gtransformer.benchmark.worker import OutOfResources, Worker
 
 
 def alternate(
-    settings: Sequence[Setting], method: str, runs: int, seconds: float, memory: int | None, **arguments
+    settings: Sequence[Setting],
+    method: str,
+    runs: int,
+    seconds: float,
+    memory: int | None,
+    fresh: bool = False,
+    **arguments,
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted. A system that runs out of memory or time is left out from then
-    on, and its row says so.
+    The first round is a warm-up and is not counted. With ``fresh`` there is only one process at a time: each run has a
+    new one, with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of memory or
+    time is left out from then on, and its row says so.
 
     Returns:
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens_per_second``,
@@ -31,9 +38,13 @@ def alternate(
                 row = rows[number]
                 if "failed" in row:
                     continue
-                if number not in workers:
-                    workers[number] = Worker(setting, seconds, memory)
+                if fresh and not turn:
+                    continue
                 try:
+                    if number not in workers:
+                        workers[number] = Worker(setting, seconds, memory)
+                        if fresh:
+                            workers[number].call(method, **arguments)
                     result = workers[number].call(method, **arguments)
                 except OutOfResources as problem:
                     row["failed"] = str(problem)
@@ -44,6 +55,8 @@ def alternate(
                     row["runs"].append(round(result["seconds"], 4))
                 row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
                 say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
+                if fresh:
+                    workers.pop(number).close()
     finally:
         for worker in workers.values():
             worker.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 
@@ -37,6 +38,7 @@ def table(rows: list[dict]) -> str:
             f"{tokens:>6} {row['name']:<30} {row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} "
             f"{row['peak_bytes_per_token'] / 1000:>9.1f} {len(row['runs']):>4}"
             + "".join(f"  {'' if ratio is None else f'{ratio:.2f} x':>28}" for ratio in ratios)
+            + (f"  then {row['failed']}" if "failed" in row else "")
         )
     return "\n".join(lines)
 
@@ -47,6 +49,8 @@ def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everything through
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
     for name in dict.fromkeys(row["name"] for row in rows):

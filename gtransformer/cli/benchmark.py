@@ -37,6 +37,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in the packed engine")
+    parser.add_argument(
+        "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
+    )
     parser.add_argument("--together", action="store_true", help="take all lengths in turn, not one after the other")
     parser.add_argument("--seconds", type=float, default=600, help="longest time for one run (%(default)s)")
     parser.add_argument("--memory", type=float, default=0, help="GiB that a system may use (default: no limit)")
@@ -94,12 +97,11 @@ def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Set
 
 def _measure(options: argparse.Namespace, settings: list[Setting], memory: int | None):
     if "train" in options.what:
-        yield alternate(settings, "train_step", options.runs, options.seconds, memory)
+        yield alternate(settings, "train_step", options.runs, options.seconds, memory, options.fresh)
     if "decode" in options.what:
         for documents in map(int, options.documents.split(",")):
-            yield alternate(
-                settings, "decode", options.runs, options.seconds, memory, documents=documents, beam=options.beam
-            )
+            limits = options.seconds, memory, options.fresh
+            yield alternate(settings, "decode", options.runs, *limits, documents=documents, beam=options.beam)
 
 
 if __name__ == "__main__":

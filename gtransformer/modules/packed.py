@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gtransformer.modules import varlen
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.varlen import VarlenSegments
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (scripts/benchmark_attention.py); beyond these lengths memory decides for the fused one.
+# slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 
@@ -37,45 +40,67 @@ class Bucket:
     causal: bool
 
 
+@dataclass
+class _Plan:
+    buckets: list[Bucket]
+    position: Tensor  # (queries,): where each query's result lies among the outputs
+
+
 class PackedPattern:
     """Which key each query may see, as a list of buckets of independent segments; arguments as for DensePattern."""
 
     def __init__(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
-        self.queries = queries
-        device = queries.device
+        self.queries, self.keys, self.causal = queries, keys, causal
         if local:
-            free = queries.tag == 0
-            pairs = _matching_segments(_Segments(queries, ~free), _Segments(keys, keys.tag > 0))
+            self._free = queries.tag == 0
+            self._pairs = _matching_segments(_Segments(queries, ~self._free), _Segments(keys, keys.tag > 0))
         else:
-            free = np.zeros(queries.total, dtype=bool)
-            everything = _Segments(queries, ~free, by_document=True)
-            pairs = _matching_segments(
+            self._free = np.zeros(queries.total, dtype=bool)
+            everything = _Segments(queries, ~self._free, by_document=True)
+            self._pairs = _matching_segments(
                 everything, everything if keys is queries else _Segments(keys, None, by_document=True)
             )
-        position = np.full(queries.total, -1)
-        self.buckets: list[Bucket] = []
-        filled = 0
-        for bucket in [*_buckets(pairs, causal), *_untagged_buckets(queries, keys, free, causal)]:
+
+    @cached_property
+    def bucketed(self) -> _Plan:
+        """All segments in buckets of similar length."""
+        return self._plan(_buckets(self._pairs, self.causal), np.zeros(0, dtype=np.int64))
+
+    @cached_property
+    def _unpadded(self) -> tuple[VarlenSegments, _Plan]:
+        """All segments for the kernel that takes unequal lengths; behind them, queries with tag 0 in buckets."""
+        pairs = self._pairs
+        segments = VarlenSegments(pairs.queries.order, pairs.keys.order, pairs.rows, self.queries.device)
+        return segments, self._plan([], segments.query_index)
+
+    def _plan(self, buckets: list[_HostBucket], before: np.ndarray) -> _Plan:
+        """Buckets on the device, and where each query finds its result: queries ``before`` come first."""
+        device = self.queries.device
+        position = np.full(self.queries.total, -1)
+        position[before] = np.arange(len(before))
+        filled, made = len(before), []
+        for bucket in [*buckets, *_untagged_buckets(self.queries, self.keys, self._free, self.causal)]:
             index, real = bucket.query_index, bucket.query_real
             position[index[real]] = filled + np.flatnonzero(real.ravel())
             filled += index.size
             mask = None if bucket.mask is None else torch.from_numpy(bucket.mask).unsqueeze(1).to(device)
-            self.buckets.append(
-                Bucket(
-                    torch.from_numpy(index.ravel()).to(device).view(index.shape),
-                    torch.from_numpy(bucket.key_index.ravel()).to(device).view(bucket.key_index.shape),
-                    mask,
-                    bucket.causal,
-                )
+            on_device = (
+                torch.from_numpy(side.ravel()).to(device).view(side.shape) for side in (index, bucket.key_index)
             )
+            made.append(Bucket(*on_device, mask, bucket.causal))
         position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-        self.position = torch.from_numpy(position).to(device)
+        return _Plan(made, torch.from_numpy(position).to(device))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0."""
         channels = q.shape[1] * q.shape[2]
         outputs = []
-        for bucket in self.buckets:
+        if len(self._pairs.rows) and varlen.is_usable(q, dropout):
+            segments, plan = self._unpadded
+            outputs.append(segments.attend(q, k, v, self.causal).reshape(-1, channels))
+        else:
+            plan = self.bucketed
+        for bucket in plan.buckets:
             output = segment_attention(
                 _gather(q, bucket.query_index),
                 _gather(k, bucket.key_index),
@@ -86,7 +111,7 @@ class PackedPattern:
             )
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
-        return torch.cat(outputs).index_select(0, self.position)
+        return torch.cat(outputs).index_select(0, plan.position)
 
 
 def segment_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:

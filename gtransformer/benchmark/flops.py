@@ -1,0 +1,55 @@
+"""How many operations a training step needs, and how many a second the machine can do."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from gtransformer.benchmark.systems import Setting, now
+from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+
+
+def training_operations(setting: Setting) -> float:
+    """Floating-point operations of one training step on ``setting.batch_tokens`` tokens a side (a multiply-add is two).
+
+    Forward pass by formula, times three (backward is twice the forward); nothing for recomputation, softmax, norms,
+    dropout and the optimizer. Causal attention counts half the keys. Attention of the dense engine and of fairseq
+    counts every key of the document.
+    """
+    sizes = ARCHITECTURES[setting.arch]
+    tokens, document = setting.batch_tokens, min(setting.tokens, setting.batch_tokens)
+    narrow = min(setting.sentence, document) if setting.system == "packed" else document
+    d, ffn = sizes["encoder_embed_dim"], sizes["encoder_ffn_embed_dim"]
+    e, effn = sizes["decoder_embed_dim"], sizes["decoder_ffn_embed_dim"]
+
+    def attention(dim: int, memory: int, keys: float) -> float:
+        """Projections of queries and output, of keys and values, scores and their sum with the values."""
+        return 2 * (2 * dim * dim + 2 * memory * dim + 2 * dim * keys)
+
+    def layers(count: int, one: float, over_document: float, gate: float) -> float:
+        context = 0 if setting.system == "fairseq" else min(setting.context, count)
+        return count * one + context * (over_document + gate)
+
+    encoder = layers(sizes["encoder_layers"], attention(d, d, narrow), attention(d, d, document), 4 * d * d)
+    encoder += sizes["encoder_layers"] * 4 * d * ffn
+    count = sizes["decoder_layers"]
+    decoder = layers(count, attention(e, e, narrow / 2), attention(e, e, document / 2), 4 * e * e)
+    decoder += layers(count, attention(e, d, narrow), attention(e, d, document), 4 * e * e)
+    decoder += count * 4 * e * effn + 2 * e * setting.vocabulary
+    return 3.0 * tokens * (encoder + decoder)
+
+
+def matrix_rate(device: str, precision: str, size: int = 4096, seconds: float = 1.0) -> float:
+    """Operations a second of large matrix products, the best of several: size x 512 by 512 x size on a CPU, square on a
+    GPU.
+    """
+    inner = size if device == "cuda" else 512
+    dtype = getattr(torch, precision)
+    a, b = (torch.randn(size, inner, device=device).to(dtype) for _ in range(2))
+    best, until = float("inf"), now(device) + seconds
+    while best == float("inf") or time.perf_counter() < until:
+        began = now(device)
+        torch.nn.functional.linear(a, b)
+        best = min(best, now(device) - began)
+    return 2.0 * size * size * inner / best

@@ -1,0 +1,83 @@
+"""Attention over segments of unequal length: the layout on the CPU with a kernel written out, the real one on a GPU."""
+
+import random
+
+import pytest
+import torch
+from torch.nn import functional
+
+from gtransformer.modules import varlen
+from gtransformer.modules.attention import make_pattern
+from gtransformer.modules.ragged import Ragged
+from tests.support import random_lengths, relative_error
+
+
+def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
+    """What the kernel is documented to compute, segment by segment."""
+    outputs = []
+    bounds = [side.tolist() for side in (cu_seq_q, cu_seq_k)]
+    assert max_q == max(b - a for a, b in zip(bounds[0], bounds[0][1:], strict=False))
+    assert max_k == max(b - a for a, b in zip(bounds[1], bounds[1][1:], strict=False))
+    for a, b, c, d in zip(bounds[0], bounds[0][1:], bounds[1], bounds[1][1:], strict=False):
+        sides = (side.transpose(0, 1) for side in (q[a:b], k[c:d], v[c:d]))
+        result = functional.scaled_dot_product_attention(*sides, is_causal=window_size == (-1, 0))
+        outputs.append(result.transpose(0, 1))
+    return torch.cat(outputs)
+
+
+def layout(draw, documents, device="cpu"):
+    """Documents of sentences of random length; some tokens have tag 0."""
+    tags = [
+        [0, *(number for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1) for _ in range(n + 1))]
+        for _ in range(documents)
+    ]
+    longest = max(map(len, tags))
+    padded = torch.tensor([row + [-1] * (longest - len(row)) for row in tags])
+    return Ragged((padded >= 0).to(device), padded.clamp(min=0).to(device))
+
+
+def inputs(queries, keys, dtype, device="cpu"):
+    shapes = (queries.total, 3, 16), (keys.total, 3, 16), (keys.total, 3, 16)
+    return [torch.randn(shape, device=device).to(dtype).requires_grad_() for shape in shapes]
+
+
+KINDS = [(True, True, True), (True, False, True), (True, False, False), (False, True, True), (False, False, False)]
+
+
+@pytest.mark.parametrize("local, causal, own", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_layout(monkeypatch, local, causal, own, seed):
+    draw = random.Random(seed)
+    queries = layout(draw, 3)
+    keys = queries if own else layout(draw, 3)
+    sides = inputs(queries, keys, torch.float64)
+    expected = make_pattern("dense", queries, keys, local, causal).attend(*sides, 0.0)
+    calls = []
+    monkeypatch.setattr(varlen, "is_usable", lambda q, dropout: True)
+    monkeypatch.setattr(varlen, "varlen_attn", lambda *a, **b: calls.append(1) or written_out(*a, **b))
+    found = make_pattern("packed", queries, keys, local, causal).attend(*sides, 0.0)
+    assert calls == [1]
+    assert relative_error(found, expected) < 1e-12
+
+
+def test_not_on_the_cpu():
+    assert not varlen.is_usable(torch.zeros(4, 2, 16, dtype=torch.bfloat16), 0.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("local, causal, own", KINDS)
+def test_kernel_forward_and_backward(local, causal, own, dtype):
+    draw = random.Random(1)
+    queries = layout(draw, 4, "cuda")
+    keys = queries if own else layout(draw, 4, "cuda")
+    sides = inputs(queries, keys, dtype, "cuda")
+    exact = [side.detach().double().requires_grad_() for side in sides]
+    expected = make_pattern("dense", queries, keys, local, causal).attend(*exact, 0.0)
+    found = make_pattern("packed", queries, keys, local, causal).attend(*sides, 0.0)
+    upstream = torch.randn_like(found)
+    found.backward(upstream)
+    expected.backward(upstream.double())
+    for a, b in [(found, expected), *((x.grad, y.grad) for x, y in zip(sides, exact, strict=True))]:
+        assert relative_error(a.double(), b) < 0.02

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("gtransformer.cli.export", argv)
-    manifest = export(sources, args.output, SearchOptions.of(vars(args)), origin)
+    manifest = export(sources, args.output, SearchOptions().given(vars(args)), origin)
     size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
     print(

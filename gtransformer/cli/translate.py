@@ -7,6 +7,7 @@ in the output, too). ``--output OUT`` can be interrupted: the same command goes 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -53,8 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
     args = build_parser().parse_args(argv)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
     directory = ModelDirectory.open(args.model)
-    options = directory.search.changed({key: value for key, value in vars(args).items() if key != "input"})
+    options = directory.search.given(vars(args))
     total = count_lines(args)
     split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
     key = {
@@ -100,11 +102,9 @@ def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -
 def say(start: Place, place: Place, sentences: int, seconds: float, device: str) -> None:
     """The summary on standard error."""
     resumed = f", gone on with after line {start.lines}" if start.lines else ""
-    print(
-        f"translated {place.lines} lines ({place.documents} documents){resumed}; {sentences} sentences in "
-        f"{seconds:.1f} s on {device}",
-        file=sys.stderr,
-    )
+    documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
+    now = f"{sentences} sentences in {seconds:.1f} s on {device}"
+    print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
 
 
 def count_lines(args: argparse.Namespace) -> int | None:

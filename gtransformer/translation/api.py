@@ -91,7 +91,7 @@ class GTransformer:
 
     def nbest(self, documents: Sequence[Sequence[str]], **search: float) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
-        options = self.options.changed(search)
+        options = self.options.changed(**search)
         results: list[list[list[Translation]]] = []
         for window in self._windows(documents_to_lines(documents, self.chain.encode), options):
             for translated in self._translate(window, options):

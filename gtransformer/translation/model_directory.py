@@ -81,7 +81,7 @@ class ModelDirectory:
                 bool(settings["moses"]),
                 int(settings["max_instance_tokens"]),
                 settings["max_sents"],
-                SearchOptions.of(value["search"]),
+                SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),
             )
         except (KeyError, TypeError, ValueError) as error:

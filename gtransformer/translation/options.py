@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gtransformer.errors import UserError
@@ -45,15 +45,14 @@ class SearchOptions:
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
 
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> SearchOptions:
-        """From a mapping; keys that are no options and values that are None are passed over."""
-        names = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in names and value is not None})
+    def changed(self, **values: Any) -> SearchOptions:
+        """These options with some replaced. Raises TypeError for what is no option."""
+        return replace(self, **values)
 
-    def changed(self, values: Mapping[str, Any]) -> SearchOptions:
-        """These options with some replaced, as ``of`` reads them."""
-        return SearchOptions.of({**asdict(self), **{key: value for key, value in values.items() if value is not None}})
+    def given(self, values: Mapping[str, Any]) -> SearchOptions:
+        """These options with those replaced that a command line gave; what is None or no option is passed over."""
+        names = {field.name for field in fields(self)}
+        return replace(self, **{name: value for name, value in values.items() if name in names and value is not None})
 
 
 def dashed(name: str) -> str:

@@ -20,14 +20,15 @@ class SentenceSplitter:
     def __call__(self, line: str) -> list[str]:
         """The sentences of a line, blanks at their ends removed; nothing but blanks is lost."""
         sentences: list[str] = []
-        rest = line
-        while len(rest) > LONGEST:
-            found = self._sentences(rest[:LONGEST])
-            # The last one may go on behind the cut; if it is the only one, it is a single sentence that long.
-            done = found[:-1] or found
-            used = sum(map(len, done))
+        rest, size = line, LONGEST
+        while len(rest) > size:
+            found = self._sentences(rest[:size])
+            if len(found) == 1:  # a single sentence that long, or longer
+                size *= 2
+                continue
+            done = found[:-1]  # the last one may go on behind the cut
             sentences += done
-            rest = rest[used:]
+            rest, size = rest[sum(map(len, done)) :], LONGEST
         sentences += self._sentences(rest)
         return [text for sentence in sentences if (text := sentence.strip())]
 

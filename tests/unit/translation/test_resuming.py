@@ -18,7 +18,6 @@ from gtransformer.translation.resumable import ResumableOutput
 from tests.hard_text import hard_lines
 from tests.support import ROOT
 
-
 LINES = 130
 
 

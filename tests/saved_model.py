@@ -28,6 +28,12 @@ SIZES = (
     "--decoder-ffn-embed-dim 24 --encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 "
     "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --dropout 0"
 ).split()
+# The source has to outweigh the previous word, or all sentences would come out alike.
+SCALES = {
+    "encoder_attn_local.q": 5.0, "encoder_attn_local.k": 5.0,
+    "encoder_attn_global.q": 5.0, "encoder_attn_global.k": 5.0,
+    "encoder_attn": 4.0, "encoder.embed_tokens": 3.0, "decoder.embed_tokens": 0.5,
+}  # fmt: skip
 SHORT = SearchOptions(beam=2, max_len_a=0, max_len_b=3, max_tokens=200)  # four steps a sentence
 MAX_INSTANCE_TOKENS = 60
 
@@ -38,7 +44,7 @@ def make_prepared(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     lines: dict[str, list[str]] = {}
     for lang, words in WORDS.items():
-        plain = [" ".join(draw.choices(words, k=draw.randint(2, 8))).capitalize() for _ in range(200)]
+        plain = [" ".join(draw.choices(words, k=draw.randint(2, 8))) for _ in range(200)]
         lines[lang] = Tokeniser(lang)(plain)
         (folder / f"tok.{lang}").write_text("".join(f"{line}\n" for line in lines[lang]), encoding="utf-8")
         train_truecaser(folder / f"tok.{lang}", folder / f"truecase.{lang}")
@@ -66,13 +72,11 @@ def make_checkpoint(prepared: Path, path: Path, *more: str) -> Path:
     line = [str(prepared / "bin"), "--task", "translation_doc", "--source-lang", "en", "--target-lang", "de"]
     line += ["--langs", "en,de", *SIZES, *more]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
-    torch.manual_seed(1)
+    torch.manual_seed(2)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            # The source has to outweigh the previous word, or all sentences would come out alike.
-            strong = "encoder_attn" in name and ("v_proj" in name or "out_proj" in name)
-            scale = 4.0 if strong else 2.0
+            scale = next((scale for part, scale in SCALES.items() if part in name), 2.0)
             parameter.copy_(scale * parameter if parameter.dim() == 2 else parameter + torch.randn_like(parameter) / 10)
     path.parent.mkdir(parents=True, exist_ok=True)
     state = {

@@ -53,7 +53,9 @@ def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
     axes.set_yticks([number + 0.5 for number in range(len(order))], labels, fontsize=7)
     axes.set_xlabel("sentence", fontsize=7)
     axes.tick_params(labelsize=7)
-    figure.colorbar(image, ax=axes, label="gate: share of group attention")
+    bar = figure.colorbar(image, ax=axes)
+    bar.set_label("gate: share of group attention", fontsize=7)
+    bar.ax.tick_params(labelsize=7)
     _save(figure, path, title)
 
 

@@ -63,7 +63,9 @@ def main(argv: list[str] | None = None) -> None:
             model.engine.task.language,
         )
         end = f".{number}" if len(cuts) > 1 else ""
-        title = f"{name}, document {args.document}" + (f", sentences {first + 1} to {first + count}" if end else "")
+        title = f"{Path(name).name}, document {args.document}"
+        if end:
+            title += f", sentences {first + 1} to {first + count}"
         draw_attention(found, args.output / f"attention{end}.png", title)
         if found.gates:
             draw_gates(found, args.output / f"gates{end}.png", title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from argparse import Namespace
 from pathlib import Path
 
 import torch
@@ -67,11 +68,16 @@ def make_prepared(folder: Path) -> Path:
     return folder
 
 
-def make_checkpoint(prepared: Path, path: Path, *more: str) -> Path:
-    """A checkpoint as fairseq-train writes it, of a model whose weights are drawn wide; ``more``: training options."""
+def training_arguments(prepared: Path, *more: str) -> Namespace:
+    """fairseq-train's arguments; ``more``: further options."""
     line = [str(prepared / "bin"), "--task", "translation_doc", "--source-lang", "en", "--target-lang", "de"]
     line += ["--langs", "en,de", *SIZES, *more]
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
+    return options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+def make_checkpoint(prepared: Path, path: Path, *more: str) -> Path:
+    """A checkpoint as fairseq-train writes it, of a model whose weights are drawn wide; ``more``: training options."""
+    cfg = convert_namespace_to_omegaconf(training_arguments(prepared, *more))
     torch.manual_seed(2)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
     with torch.no_grad():

@@ -112,7 +112,8 @@ def count_lines(args: argparse.Namespace) -> int | None:
 
     Raises UserError as ``read_lines``, and where input and output are the same file.
     """
-    if args.input == "-" or not Path(args.input).is_file():
+    path = Path(args.input)
+    if args.input == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
         return None
     if args.output and Path(args.output).exists() and Path(args.output).samefile(args.input):
         raise UserError(f"{args.output}: input and output are the same file; give another --output")

@@ -99,6 +99,7 @@ class Engine:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
         lengths = torch.tensor([len(one) for one in tokens])
+        self._check_positions(instances[int(lengths.argmax())], int(lengths.max()))
         dataset = self.task.build_dataset_for_inference(tokens, lengths.tolist())
         # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
         order = sorted(range(len(tokens)), key=lambda number: (-len(tokens[number]), number))
@@ -118,6 +119,16 @@ class Engine:
                     "its parameters may be damaged, export the model again"
                 )
         return results
+
+    def _check_positions(self, instance: Instance, length: int) -> None:
+        """UserError for an instance that is longer than the table of learned positions, if the model has one."""
+        positions = getattr(self.model.encoder, "embed_positions", None)
+        if isinstance(positions, torch.nn.Embedding) and length > positions.num_embeddings - self.source.pad() - 1:
+            begin = " ".join(instance[0])[:60]
+            raise UserError(
+                f"the text that begins with '{begin}' has {length} tokens, more than the model has learned positions; "
+                "split the sentence"
+            )
 
     def _generator(self, options: SearchOptions):
         if options not in self._generators:

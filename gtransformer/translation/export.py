@@ -126,6 +126,11 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError):
         raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made") from None
     task = (state.get("cfg") or {}).get("task") or vars(state["args"])
+    name = task.get("_name") or task.get("task")
+    if name != "translation_doc":
+        raise UserError(
+            f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
+        )
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(

@@ -63,8 +63,9 @@ class ResumableOutput:
             self.part.unlink(missing_ok=True)  # nothing to go on with
 
     def _resume(self) -> None:
-        size = 0
-        if self._restart or not self.state.is_file():
+        size, present = 0, os.fstat(self._stream.fileno()).st_size
+        finished = present == 0 and self.path.exists()  # killed between the two steps of ``finish``
+        if self._restart or finished or not self.state.is_file():
             self.state.unlink(missing_ok=True)
         else:
             state = read_json(self.state)
@@ -74,7 +75,7 @@ class ResumableOutput:
                     "finish it, or begin anew with --restart"
                 )
             size, self._wanted = state["bytes"], state["input_sha256"]
-            if os.fstat(self._stream.fileno()).st_size < size:
+            if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; begin anew with --restart")
             self.place = Place(**state["place"])
         os.ftruncate(self._stream.fileno(), size)

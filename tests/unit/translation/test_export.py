@@ -14,7 +14,7 @@ from gtransformer.files import sha256
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory, file_names
 from gtransformer.translation.options import SearchOptions
-from tests.saved_model import SHORT, make_checkpoint
+from tests.saved_model import SHORT, make_checkpoint, training_arguments
 
 TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 
@@ -122,6 +122,39 @@ def test_a_spoilt_directory_is_reported(saved_model, tmp_path, spoil, message):
 def edit(directory, key, value) -> None:
     path = directory / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+
+
+def test_old_checkpoints(parts, saved_model):
+    """Those of the authors' release and of fairseq 0.10 hold arguments in place of a configuration."""
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    state = torch.load(checkpoint)
+    state |= {"cfg": None, "args": training_arguments(parts / "prepared")}
+    torch.save(state, checkpoint)
+    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
+    assert main([str(parts / "run"), str(parts / "model"), *search]) == 0
+    found = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
+    assert found == GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+
+
+def test_models_of_other_tasks(parts, capsys):
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    state = torch.load(checkpoint)
+    state["cfg"]["task"]["_name"] = "translation"
+    torch.save(state, checkpoint)
+    assert "a model of the task translation; only" in failure(capsys, parts / "run", parts / "model")
+
+
+def test_learned_positions_have_an_end(parts):
+    """A sentence longer than their table is named, not met with a traceback."""
+    learned = ["--encoder-learned-pos", "--max-source-positions", "20"]
+    checkpoint = make_checkpoint(parts / "prepared", parts / "learned.pt", *learned)
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    assert len(model.translate(TEXT[:1], max_len_a=0, max_len_b=2)) == 1
+    with pytest.raises(
+        UserError, match="begins with 'house house .* tokens, more than the model has learned positions"
+    ):
+        model.translate(["house " * 30])
 
 
 def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):

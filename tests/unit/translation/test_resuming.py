@@ -145,6 +145,19 @@ def test_damage_is_reported(tmp_path):
     assert output.read_text() == "z\n" and [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_killed_while_finishing(tmp_path):
+    """The file is there, its state not yet gone: the next run begins anew instead of stumbling over it."""
+    output = tmp_path / "out.txt"
+    for _ in range(2):
+        with ResumableOutput(output, {}) as run:
+            assert run.place == Place()
+            run.add(["y"], Place(1, 1, 1))
+            state = run.state.read_bytes()
+            run.finish()
+        (tmp_path / "out.txt.part.json").write_bytes(state)
+    assert output.read_text() == "y\n"
+
+
 def test_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"), ResumableOutput(tmp_path / "file" / "out.txt", {}):

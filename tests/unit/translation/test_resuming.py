@@ -85,7 +85,7 @@ def test_killed_and_started_again(saved_model, source, uninterrupted, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     state = tmp_path / "again.jsonl.part.json"
     with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 240
         while not state.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)

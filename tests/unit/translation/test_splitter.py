@@ -46,9 +46,9 @@ def test_nothing_but_blanks_is_lost():
 def test_a_line_of_any_length():
     text = "This is a sentence of a long line. " * 3000
     assert len(text) > 10 * LONGEST
-    began = time.perf_counter()
+    began = time.process_time()
     assert SentenceSplitter("en")(text) == ["This is a sentence of a long line."] * 3000
-    assert time.perf_counter() - began < 20  # sentencex by itself takes minutes
+    assert time.process_time() - began < 20  # sentencex by itself takes minutes
     endless = ("word " * 5000).strip()
     assert len(endless) > 2 * LONGEST
     assert SentenceSplitter("en")(f"A dog. {endless}. A cat.") == ["A dog.", f"{endless}.", "A cat."]

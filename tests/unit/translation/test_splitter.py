@@ -48,7 +48,7 @@ def test_a_line_of_any_length():
     assert len(text) > 10 * LONGEST
     began = time.process_time()
     assert SentenceSplitter("en")(text) == ["This is a sentence of a long line."] * 3000
-    assert time.process_time() - began < 20  # sentencex by itself takes minutes
+    assert time.process_time() - began < 8  # sentencex by itself: 6 s for half of it, 1.5 s for a quarter
     endless = ("word " * 5000).strip()
     assert len(endless) > 2 * LONGEST
     assert SentenceSplitter("en")(f"A dog. {endless}. A cat.") == ["A dog.", f"{endless}.", "A cat."]

@@ -10,3 +10,12 @@ from gtransformer.errors import install_excepthook  # noqa: E402
 install_excepthook()
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str):
+    """``gtransformer.GTransformer``, imported when it is asked for: fairseq's commands have no use for it."""
+    if name == "GTransformer":
+        from gtransformer.translation.api import GTransformer
+
+        return GTransformer
+    raise AttributeError(f"module 'gtransformer' has no attribute '{name}'")

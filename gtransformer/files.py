@@ -8,7 +8,7 @@ import io
 import json
 import lzma
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -41,21 +41,26 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     Raises UserError, naming file and line, where bytes are not UTF-8 or compressed data is damaged.
     """
-    number = 0
     with open_bytes(path) as stream:
-        try:
-            for line in stream:
-                number += 1
-                yield line.removesuffix(b"\n").decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not "
-                "UTF-8; convert the file to UTF-8"
-            ) from None
-        except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
-            raise UserError(
-                f"{path}, after line {number}: compressed data is damaged ({error}); fetch the file again"
-            ) from None
+        yield from decode_lines(stream, path)
+
+
+def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """``read_lines`` of what is open already, a pipe for instance; ``name`` stands in the messages."""
+    number = 0
+    try:
+        for line in stream:
+            number += 1
+            yield line.removesuffix(b"\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not "
+            "UTF-8; convert the file to UTF-8"
+        ) from None
+    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+        raise UserError(
+            f"{name}, after line {number}: compressed data is damaged ({error}); fetch the file again"
+        ) from None
 
 
 @contextmanager

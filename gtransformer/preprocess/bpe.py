@@ -19,6 +19,7 @@ from gtransformer.files import atomic_write, open_text, read_lines
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
 
 SEPARATOR = "@@"
+REMEMBERED = 200_000  # words; text without end has words without end
 
 
 def remove_bpe(line: str) -> str:
@@ -105,6 +106,9 @@ class Encoder:
         """The pieces of one word, all but the last ending in ``@@``."""
         pieces = self._known.get(word)
         if pieces is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+                self._bpe.cache.clear()
             pieces = self._known[word] = " ".join(self._bpe.segment_tokens([word]))
         return pieces
 

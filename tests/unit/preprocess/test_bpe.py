@@ -10,6 +10,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
+from gtransformer.preprocess import bpe
 from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe
 from gtransformer.preprocess.tokenise import Tokeniser
 
@@ -78,3 +79,13 @@ def test_real_text(shared, tmp_path):
     assert encoded == [other.process_line(line) for line in lines]
     assert [remove_bpe(line) for line in encoded] == lines
     assert sum(line.count("@@ ") for line in encoded) > 5000
+
+
+def test_the_memory_of_words_is_bounded(codes, monkeypatch):
+    """Text without end has words without end; forgetting them changes nothing."""
+    lines = ["low lower lowest", "newest widest low", "slow wider low newer"]
+    expected = bpe.Encoder(codes)(lines)
+    monkeypatch.setattr(bpe, "REMEMBERED", 3)
+    encoder = bpe.Encoder(codes)
+    assert encoder(lines) == expected and any("@@" in line for line in expected)
+    assert len(encoder._known) <= 3 and len(encoder._bpe.cache) <= 3

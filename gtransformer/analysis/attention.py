@@ -1,0 +1,190 @@
+"""Attention and gates of one document, by sentence: what the model looks at while it translates.
+
+Weights are worked out beside the model, from what its attention modules are given, with the dense engine's masks; the
+model itself goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.modules.dense import attention_weights
+
+# part -> the layers that have it and the name of its modules
+PARTS = {
+    "encoder": ("encoder", "self_attn"),
+    "decoder": ("decoder", "self_attn"),
+    "cross": ("decoder", "encoder_attn"),
+}
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Attention of one layer, averaged over its heads.
+
+    Attributes:
+        part: "encoder" or "decoder" (self-attention) or "cross"; reach: "group", or "global" over the document.
+        layer: from 1, the lowest.
+        mean: (query sentences, key sentences) float64, Eq. 12 of DocFlat.
+        mass: (query tokens, key sentences) float64, how much of a token's attention falls on each sentence.
+    """
+
+    part: str
+    reach: str
+    layer: int
+    mean: np.ndarray
+    mass: np.ndarray
+
+
+@dataclass(frozen=True)
+class GateValues:
+    """The gate of Eq. 10 (Bao et al. 2021) in one layer, averaged over channels: 1 is group attention alone.
+
+    tokens: (query tokens,) float64; sentences: (query sentences,) their means.
+    """
+
+    part: str
+    layer: int
+    tokens: np.ndarray
+    sentences: np.ndarray
+
+
+@dataclass
+class Inspection:
+    """All maps and gates of a document, lowest layer first; ``tags`` (tokens,): group tags of a part's queries."""
+
+    maps: list[AttentionMap] = field(default_factory=list)
+    gates: list[GateValues] = field(default_factory=list)
+    tags: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def find(self, part: str, reach: str) -> list[AttentionMap]:
+        """The maps of a part and reach, by layer."""
+        return [one for one in self.maps if (one.part, one.reach) == (part, reach)]
+
+    def drawn_from(self) -> np.ndarray:
+        """How much each target sentence drew on each source sentence, (target, source) float64; rows sum to 1.
+
+        The share of cross-attention that falls on the sentence: in a layer with a gate, group and global attention
+        weighted as the gate weighs them, g and 1 - g; averaged over those layers (over all, if none has a gate), then
+        over the tokens of the target sentence.
+        """
+        gates = {gate.layer: gate.tokens[:, None] for gate in self.gates if gate.part == "cross"}
+        local = {one.layer: one.mass for one in self.maps if one.part == "cross" and one.reach == "group"}
+        whole = {one.layer: one.mass for one in self.find("cross", "global")}
+        if gates:
+            layers = [gates[layer] * local[layer] + (1 - gates[layer]) * whole[layer] for layer in gates]
+        else:
+            layers = list((local or whole).values())
+        return token_means(np.mean(layers, axis=0), self.tags["cross"])
+
+
+def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Tensor:
+    """Eq. 12 of DocFlat (Wu et al. 2023, appendix D): the mean of each patch of a token-wise attention map.
+
+    A_S(i, j) = sum of the patch A_ij of sentence i attending to sentence j, over its size.
+
+    Args:
+        weights: (queries, keys); query_tags (queries,), key_tags (keys,) int64: sentences from 1, 0 belongs to none.
+
+    Returns:
+        (query sentences, key sentences) float64.
+    """
+    rows, columns = memberships(query_tags), memberships(key_tags)
+    sizes = rows.sum(dim=0).unsqueeze(1) * columns.sum(dim=0)
+    return rows.T @ weights.double() @ columns / sizes.clamp(min=1)
+
+
+def memberships(tags: Tensor) -> Tensor:
+    """(tokens,) tags -> (tokens, sentences) float64, 1 where a token is of a sentence; tag 0 is of none."""
+    return torch.nn.functional.one_hot(tags, int(tags.max()) + 1)[:, 1:].double()
+
+
+def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
+    """(tokens, ...) -> (sentences, ...), means over the tokens of each sentence."""
+    return np.stack([values[tags == tag].mean(axis=0) for tag in range(1, int(tags.max()) + 1)])
+
+
+@torch.no_grad()
+def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[int], language: int) -> Inspection:
+    """Run one document through the model and keep what it looked at.
+
+    Args:
+        source, target: ``<s> a b </s> <s> c </s>`` as indices; language: of the target, opens the decoder's input.
+
+    Raises UserError for another kind of model.
+    """
+    if not isinstance(model, GTransformerModel):
+        raise UserError(f"{type(model).__name__}: attention can be shown for G-Transformer models only")
+    device = next(model.parameters()).device
+    found = Inspection()
+    with dense_engine(model), recording(model, found):
+        tokens = torch.tensor([source], device=device)
+        model.eval()(tokens, None, torch.tensor([[language, *target]], device=device))
+    return found
+
+
+@contextmanager
+def dense_engine(model: GTransformerModel) -> Iterator[None]:
+    """Let the model attend with the dense engine, whose patterns say who sees whom."""
+    configurations = [part.cfg for part in (model, model.encoder, model.decoder)]
+    before = [cfg.group_attention for cfg in configurations]
+    try:
+        for cfg in configurations:
+            cfg.group_attention = "dense"
+        yield
+    finally:
+        for cfg, engine in zip(configurations, before, strict=True):
+            cfg.group_attention = engine
+
+
+@contextmanager
+def recording(model: GTransformerModel, found: Inspection) -> Iterator[None]:
+    """Hooks that fill ``found`` while the model runs on a single document."""
+    whole = model.cfg.doc_mode == "full"
+    handles = []
+    for part, (side, name) in PARTS.items():
+        for number, layer in enumerate(getattr(model, side).layers, 1):
+            for end, reach in (("local", "global" if whole else "group"), ("global", "global")):
+                module = getattr(layer, f"{name}_{end}")
+                if module is not None:
+                    handles.append(module.register_forward_hook(_attention_hook(found, part, reach, number)))
+            gate = getattr(layer, f"{name}_gate")
+            if gate is not None:
+                handles.append(gate.register_forward_hook(_gate_hook(found, part, number)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _attention_hook(found: Inspection, part: str, reach: str, layer: int):
+    def hook(module, inputs, output) -> None:
+        x, memory, pattern = inputs
+        queries, keys = pattern.queries, pattern.keys
+        q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
+        weights = attention_weights(q, k, pattern.allowed)[0].double().mean(dim=0).cpu()
+        query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
+        mean = sentence_means(weights, query_tags, key_tags)
+        mass = weights @ memberships(key_tags)
+        found.maps.append(AttentionMap(part, reach, layer, mean.numpy(), mass.numpy()))
+        found.tags[part] = queries.tag
+
+    return hook
+
+
+def _gate_hook(found: Inspection, part: str, layer: int):
+    def hook(module, inputs, output) -> None:
+        tokens = output.double().mean(dim=-1).cpu().numpy()
+        # The gate runs behind the attention of its own block, whose queries are its tokens.
+        found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
+
+    return hook

@@ -1,0 +1,58 @@
+"""An inspected document in words and numbers: what each target sentence drew on, gates by layer, JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gtransformer.analysis.attention import PARTS, Inspection
+
+HEADING = """\
+Which source sentences each target sentence drew on: the share of its cross-attention that falls on them, group and
+global attention weighted as the gate weighs them (layers with a gate; averaged over heads, layers and tokens).
+Attention says where the model looked, not why it chose its words.
+"""
+
+
+def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], first: int = 1, top: int = 3) -> str:
+    """A paragraph for each target sentence: number, source, translation, and the ``top`` source sentences it drew on.
+
+    ``first``: number of the first sentence in its document.
+    """
+    paragraphs = []
+    for number, (shares, text, translation) in enumerate(zip(found.drawn_from(), source, target, strict=True)):
+        best = np.argsort(-shares, kind="stable")[:top]
+        listed = ", ".join(f"{first + int(other)} ({100 * shares[other]:.1f} %)" for other in best)
+        paragraphs.append(f"{first + number:4d}  {text}\n      {translation}\n      drew on {listed}\n")
+    return "\n".join(paragraphs)
+
+
+def gate_table(found: Inspection) -> str:
+    """A line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
+    order = [gate for part in PARTS for gate in found.gates if gate.part == part]
+    if not order:
+        return "no layer has a gate"
+    lines = ["gate (1: group attention alone, 0: global alone)", "part     layer   mean  lowest  highest sentence"]
+    for gate in order:
+        values = gate.sentences
+        lines.append(
+            f"{gate.part:8} {gate.layer:5d}  {values.mean():5.3f}   {values.min():5.3f}    {values.max():5.3f}"
+        )
+    return "\n".join(lines)
+
+
+def to_json(found: Inspection) -> dict[str, Any]:
+    """All numbers by sentence: ``maps`` (Eq. 12 of DocFlat), ``gates`` and ``drew_on``, rounded to six digits."""
+    return {
+        "maps": [
+            {"part": one.part, "reach": one.reach, "layer": one.layer, "mean": _rounded(one.mean)} for one in found.maps
+        ],
+        "gates": [{"part": g.part, "layer": g.layer, "sentences": _rounded(g.sentences)} for g in found.gates],
+        "drew_on": _rounded(found.drawn_from()),
+    }
+
+
+def _rounded(values: np.ndarray) -> list:
+    return np.round(values, 6).tolist()

@@ -1,0 +1,41 @@
+"""Save a trained model as a directory with all that translating needs (``gtransformer-export RUN MODEL``)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.translation.export import export, find_sources
+from gtransformer.translation.options import SearchOptions, add_search_options
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="gtransformer-export", description=__doc__.split(" (")[0] + ".")
+    parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
+    parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's checkpoint_best.pt")
+    parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
+    add_search_options(parser)
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Find the parts, write the directory, say what is in it."""
+    args = build_parser().parse_args(argv)
+    sources = find_sources(args.source, args.prepared, args.checkpoint)
+    origin = provenance("gtransformer.cli.export", argv)
+    manifest = export(sources, args.output, SearchOptions().given(vars(args)), origin)
+    size = sum(path.stat().st_size for path in args.output.iterdir())
+    settings = manifest["settings"]
+    print(
+        f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} numbers, "
+        f"{size / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,129 @@
+"""Translate plain text with a saved model: one output line for each input line, in order.
+
+``gtransformer-translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
+in the output, too). ``--output OUT`` can be interrupted: the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import decode_lines, read_lines
+from gtransformer.preprocess.parallel import progress
+from gtransformer.translation.api import GTransformer, TranslatedLine
+from gtransformer.translation.formats import make_format
+from gtransformer.translation.lines import Place
+from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.translation.options import add_search_options
+from gtransformer.translation.resumable import ResumableOutput
+from gtransformer.translation.splitter import SentenceSplitter
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="gtransformer-translate", description=__doc__.splitlines()[0])
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text (.xz, .gz, too); - is a pipe")
+    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output)"
+    )
+    parser.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a line")
+    parser.add_argument("--nbest", type=int, help="so many translations of each line, separated by tabs")
+    parser.add_argument("--scores", action="store_true", help="the log probability before each translation")
+    parser.add_argument(
+        "--split-sentences", action="store_true", help="lines are running text: split it, and put it together again"
+    )
+    add_search_options(parser)
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
+    parser.add_argument("--restart", action="store_true", help="forget an interrupted run and begin anew")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Read, translate, write."""
+    args = build_parser().parse_args(argv)
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    directory = ModelDirectory.open(args.model)
+    options = directory.search.given(vars(args))
+    total = count_lines(args)
+    split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
+    key = {
+        "model": directory.fingerprint, "search": asdict(options), "format": args.format, "nbest": args.nbest,
+        "scores": args.scores, "split_sentences": args.split_sentences, "fp16": args.fp16, "moses": args.moses,
+    }  # fmt: skip
+    shape = make_format(args.format, args.scores, args.nbest is not None)
+    began = time.monotonic()
+    with ExitStack() as stack:
+        output = stack.enter_context(ResumableOutput(args.output, key, args.restart)) if args.output else None
+        lines = stack.enter_context(closing(input_lines(args.input)))
+        start = Place()
+        if output:
+            output.skip(lines, args.input)
+            start = output.place
+        model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.fp16, args.moses)
+        bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
+        place, sentences = start, 0
+        with bar:
+            for window in model.translate_lines(lines, options, split, start):
+                place = window[-1].line.place
+                write(window, shape, output)
+                sentences += sum(not translated.line.breaks for translated in window)
+                bar.update(len(window))
+        if output:
+            output.finish()
+    if not args.quiet:
+        say(start, place, sentences, time.monotonic() - began, model.engine.device.type)
+
+
+def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -> None:
+    """Write the lines of a window, to the file or to standard output."""
+    lines = [shape(translated) for translated in window]
+    if output is None:
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
+        sys.stdout.buffer.flush()
+        return
+    for translated in window:
+        output.note(translated.line.text)
+    output.add(lines, window[-1].line.place)
+
+
+def say(start: Place, place: Place, sentences: int, seconds: float, device: str) -> None:
+    """The summary on standard error."""
+    resumed = f", gone on with after line {start.lines}" if start.lines else ""
+    documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
+    now = f"{sentences} sentences in {seconds:.1f} s on {device}"
+    print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
+
+
+def count_lines(args: argparse.Namespace) -> int | None:
+    """The number of lines of a file, None of a pipe; an unreadable one is reported before anything is translated.
+
+    Raises UserError as ``read_lines``, and where input and output are the same file.
+    """
+    path = Path(args.input)
+    if args.input == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
+        return None
+    if args.output and Path(args.output).exists() and Path(args.output).samefile(args.input):
+        raise UserError(f"{args.output}: input and output are the same file; give another --output")
+    return sum(1 for _ in read_lines(args.input))
+
+
+def input_lines(name: str) -> Iterator[str]:
+    """The lines of a file, or of standard input for ``-``."""
+    return decode_lines(sys.stdin.buffer, "standard input") if name == "-" else read_lines(name)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

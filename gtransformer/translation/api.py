@@ -1,0 +1,164 @@
+"""The Python interface: ``GTransformer.from_pretrained(DIR).translate(documents)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import torch
+
+from gtransformer.translation.engine import Engine, Hypothesis
+from gtransformer.translation.lines import START, Line, Place, documents_to_lines, read_text
+from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.translation.options import SearchOptions
+from gtransformer.translation.text_chain import TextChain
+from gtransformer.translation.windows import Window, windows
+
+BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line: plain text, and its log probability (natural logarithm, summed over its tokens)."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True)
+class TranslatedLine:
+    """A line of the input and its n best translations, best first; none for a line that is no sentence.
+
+    The n-th translation of a line is its part of the n-th translation of the instance (the run of sentences that was
+    searched as a whole), so neighbouring lines' n-th translations belong together.
+    """
+
+    line: Line
+    translations: list[Translation]
+
+
+class GTransformer:
+    """A trained model that translates plain text.
+
+    >>> model = GTransformer.from_pretrained("model")
+    >>> model.translate(["My aunt lost her bat.", "It was old."])                # one document
+    >>> model.translate([["My aunt lost her bat.", "It was old."], ["Hello."]])  # several
+    """
+
+    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
+        self.directory, self.chain, self.engine = directory, chain, engine
+        self.options = directory.search
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        path: str | Path,
+        device: str | torch.device | None = None,
+        fp16: bool = False,
+        moses: str | None = None,
+    ) -> GTransformer:
+        """Load a model directory that ``scripts/export.sh`` has made.
+
+        Args:
+            device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
+            fp16: half precision, on a GPU.
+            moses: a Moses directory, for a model whose corpus was prepared with it.
+
+        Raises UserError if ``path`` is no complete model directory.
+        """
+        directory = ModelDirectory.open(path)
+        return cls(directory, TextChain(directory, moses), Engine(directory, device, fp16))
+
+    @overload
+    def translate(self, text: Sequence[str], **search: float) -> list[str]: ...
+
+    @overload
+    def translate(self, text: Sequence[Sequence[str]], **search: float) -> list[list[str]]: ...
+
+    def translate(self, text, **search):
+        """Translate a document (a list of sentences) or several (a list of such lists).
+
+        Sentences are plain text; every one gets one translation, in its place, a blank one an empty string. Documents
+        may have any length. ``search``: fields of SearchOptions (``beam=1``) in place of the model directory's.
+
+        Raises TypeError for a single string, UserError for search options that cannot be.
+        """
+        single, documents = as_documents(text)
+        best = [[line[0].text if line else "" for line in document] for document in self.nbest(documents, **search)]
+        return best[0] if single else best
+
+    def nbest(self, documents: Sequence[Sequence[str]], **search: float) -> list[list[list[Translation]]]:
+        """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
+        options = self.options.changed(**search)
+        results: list[list[list[Translation]]] = []
+        for window in self._windows(documents_to_lines(documents, self.chain.encode), options):
+            for translated in self._translate(window, options):
+                if translated.line.breaks:
+                    results.append([])
+                else:
+                    results[-1].append(translated.translations)
+        return results
+
+    def translate_lines(
+        self,
+        lines: Iterable[str],
+        options: SearchOptions | None = None,
+        split: Callable[[str], list[str]] | None = None,
+        start: Place = START,
+    ) -> Iterator[list[TranslatedLine]]:
+        """Translate a text of any length as it comes, in bounded memory.
+
+        Args:
+            lines: without line ends; a blank line or ``<d>`` ends a document.
+            options: search options, default the model directory's.
+            split: a line of running text to its sentences; None: a line is a sentence.
+            start: where ``lines`` begin, if not with the text.
+
+        Yields:
+            windows of consecutive lines, every line of the input once, in order.
+        """
+        options = options or self.options
+        for window in self._windows(read_text(lines, self.chain.encode, split, start), options):
+            yield self._translate(window, options)
+
+    def _windows(self, lines: Iterable[Line], options: SearchOptions) -> Iterator[Window]:
+        limits = self.directory.max_instance_tokens, BATCHES * options.max_tokens, self.directory.max_sents
+        return windows(lines, *limits)
+
+    def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
+        instances = [[window.tokens(reference) for reference in one] for one in window.instances]
+        found = self.engine.translate(instances, options)
+        plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
+        pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
+        for references, nbest in zip(window.instances, found, strict=True):
+            ranked = [with_text(hypothesis, plain) for hypothesis in nbest]
+            for position, (line, _) in enumerate(references):
+                pieces[line].append([one[position] for one in ranked])
+        return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
+
+
+def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[Sequence[str]]]:
+    """Whether ``text`` is a single document, and the documents. Raises TypeError if it is neither."""
+    if isinstance(text, str):
+        raise TypeError("translate() wants a list of sentences, or a list of documents, not a string")
+    single = all(isinstance(sentence, str) for sentence in text)
+    documents = [text] if single else list(text)
+    if not all(not isinstance(one, str) and all(isinstance(s, str) for s in one) for one in documents):
+        raise TypeError("translate() wants a list of sentences, or a list of documents that are lists of sentences")
+    return single, documents
+
+
+def with_text(hypothesis: Hypothesis, plain: Iterator[str]) -> list[Translation]:
+    """The sentences of a hypothesis, their plain text taken from ``plain``."""
+    return [Translation(next(plain), score) for _, score in zip(hypothesis.sentences, hypothesis.scores, strict=True)]
+
+
+def join(parts: list[list[Translation]]) -> list[Translation]:
+    """The translations of a line from those of its sentences; as many as its sentences all have."""
+    ranks = min((len(part) for part in parts), default=0)
+    return [
+        Translation(" ".join(part[rank].text for part in parts), sum(part[rank].score for part in parts))
+        for rank in range(ranks)
+    ]

@@ -1,0 +1,155 @@
+"""A model directory's model, its task and its search: instances of tokens in, n-best translations out."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from fairseq import utils
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from torch import Tensor
+
+from gtransformer.data.document_dataset import fill_batches
+from gtransformer.errors import UserError, explain
+from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
+from gtransformer.translation.options import SearchOptions
+
+Instance = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation of an instance.
+
+    Attributes:
+        sentences: BPE text, as many as the source has.
+        scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
+        score: what search ranked by: the log probability of all, divided by length ** lenpen.
+    """
+
+    sentences: list[str]
+    scores: list[float]
+    score: float
+
+
+class Engine:
+    """Loads the model once and translates batches of instances with it.
+
+    Args:
+        directory: where the model is.
+        device: by default a GPU if there is one.
+        fp16: half precision, on a GPU.
+    """
+
+    def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, fp16: bool = False):
+        self.directory = directory
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        overrides = {
+            "data": str(directory.path),
+            "source_lang": directory.source_lang,
+            "target_lang": directory.target_lang,
+            "langs": ",".join(directory.langs),
+            "eval_bleu": False,
+            "gen_output": None,
+            "prepend_bos": False,
+            # A text needs a line for each line; --doc-mode full would not promise that by itself.
+            "doc_constraint": True,
+        }
+        try:
+            (self.model,), _, self.task = load_model_ensemble_and_task([str(directory.file(CHECKPOINT))], overrides)
+        except Exception as error:
+            message = explain(error)
+            if message is None:
+                raise
+            raise UserError(message) from None
+        self.model.eval()
+        if fp16:
+            if self.device.type != "cuda":
+                raise UserError("--fp16 is for GPUs, and this run has none; leave it out")
+            self.model.half()
+        self.model.to(self.device)
+        self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
+        self.reserved = {
+            self.source.bos(), self.source.pad(), self.source.eos(), self.source.index("<mask>"),
+            *self.task.language_symbols(),
+        }  # fmt: skip
+        self._generators: dict[SearchOptions, object] = {}
+
+    def indices(self, sentence: Sequence[str]) -> list[int]:
+        """BPE tokens of the source as indices; text can never be a symbol of the model's own."""
+        found = [self.source.index(token) for token in sentence]
+        return [self.source.unk() if index in self.reserved else index for index in found]
+
+    def instance_tokens(self, instance: Instance) -> Tensor:
+        """``<s> a b </s> <s> c </s>`` as (length,) int64."""
+        bos, eos = self.source.bos(), self.source.eos()
+        return torch.tensor([index for sentence in instance for index in (bos, *self.indices(sentence), eos)])
+
+    @torch.no_grad()
+    def translate(self, instances: Sequence[Instance], options: SearchOptions) -> list[list[Hypothesis]]:
+        """The n best translations of every instance, best first; instances may stand in any order of length.
+
+        Raises UserError for an instance that the model gives no translation to.
+        """
+        if not instances:
+            return []
+        tokens = [self.instance_tokens(instance) for instance in instances]
+        lengths = torch.tensor([len(one) for one in tokens])
+        self._check_positions(instances[int(lengths.argmax())], int(lengths.max()))
+        dataset = self.task.build_dataset_for_inference(tokens, lengths.tolist())
+        # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
+        order = sorted(range(len(tokens)), key=lambda number: (-len(tokens[number]), number))
+        results: list[list[Hypothesis] | None] = [None] * len(tokens)
+        for batch in fill_batches(order, lengths[order], options.max_tokens, None):
+            sample = dataset.collater([dataset[int(number)] for number in batch])
+            if self.device.type == "cuda":
+                sample = utils.move_to_cuda(sample, self.device)
+            found = self.task.inference_step(self._generator(options), [self.model], sample)
+            for number, hypos in zip(sample["id"].tolist(), found, strict=True):
+                results[number] = [self._hypothesis(hypo) for hypo in hypos[: options.nbest]]
+        for instance, hypotheses in zip(instances, results, strict=True):
+            if not hypotheses or not math.isfinite(hypotheses[0].score):
+                begin = " ".join(instance[0])[:60]
+                raise UserError(
+                    f"{self.directory.path}: the model gives no translation to the text that begins with '{begin}'; "
+                    "its parameters may be damaged, export the model again"
+                )
+        return results
+
+    def _check_positions(self, instance: Instance, length: int) -> None:
+        """UserError for an instance that is longer than the table of learned positions, if the model has one."""
+        positions = getattr(self.model.encoder, "embed_positions", None)
+        if isinstance(positions, torch.nn.Embedding) and length > positions.num_embeddings - self.source.pad() - 1:
+            begin = " ".join(instance[0])[:60]
+            raise UserError(
+                f"the text that begins with '{begin}' has {length} tokens, more than the model has learned positions; "
+                "split the sentence"
+            )
+
+    def _generator(self, options: SearchOptions):
+        if options not in self._generators:
+            names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
+            wanted = Namespace(**{name: getattr(options, name) for name in names})
+            self._generators = {options: self.task.build_generator([self.model], wanted)}
+        return self._generators[options]
+
+    def _hypothesis(self, hypo: dict) -> Hypothesis:
+        tokens = hypo["tokens"].tolist()
+        skip = {self.target.pad(), *self.task.language_symbols()}
+        scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos())
+        return Hypothesis(split_sentences(tokens, self.target, skip), scores, float(hypo["score"]))
+
+
+def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) -> list[float]:
+    """Sums of the tokens' scores by sentence, each up to its ``</s>``; what follows the last one is left out."""
+    sums, total = [], 0.0
+    for token, score in zip(tokens, scores, strict=True):
+        total += score
+        if token == eos:
+            sums.append(total)
+            total = 0.0
+    return sums

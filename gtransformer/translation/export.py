@@ -1,0 +1,160 @@
+"""Make a model directory from a run, or from a prepared corpus and a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError, explain
+from gtransformer.files import read_json, sha256, write_json
+from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
+from gtransformer.translation.model_directory import CHECKPOINT, CODES, KIND, MANIFEST, VERSION, file_names
+from gtransformer.translation.options import SearchOptions
+
+SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "moses")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where a model's parts lie."""
+
+    prepared: Path
+    checkpoint: Path
+
+
+def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | None = None) -> Sources:
+    """The prepared corpus and the checkpoint of ``path``, a run's directory or a prepared corpus.
+
+    A run's corpus is what its training was given (``train.json``), its checkpoint ``checkpoint_best.pt``, unless
+    named. Raises UserError if one of them is missing.
+    """
+    if not path.is_dir():
+        raise UserError(f"{path}: no such directory; give that of a run or of a prepared corpus")
+    if prepared is None:
+        prepared = path if (path / MANIFEST).is_file() else path / "prepared"
+        record = path / "train.json"
+        if not prepared.is_dir() and record.is_file():
+            prepared = next(
+                (Path(word).parent for word in read_json(record)["command"] if word.endswith("/bin")), prepared
+            )
+    if not (prepared / MANIFEST).is_file():
+        raise UserError(f"{prepared}: no prepared corpus; name the one that the model was trained on with --prepared")
+    checkpoint = checkpoint or path / "checkpoints" / "checkpoint_best.pt"
+    if not checkpoint.is_file():
+        raise UserError(f"{checkpoint}: no such checkpoint; name one with --checkpoint")
+    return Sources(prepared, checkpoint)
+
+
+def export(sources: Sources, output: str | Path, search: SearchOptions, origin: dict[str, Any]) -> dict[str, Any]:
+    """Write the model directory ``output``, whole or not at all; returns its manifest.
+
+    Args:
+        search: default options of whoever translates with it.
+        origin: command, commit, versions and date, for the manifest.
+
+    Raises UserError if ``output`` exists, a part is missing or damaged, or the parts do not belong together.
+    """
+    output = Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UserError(f"{output}: exists already; remove it or give another name")
+    state = read_checkpoint(sources.checkpoint)
+    settings = model_settings(sources, state)
+    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    try:
+        work.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{output}: cannot be written ({error.strerror})") from None
+    try:
+        pair = settings["source_lang"], settings["target_lang"]
+        for name in [CODES, *(f"truecase.{lang}" for lang in pair)]:
+            _copy(sources.prepared / name, work / name)
+        for lang in pair:
+            _copy(sources.prepared / "bin" / f"dict.{lang}.txt", work / f"dict.{lang}.txt")
+            check_vocabulary(work / f"dict.{lang}.txt", settings["langs"], state, sources)
+        torch.save(state, work / CHECKPOINT)
+        manifest = {
+            "kind": KIND,
+            "version": VERSION,
+            "settings": settings,
+            "search": asdict(search),
+            "checkpoint": sources.checkpoint.name,
+            "checkpoint_sha256": sha256(sources.checkpoint),
+            "parameters": sum(value.numel() for value in state["model"].values()),
+            "files": {name: sha256(work / name) for name in file_names(*pair)},
+            **origin,
+        }
+        write_json(work / MANIFEST, manifest)
+        if output.is_dir():
+            output.rmdir()
+        os.replace(work, output)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return manifest
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A fairseq checkpoint without what only training needs. Raises UserError if it is damaged or none."""
+    from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+
+    try:
+        state = load_checkpoint_to_cpu(str(path))
+    except Exception as error:
+        raise UserError(explain(error) or f"{path}: no checkpoint of fairseq ({type(error).__name__})") from None
+    if not isinstance(state.get("model"), dict):
+        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
+    state["last_optimizer_state"] = None
+    state["criterion"] = None
+    if state.get("cfg") is not None:
+        state["cfg"] = OmegaConf.to_container(state["cfg"])  # as fairseq stores it: plain data for the safe loader
+    return state
+
+
+def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the text steps, with the direction that the model was trained for."""
+    manifest = sources.prepared / MANIFEST
+    try:
+        settings = read_json(manifest)["settings"]
+        pair = settings["source_lang"], settings["target_lang"]
+        found = {name: settings[name] for name in SETTINGS}
+    except (KeyError, TypeError):
+        raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made") from None
+    task = (state.get("cfg") or {}).get("task") or vars(state["args"])
+    name = task.get("_name") or task.get("task")
+    if name != "translation_doc":
+        raise UserError(
+            f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
+        )
+    direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
+    if set(direction) != set(pair):
+        raise UserError(
+            f"{sources.checkpoint}: translates {'-'.join(direction)}, but {sources.prepared} holds {'-'.join(pair)}; "
+            "name the corpus that the model was trained on with --prepared"
+        )
+    return {"source_lang": direction[0], "target_lang": direction[1], **found, "moses": bool(found["moses"])}
+
+
+def check_vocabulary(dictionary: Path, langs: list[str], state: dict[str, Any], sources: Sources) -> None:
+    """UserError unless the model has as many embeddings as the dictionary, its added symbols included, has entries."""
+    words = dictionary_words(dictionary)
+    added = {*map(language_symbol, langs), MASK} - set(words)
+    entries = len(words) + len(RESERVED) + len(added)
+    table = state["model"].get("encoder.embed_tokens.weight")
+    if table is None or len(table) != entries:
+        found = "no embeddings" if table is None else f"{len(table)} embeddings"
+        raise UserError(
+            f"{sources.checkpoint}: has {found}, but {dictionary.name} of {sources.prepared} has {entries} entries; "
+            "name the corpus that the model was trained on with --prepared"
+        )
+
+
+def _copy(source: Path, target: Path) -> None:
+    if not source.is_file():
+        raise UserError(f"{source}: no such file; prepare the corpus again")
+    shutil.copyfile(source, target)

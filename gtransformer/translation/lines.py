@@ -1,0 +1,106 @@
+"""The lines of a text, each with its place: sentences, and what stands between documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gtransformer.preprocess.clean import clean_line, is_blank
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+
+CHUNK = 256  # lines that go through the text steps together
+
+Encode = Callable[[list[str]], list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where reading stands: lines read, documents opened, sentences (lines) read of the open document, 0 if none is."""
+
+    lines: int = 0
+    documents: int = 0
+    sentences: int = 0
+
+    def after_break(self) -> Place:
+        """Behind a line that is no sentence and ends a document."""
+        return Place(self.lines + 1, self.documents, 0)
+
+    def after_sentence(self) -> Place:
+        """Behind a line of text, which opens a document where none is open."""
+        return Place(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1)
+
+
+START = Place()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the input.
+
+    Attributes:
+        text: as it was read.
+        place: where reading stands behind it; all numbers of a sentence's place are its own, from 1.
+        breaks: whether it ends a document (a blank line or ``<d>``).
+        sentences: what is to be translated: one, several of running text, none of a blank line.
+        tokens: their BPE tokens.
+    """
+
+    text: str
+    place: Place
+    breaks: bool
+    sentences: list[str] = field(default_factory=list)
+    tokens: list[list[str]] = field(default_factory=list)
+
+
+def read_text(
+    lines: Iterable[str], encode: Encode, split: Callable[[str], list[str]] | None = None, start: Place = START
+) -> Iterator[Line]:
+    """Yield the lines of a plain text, encoded.
+
+    A blank line (nothing of it can be seen) and ``<d>`` end a document. Control characters are dropped as they were
+    from the training corpus (``preprocess.clean``).
+
+    Args:
+        lines: without line ends, the first of them the one behind ``start``.
+        encode: sentences to BPE tokens, as many as go in.
+        split: a line of running text to its sentences; None: a line is a sentence.
+    """
+    iterator = iter(lines)
+    while chunk := list(islice(iterator, CHUNK)):
+        read: list[Line] = []
+        for text in chunk:
+            clean = clean_line(text)
+            if is_document_mark(text) or is_blank(clean):
+                start = start.after_break()
+                read.append(Line(text, start, breaks=True))
+            else:
+                start = start.after_sentence()
+                read.append(Line(text, start, breaks=False, sentences=(split(clean) if split else None) or [clean]))
+        yield from encoded(read, encode)
+
+
+def documents_to_lines(documents: Iterable[Iterable[str]], encode: Encode) -> Iterator[Line]:
+    """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document."""
+    place = Place()
+    for document in documents:
+        place = place.after_break()
+        read = [Line(DOCUMENT, place, breaks=True)]
+        for text in document:
+            clean = clean_line(" ".join(text.split("\n")))
+            place = place.after_sentence()
+            read.append(Line(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
+        yield from encoded(read, encode)
+
+
+def encoded(lines: list[Line], encode: Encode) -> Iterator[Line]:
+    """The lines with their tokens."""
+    tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
+    for line in lines:
+        line.tokens.extend(next(tokens) for _ in line.sentences)
+        yield line
+
+
+def shown_separator(line: Line) -> str:
+    """What stands in the output for a line that is no sentence: ``<d>`` for ``<d>``, else an empty line."""
+    return DOCUMENT if is_document_mark(line.text) else ""

@@ -1,0 +1,96 @@
+"""A saved model directory: all that translating needs, and nothing outside it.
+
+::
+
+    DIR/manifest.json     settings of the text steps, search defaults, where it comes from, checksums
+        model.pt          fairseq checkpoint without optimiser state
+        dict.en.txt       dictionaries as fairseq names them, so that DIR is a data directory for fairseq-interactive
+        dict.de.txt
+        bpe.codes         names as in a prepared corpus
+        truecase.en
+        truecase.de
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import read_json, sha256
+from gtransformer.translation.options import SearchOptions
+
+KIND = "gtransformer model"
+VERSION = 1
+MANIFEST, CHECKPOINT, CODES = "manifest.json", "model.pt", "bpe.codes"
+
+
+def file_names(source_lang: str, target_lang: str) -> list[str]:
+    """The files beside the manifest."""
+    pair = (source_lang, target_lang)
+    return [CHECKPOINT, CODES, *(f"dict.{lang}.txt" for lang in pair), *(f"truecase.{lang}" for lang in pair)]
+
+
+@dataclass(frozen=True)
+class ModelDirectory:
+    """A model directory found complete.
+
+    Attributes:
+        source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
+        normalise_punctuation: whether punctuation was normalised before tokenising.
+        moses: whether the corpus was prepared with the Perl scripts of Moses.
+        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (DESIGN section 4).
+        search: default options.
+        fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
+    """
+
+    path: Path
+    source_lang: str
+    target_lang: str
+    langs: tuple[str, ...]
+    normalise_punctuation: bool
+    moses: bool
+    max_instance_tokens: int
+    max_sents: int | None
+    search: SearchOptions
+    fingerprint: str
+
+    @classmethod
+    def open(cls, path: str | Path) -> ModelDirectory:
+        """Read the manifest. Raises UserError if it is no model directory, of another version, or lacks a file."""
+        path = Path(path)
+        if not path.is_dir():
+            raise UserError(f"{path}: no such model directory; make one with scripts/export.sh")
+        if not (path / MANIFEST).is_file():
+            raise UserError(f"{path}: no model directory, it lacks {MANIFEST}; make one with scripts/export.sh")
+        value = read_json(path / MANIFEST)
+        if not isinstance(value, dict) or value.get("kind") != KIND:
+            raise UserError(f"{path / MANIFEST}: not of a model directory; make one of it with scripts/export.sh")
+        if value.get("version") != VERSION:
+            raise UserError(
+                f"{path / MANIFEST}: version {value.get('version')} is unknown here; export the model again"
+            )
+        try:
+            settings = value["settings"]
+            directory = cls(
+                path,
+                settings["source_lang"],
+                settings["target_lang"],
+                tuple(settings["langs"]),
+                bool(settings["normalise_punctuation"]),
+                bool(settings["moses"]),
+                int(settings["max_instance_tokens"]),
+                settings["max_sents"],
+                SearchOptions(**value["search"]),
+                sha256(path / MANIFEST),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path / MANIFEST}: damaged ({error}); export the model again") from None
+        for name in file_names(directory.source_lang, directory.target_lang):
+            if not (path / name).is_file():
+                raise UserError(f"{path / name}: no such file; the model directory is incomplete, export it again")
+        return directory
+
+    def file(self, name: str) -> Path:
+        """The path of one of its files."""
+        return self.path / name

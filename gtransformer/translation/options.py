@@ -1,0 +1,72 @@
+"""How to search: fairseq's generation options that matter to somebody who translates a text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from gtransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Names and defaults are those of fairseq-generate and of the recipes.
+
+    Attributes:
+        beam: width of the beam.
+        nbest: how many translations to give out, at most ``beam``.
+        lenpen: scores are divided by length ** lenpen.
+        max_len_a, max_len_b: a sentence has at most max_len_a * (its source's BPE tokens) + max_len_b tokens.
+        min_len: fewest tokens of a sentence.
+        unkpen: taken off the log probability of ``<unk>``.
+        max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
+    """
+
+    beam: int = 5
+    nbest: int = 1
+    lenpen: float = 1.0
+    max_len_a: float = 1.2
+    max_len_b: float = 10
+    min_len: int = 1
+    unkpen: float = 0.0
+    max_tokens: int = 4096
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "nbest", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise UserError(f"--{dashed(name)} {getattr(self, name)}: must be at least 1")
+        if self.nbest > self.beam:
+            raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
+        for name in ("max_len_a", "max_len_b", "min_len"):
+            if getattr(self, name) < 0:
+                raise UserError(f"--{dashed(name)} {getattr(self, name)}: must not be negative")
+        if self.max_len_a == 0 and self.max_len_b < 1:
+            raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
+
+    def changed(self, **values: Any) -> SearchOptions:
+        """These options with some replaced. Raises TypeError for what is no option."""
+        return replace(self, **values)
+
+    def given(self, values: Mapping[str, Any]) -> SearchOptions:
+        """These options with those replaced that a command line gave; what is None or no option is passed over."""
+        names = {field.name for field in fields(self)}
+        return replace(self, **{name: value for name, value in values.items() if name in names and value is not None})
+
+
+def dashed(name: str) -> str:
+    """The option's name on the command line."""
+    return name.replace("_", "-")
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """Options whose default is whatever the model directory says."""
+    group = parser.add_argument_group("search", "defaults are the model directory's")
+    group.add_argument("--beam", type=int, help="width of the beam")
+    group.add_argument("--lenpen", type=float, help="scores are divided by length ** LENPEN")
+    group.add_argument("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")
+    group.add_argument("--max-len-b", type=float, metavar="B", help="tokens")
+    group.add_argument("--min-len", type=int, help="fewest tokens of a sentence")
+    group.add_argument("--unkpen", type=float, help="penalty of <unk>")
+    group.add_argument("--max-tokens", type=int, help="source tokens of a batch")

@@ -1,0 +1,105 @@
+"""The Python interface: shapes, order, scores, and the same translations as fairseq-generate."""
+
+from __future__ import annotations
+
+import pytest
+
+import gtransformer
+from gtransformer.errors import UserError
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.preprocess.instances import greedy_instances
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.engine import sentence_scores
+from tests.hard_text import STRANGE
+
+DOCUMENT = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
+
+
+@pytest.fixture(scope="module")
+def model(saved_model):
+    return GTransformer.from_pretrained(saved_model, device="cpu")
+
+
+def test_documents_and_sentences(model):
+    one = model.translate(DOCUMENT)
+    assert len(one) == 3 and all(isinstance(text, str) and text for text in one)
+    several = model.translate([DOCUMENT, DOCUMENT[:1], DOCUMENT[::-1]])
+    assert several[0] == one
+    assert [len(document) for document in several] == [3, 1, 3]
+    assert model.translate([]) == []
+    assert model.translate([[], DOCUMENT[:1], []]) == [[], several[1], []]
+
+
+def test_context_is_used_and_a_blank_sentence_keeps_the_document_together(model):
+    """The same sentence comes out differently behind another; a blank one between them changes nothing."""
+    alone = [model.translate([sentence])[0] for sentence in DOCUMENT]
+    assert alone[1:] != model.translate(DOCUMENT)[1:]
+    together = model.translate(DOCUMENT[:2])
+    assert model.translate([DOCUMENT[0], " ", DOCUMENT[1]]) == [together[0], "", together[1]]
+
+
+def test_strange_sentences_stay_in_their_places(model):
+    documents = [[text] for text in STRANGE]
+    found = model.translate([*documents, list(STRANGE)])
+    assert found[:-1] == [model.translate(document) for document in documents]
+    assert len(found[-1]) == len(STRANGE)
+    assert not any(sign in text for document in found for text in document for sign in "\n\r\t")
+
+
+def test_a_line_break_inside_a_sentence_is_a_blank(model):
+    assert model.translate(["The old\ndog."]) == model.translate(["The old dog."])
+
+
+def test_scores_are_the_models_log_probabilities(model):
+    """Each equals that of forced decoding through the plain forward pass; an independent computation."""
+    nbest = model.nbest([DOCUMENT], nbest=2, beam=3)[0]
+    engine = model.engine
+    source = [engine.indices(tokens) for tokens in model.chain.encode(DOCUMENT)]
+    assert sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens  # one instance
+    found = engine.translate([model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3))[0]
+    scorer = SentenceScorer(engine.model, engine.source, engine.target, "de")
+    for rank, hypothesis in enumerate(found):
+        target = [[engine.target.index(word) for word in text.split()] for text in hypothesis.sentences]
+        expected = scorer.score([Request(source, target)])[0]
+        assert [line[rank].score for line in nbest] == pytest.approx(expected, abs=1e-4)
+        length = sum(len(sentence) + 2 for sentence in target) + 1
+        assert hypothesis.score == pytest.approx(sum(expected) / length, abs=1e-5)
+    assert found[0].score > found[1].score
+
+
+def test_sentence_scores():
+    assert sentence_scores([0, 5, 2, 0, 6, 7, 2, 9], [0.0, -1.0, -2.0, 0.0, -4.0, -8.0, -16.0, 0.0], eos=2) == [-3, -28]
+
+
+def test_long_documents_are_cut_by_source_length(model):
+    """Translating a document equals translating each of its instances as a document of its own."""
+    document = DOCUMENT * 7
+    lengths = [len(tokens) for tokens in model.chain.encode(document)]
+    cuts = greedy_instances(lengths, None, model.directory.max_instance_tokens)
+    assert len(cuts) > 3
+    parts = model.translate([document[first : first + count] for first, count in cuts])
+    assert model.translate(document) == [text for part in parts for text in part]
+
+
+def test_search_options_and_mistakes(model):
+    assert len(model.nbest([DOCUMENT], nbest=2)[0][0]) == 2
+    assert model.nbest([["The dog.", ""]])[0][1] == []
+    with pytest.raises(UserError, match="--nbest 9 is more than --beam 2"):
+        model.translate(DOCUMENT, nbest=9)
+    with pytest.raises(TypeError, match="not a string"):
+        model.translate("The dog.")
+    with pytest.raises(TypeError, match="lists of sentences"):
+        model.translate([["The dog."], "The dog."])
+    with pytest.raises(TypeError, match="width"):
+        model.translate(DOCUMENT, width=3)
+
+
+def test_half_precision_needs_a_gpu(saved_model):
+    with pytest.raises(UserError, match="--fp16 is for GPUs"):
+        GTransformer.from_pretrained(saved_model, device="cpu", fp16=True)
+
+
+def test_reachable_from_the_package(saved_model):
+    assert gtransformer.GTransformer is GTransformer
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        gtransformer.Nothing  # noqa: B018

@@ -1,0 +1,179 @@
+"""Model directories: complete, self-contained, whole or not there, and refused where the parts do not fit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from gtransformer.cli.export import main
+from gtransformer.errors import UserError
+from gtransformer.files import sha256
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.model_directory import ModelDirectory, file_names
+from gtransformer.translation.options import SearchOptions
+from tests.saved_model import SHORT, make_checkpoint, training_arguments
+
+TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
+
+
+@pytest.fixture
+def parts(saved_model, tmp_path):
+    """A run's directory (checkpoints/, train.json) and its prepared corpus beside it, to be spoilt."""
+    shutil.copytree(saved_model.parent / "prepared", tmp_path / "prepared")
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    shutil.copy(saved_model.parent / "checkpoint.pt", run / "checkpoints" / "checkpoint_best.pt")
+    command = ["python", "-m", "fairseq_cli.train", str(tmp_path / "prepared" / "bin"), "--save-dir", str(run)]
+    (run / "train.json").write_text(json.dumps({"command": command}))
+    return tmp_path
+
+
+def failure(capsys, *arguments) -> str:
+    assert main([str(word) for word in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+    return error
+
+
+def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, capsys):
+    output = parts / "deep" / "model"
+    assert main([str(parts / "run"), str(output), "--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]) == 0
+    assert "en to de" in capsys.readouterr().out
+    expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+    moved = parts / "elsewhere"
+    output.rename(moved)
+    for name in ("run", "prepared", "deep"):
+        shutil.rmtree(parts / name)
+    assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
+    assert sorted(path.name for path in moved.iterdir()) == sorted(["manifest.json", *file_names("en", "de")])
+    manifest = json.loads((moved / "manifest.json").read_text())
+    assert manifest["files"] == {name: sha256(moved / name) for name in file_names("en", "de")}
+    assert manifest["command"].startswith("python -m gtransformer.cli.export") and "torch" in manifest["versions"]
+    assert manifest["search"]["beam"] == 2
+
+
+def test_a_prepared_corpus_and_a_checkpoint(parts):
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    assert ModelDirectory.open(parts / "model").search == SearchOptions()
+    state = torch.load(parts / "model" / "model.pt")
+    assert state["last_optimizer_state"] is None and torch.load(checkpoint)["last_optimizer_state"] is not None
+    for name, value in torch.load(checkpoint)["model"].items():
+        assert torch.equal(state["model"][name], value)
+
+
+def test_what_is_there_is_not_overwritten(parts, capsys):
+    (parts / "model").mkdir()
+    assert main([str(parts / "run"), str(parts / "model")]) == 0  # an empty one may be filled
+    before = sha256(parts / "model" / "manifest.json")
+    assert "exists already; remove it" in failure(capsys, parts / "run", parts / "model")
+    assert sha256(parts / "model" / "manifest.json") == before
+
+
+def test_mistakes_leave_nothing_behind(parts, capsys):
+    run, output, checkpoint = parts / "run", parts / "model", parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    assert "no such directory" in failure(capsys, parts / "nowhere", output)
+    assert "name one with --checkpoint" in failure(capsys, parts / "prepared", output)
+    assert "no prepared corpus" in failure(capsys, run, output, "--prepared", run)
+    (parts / "prepared" / "bpe.codes").rename(parts / "bpe.codes")
+    assert "bpe.codes: no such file" in failure(capsys, run, output)
+    (parts / "bpe.codes").rename(parts / "prepared" / "bpe.codes")
+    dictionary = parts / "prepared" / "bin" / "dict.de.txt"
+    words = dictionary.read_text()
+    dictionary.write_text("surplus 1\n" + words)
+    assert "embeddings, but dict.de.txt" in failure(capsys, run, output)
+    dictionary.write_text(words)
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[: len(whole) // 2])
+    assert "truncated or damaged" in failure(capsys, run, output)
+    manifest = parts / "prepared" / "manifest.json"
+    checkpoint.write_bytes(whole)
+    manifest.write_text(manifest.read_text().replace('"de"', '"fr"'))
+    assert "translates en-de, but" in failure(capsys, run, output)
+    manifest.write_text("{}")
+    assert "not of a prepared corpus" in failure(capsys, run, output)
+    assert sorted(path.name for path in parts.iterdir()) == ["prepared", "run"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: shutil.rmtree(d), "no such model directory"),
+        (lambda d: (d / "manifest.json").unlink(), "lacks manifest.json"),
+        (lambda d: (d / "manifest.json").write_text('{"version": 1}'), "not of a model directory"),
+        (lambda d: (d / "truecase.en").unlink(), "truecase.en: no such file; the model directory is incomplete"),
+        (lambda d: edit(d, "version", 9), "version 9 is unknown here"),
+        (lambda d: edit(d, "settings", {}), "damaged .*; export the model again"),
+        (lambda d: edit(d, "search", {"width": 3}), "damaged .*; export the model again"),
+        (lambda d: (d / "model.pt").write_bytes(b"nonsense"), "model.pt cannot be read, it is truncated or damaged"),
+    ],
+)
+def test_a_spoilt_directory_is_reported(saved_model, tmp_path, spoil, message):
+    directory = tmp_path / "model"
+    shutil.copytree(saved_model, directory)
+    spoil(directory)
+    with pytest.raises(UserError, match=message):
+        GTransformer.from_pretrained(directory)
+
+
+def edit(directory, key, value) -> None:
+    path = directory / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+
+
+def test_old_checkpoints(parts, saved_model):
+    """Those of the authors' release and of fairseq 0.10 hold arguments in place of a configuration."""
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    state = torch.load(checkpoint)
+    state |= {"cfg": None, "args": training_arguments(parts / "prepared")}
+    torch.save(state, checkpoint)
+    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
+    assert main([str(parts / "run"), str(parts / "model"), *search]) == 0
+    found = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
+    assert found == GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+
+
+def test_models_of_other_tasks(parts, capsys):
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    state = torch.load(checkpoint)
+    state["cfg"]["task"]["_name"] = "translation"
+    torch.save(state, checkpoint)
+    assert "a model of the task translation; only" in failure(capsys, parts / "run", parts / "model")
+
+
+def test_learned_positions_have_an_end(parts):
+    """A sentence longer than their table is named, not met with a traceback."""
+    learned = ["--encoder-learned-pos", "--max-source-positions", "20"]
+    checkpoint = make_checkpoint(parts / "prepared", parts / "learned.pt", *learned)
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    assert len(model.translate(TEXT[:1], max_len_a=0, max_len_b=2)) == 1
+    with pytest.raises(
+        UserError, match="begins with 'house house .* tokens, more than the model has learned positions"
+    ):
+        model.translate(["house " * 30])
+
+
+def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
+    """A corpus prepared with --max-sents 1 makes a model that has never seen two sentences together."""
+    manifest = parts / "prepared" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"max_sents": null', '"max_sents": 1'))
+    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "3"]
+    assert main([str(parts / "run"), str(parts / "model"), *search]) == 0
+    found = GTransformer.from_pretrained(parts / "model", device="cpu").translate(TEXT)
+    whole = GTransformer.from_pretrained(saved_model, device="cpu")
+    assert found == [whole.translate([sentence])[0] for sentence in TEXT] != whole.translate(TEXT)
+
+
+def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
+    """--doc-mode full: nothing but the constraint ties its sentences to those of the source."""
+    checkpoint = make_checkpoint(
+        parts / "prepared", parts / "full.pt", "--doc-mode", "full",
+        "--encoder-ctxlayers", "0", "--decoder-ctxlayers", "0", "--cross-ctxlayers", "0",
+    )  # fmt: skip
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    assert len(model.translate(TEXT * 2, beam=SHORT.beam, max_len_a=0, max_len_b=2)) == 4

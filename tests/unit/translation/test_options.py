@@ -1,0 +1,34 @@
+"""Search options: what cannot be is refused in a sentence."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.translation.options import SearchOptions, add_search_options
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"beam": 0}, "--beam 0: must be at least 1"),
+        ({"max_tokens": 0}, "--max-tokens 0"),
+        ({"nbest": 6}, "--nbest 6 is more than --beam 5"),
+        ({"max_len_a": -1}, "--max-len-a -1: must not be negative"),
+        ({"max_len_a": 0, "max_len_b": 0}, "leaves no word"),
+    ],
+)
+def test_mistakes(values, message):
+    with pytest.raises(UserError, match=message):
+        SearchOptions(**values)
+
+
+def test_the_command_line_replaces_what_it_gives():
+    parser = argparse.ArgumentParser()
+    add_search_options(parser)
+    base = SearchOptions(beam=3, lenpen=0.5)
+    args = parser.parse_args(["--beam", "7", "--max-len-b", "0.5"])
+    assert base.given(vars(args)) == SearchOptions(beam=7, lenpen=0.5, max_len_b=0.5)
+    assert base.given({"model": "x", "beam": None}) == base

@@ -1,0 +1,178 @@
+"""An interrupted translation is finished by the same command, and the result is that of an uninterrupted one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gtransformer.cli.translate import main
+from gtransformer.errors import UserError
+from gtransformer.translation.lines import Place
+from gtransformer.translation.resumable import ResumableOutput
+from tests.hard_text import hard_lines
+from tests.support import ROOT
+
+LINES = 130
+
+
+def stop_after(monkeypatch, windows: int) -> None:
+    """Let the next run end, as if the machine failed, when so many windows are written."""
+    real, written = ResumableOutput.add, []
+
+    def add(self, *arguments):
+        if len(written) == windows:
+            self._stream.write(b"half a window")
+            self._stream.flush()
+            raise OSError("the machine failed")
+        written.append(real(self, *arguments))
+
+    monkeypatch.setattr(ResumableOutput, "add", add)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A file of several windows, some of which end within a document."""
+    return write_source(tmp_path / "text.txt")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(saved_model, tmp_path_factory):
+    """What comes of it without interruption."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    assert main(command(saved_model, write_source(folder / "text.txt"), folder / "out.jsonl")) == 0
+    return (folder / "out.jsonl").read_bytes()
+
+
+def write_source(path):
+    path.write_bytes(("\n".join(hard_lines(LINES, longest=60, long_sentence=100)) + "\n").encode())
+    return path
+
+
+def command(saved_model, source, output, *more) -> list[str]:
+    line = ["--model", saved_model, source, "-o", output, "--cpu", "--quiet", "--format", "json", "--max-tokens", 50]
+    return [str(word) for word in (*line, *more)]
+
+
+@pytest.mark.parametrize("windows", [0, 1, 5])
+def test_resumed_equals_uninterrupted(saved_model, source, uninterrupted, tmp_path, monkeypatch, windows):
+    again = tmp_path / "again.jsonl"
+    with monkeypatch.context() as patch:
+        stop_after(patch, windows)
+        with pytest.raises(OSError, match="the machine failed"):
+            main(command(saved_model, source, again))
+    assert not again.exists()
+    state = tmp_path / "again.jsonl.part.json"
+    assert state.exists() == (windows > 0)
+    if windows:
+        done = json.loads(state.read_text())["place"]["lines"]
+        assert 0 < done < LINES
+    assert main(command(saved_model, source, again)) == 0
+    assert again.read_bytes() == uninterrupted
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.jsonl", "text.txt"]
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(saved_model, source, uninterrupted, tmp_path):
+    """``kill -9`` in the middle of a real run."""
+    again = tmp_path / "again.jsonl"
+    line = [sys.executable, "-m", "gtransformer.cli.translate", *command(saved_model, source, again)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    state = tmp_path / "again.jsonl.part.json"
+    with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 240
+        while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL and not again.exists()
+    done = json.loads(state.read_text())["place"]["lines"]
+    assert 0 < done < LINES
+    assert main(command(saved_model, source, again)) == 0
+    assert again.read_bytes() == uninterrupted and not state.exists()
+
+
+def test_another_model_or_input_is_refused(saved_model, source, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "out.jsonl"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(OSError, match="the machine failed"):
+            main(command(saved_model, source, output))
+    assert main(command(saved_model, source, output, "--beam", "1")) == 1
+    assert "another model or other options" in capsys.readouterr().err
+    lines = source.read_bytes().split(b"\n")
+    source.write_bytes(b"\n".join([b"changed", *lines[1:]]))
+    assert main(command(saved_model, source, output)) == 1
+    assert "changed since" in capsys.readouterr().err
+    source.write_bytes(lines[0] + b"\n")
+    assert main(command(saved_model, source, output)) == 1
+    assert "changed since" in capsys.readouterr().err
+    assert main(command(saved_model, source, output, "--restart")) == 0
+    assert len(output.read_bytes().split(b"\n")) == 2
+
+
+def test_what_lies_behind_may_change(saved_model, source, tmp_path, monkeypatch):
+    lines = source.read_bytes().split(b"\n")
+    output, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(OSError, match="the machine failed"):
+            main(command(saved_model, source, output))
+    source.write_bytes(b"\n".join([*lines[:-2], b"a better end", b""]))
+    assert main(command(saved_model, source, output)) == 0
+    assert main(command(saved_model, source, whole)) == 0
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_damage_is_reported(tmp_path):
+    output = tmp_path / "out.txt"
+    with ResumableOutput(output, {"a": 1}) as first:
+        first.note("x")
+        first.add(["y"], Place(1, 1, 1))
+    (tmp_path / "out.txt.part").write_bytes(b"")
+    with pytest.raises(UserError, match="shorter than it was"), ResumableOutput(output, {"a": 1}):
+        pass
+    (tmp_path / "out.txt.part.json").write_text("[")
+    with pytest.raises(UserError, match="line 1: not valid JSON"), ResumableOutput(output, {"a": 1}):
+        pass
+    with ResumableOutput(output, {"a": 2}, restart=True) as again:
+        again.add(["z"], Place(1, 1, 1))
+        again.finish()
+    assert output.read_text() == "z\n" and [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_killed_while_finishing(tmp_path):
+    """The file is there, its state not yet gone: the next run begins anew instead of stumbling over it."""
+    output = tmp_path / "out.txt"
+    for _ in range(2):
+        with ResumableOutput(output, {}) as run:
+            assert run.place == Place()
+            run.add(["y"], Place(1, 1, 1))
+            state = run.state.read_bytes()
+            run.finish()
+        (tmp_path / "out.txt.part.json").write_bytes(state)
+    assert output.read_text() == "y\n"
+
+
+def test_unwritable_place(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"), ResumableOutput(tmp_path / "file" / "out.txt", {}):
+        pass
+
+
+def test_two_runs_at_a_time(tmp_path):
+    """The second is told to wait; a lock is a process's own, so it takes another process (one that starts fast)."""
+    script = (
+        "import fcntl, sys; stream = open(sys.argv[1], 'ab'); fcntl.lockf(stream, fcntl.LOCK_EX)\n"
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    output = tmp_path / "out.txt"
+    line = [sys.executable, "-c", script, f"{output}.part"]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
+        with pytest.raises(UserError, match="another run is writing"), ResumableOutput(output, {}):
+            pass

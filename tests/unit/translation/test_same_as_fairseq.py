@@ -1,0 +1,112 @@
+"""The same text, the same instances (cut by source length), three commands: one translation.
+
+fairseq-generate reads binarised instances, fairseq-interactive the same instances as lines, gtransformer-translate the
+plain text. All run in this process, because each start of fairseq takes seconds; so no ``--user-dir`` is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+
+from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.instance_files import write_instances
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.postprocess import Postprocessor
+from gtransformer.translation.api import GTransformer
+from tests.hard_text import hard_lines
+from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT
+
+SEARCH = [f"--beam={SHORT.beam}", f"--max-len-a={SHORT.max_len_a}", f"--max-len-b={SHORT.max_len_b}", "--cpu"]
+TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
+
+
+@pytest.fixture(scope="module")
+def text():
+    """Documents of visible sentences, some longer than an instance."""
+    lines = [line for line in hard_lines(160, longest=40, long_sentence=100) if "<d>" not in line]
+    documents: list[list[str]] = [[]]
+    for line in lines:
+        if any(sign.isalnum() for sign in line):
+            documents[-1].append(clean_line(line))
+        elif documents[-1]:
+            documents.append([])
+    return [document for document in documents if document]
+
+
+@pytest.fixture(scope="module")
+def instances(text, saved_model, tmp_path_factory):
+    """The instance lines that the steps of scripts/prepare.sh make of the text, by source length."""
+    folder = tmp_path_factory.mktemp("instances")
+    encode = TextEncoder(saved_model, "en")  # a model directory has all that a prepared corpus gives to it
+    lines = [line for document in text for line in ("<d>", *encode(document))]
+    (folder / "bpe.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_instances(folder / "bpe.en", None, folder, "test", ("en", "de"), MAX_INSTANCE_TOKENS)
+    return (folder / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def run(module, monkeypatch, *arguments, stdin: str = "") -> str:
+    """A command of fairseq in this process; what it printed."""
+    output = io.StringIO()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.StringIO(stdin))
+        patch.setattr(sys, "stdout", output)
+        module.cli_main()
+    return output.getvalue()
+
+
+def hypotheses(output: str) -> list[str]:
+    """fairseq's H lines in the order of their numbers; it prints neither <s> nor </s>."""
+    found = re.findall(r"^H-(\d+)\t[^\t]*\t(.*)$", output, re.MULTILINE)
+    return [text for _, text in sorted((int(number), text) for number, text in found)]
+
+
+def test_generate_interactive_and_translate_agree(text, instances, saved_model, tmp_path, monkeypatch):
+    from fairseq_cli import generate, interactive
+
+    assert len(instances) > len(text) + 5 and sum(map(len, text)) > 100
+    dictionary = Dictionary.load(str(saved_model / "dict.en.txt"))
+    for lang in ("en", "de"):
+        (tmp_path / f"dict.{lang}.txt").write_bytes((saved_model / f"dict.{lang}.txt").read_bytes())
+    prefix = str(tmp_path / "test.en-de.en")
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
+    for line in instances:  # as fairseq-preprocess does, with a further </s>
+        words = [dictionary.index(word) for word in line.split()]
+        builder.add_item(torch.tensor([*words, dictionary.eos()], dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+
+    model = f"--path={saved_model / 'model.pt'}"
+    output = tmp_path / "out"
+    generated = run(
+        generate, monkeypatch, tmp_path, *TASK, model, *SEARCH, "--max-tokens=500", f"--gen-output={output}"
+    )
+    typed = "".join(f"{line}\n" for line in instances)
+    # The model directory itself serves fairseq as a data directory.
+    interacted = run(
+        interactive,
+        monkeypatch,
+        saved_model,
+        *TASK,
+        model,
+        *SEARCH,
+        "--buffer-size=30",
+        "--max-tokens=300",
+        stdin=typed,
+    )
+    assert hypotheses(interacted) == hypotheses(generated) and len(hypotheses(generated)) == len(instances)
+
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
+    assert [len(line["hypotheses"][0]["sentences"]) for line in written] == [len(split_instance(i)) for i in instances]
+    plain = [" ".join(line.split()) for line in Postprocessor("de").plain_lines(sentences)]
+    translated = GTransformer.from_pretrained(saved_model, device="cpu").translate(text)
+    assert [sentence for document in translated for sentence in document] == plain
+    assert len(set(plain)) > 20

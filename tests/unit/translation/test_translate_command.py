@@ -1,0 +1,151 @@
+"""gtransformer-translate: a line out for each line in, whatever the lines hold; formats, pipes, mistakes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import sys
+
+import pytest
+
+from gtransformer.cli.translate import main
+from gtransformer.preprocess.corpus import is_document_mark
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.lines import read_text
+from tests.hard_text import hard_lines
+
+TEXT = ["<d>", "The old dog sleeps.", "Mary finds her book.", "", "The river sleeps near a house. A dog sleeps.", "<d>"]
+
+
+@pytest.fixture
+def translate(saved_model, capfdbinary):
+    """translate(*arguments, status=0): (lines of standard output, text of standard error)."""
+
+    def run(*arguments, status: int = 0) -> tuple[list[str], str]:
+        assert main(["--model", str(saved_model), "--cpu", *map(str, arguments)]) == status
+        out, err = capfdbinary.readouterr()
+        return out.decode().split("\n")[:-1], err.decode()
+
+    return run
+
+
+@pytest.fixture
+def text(tmp_path):
+    """text(lines): a file with these lines."""
+
+    def write(lines: list[str], end: str = "\n"):
+        path = tmp_path / "text.txt"
+        path.write_bytes(("\n".join(lines) + end).encode())
+        return path
+
+    return write
+
+
+def check_lines(source: list[str], output: list[str]) -> None:
+    """Every line has its answer: <d> for <d>, an empty line for a blank one, words for words."""
+    assert len(output) == len(source)
+    for line, before, after in zip(read_text(source, lambda lines: [[] for _ in lines]), source, output, strict=True):
+        assert line.text == before
+        if line.breaks:
+            assert after == ("<d>" if is_document_mark(before) else "")
+        else:
+            assert not set(after) & set("\t\r\n\x85\u2028")
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
+    """Documents of 1 to 3,000 lines, a sentence of 5,000 tokens, and every strange line there is."""
+    lines = hard_lines(3500, longest=3000, long_sentence=5000)
+    output, errors = translate(text(lines), "--beam", 1, "--max-tokens", 2000)
+    check_lines(lines, output)
+    assert f"translated {len(lines)} lines" in errors
+    # Each in its place: documents translated by themselves come out the same (but where rounding tips a tie).
+    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    documents: list[list[int]] = [[]]
+    for number, line in enumerate(read_text(lines, lambda some: [[] for _ in some])):
+        documents.append([]) if line.breaks else documents[-1].append(number)
+    chosen = [document for document in documents if 0 < len(document) < 100]
+    found = model.translate([[lines[number] for number in document] for document in chosen], beam=1)
+    expected = [[output[number] for number in document] for document in chosen]
+    assert [len(one) for one in found] == [len(one) for one in expected]
+    assert sum(one != other for one, other in zip(found, expected, strict=True)) <= len(chosen) // 50
+    assert len({output[number] for document in chosen for number in document}) > 60
+
+
+def test_text(translate, text):
+    output, errors = translate(text(TEXT))
+    check_lines(TEXT, output)
+    assert "translated 6 lines (2 documents); 3 sentences in" in errors
+    assert translate(text(TEXT, end=""), "--quiet") == (output, "")
+    output, errors = translate(text([], end=""))
+    assert output == [] and errors.startswith("translated 0 lines (0 documents); 0 sentences in")
+
+
+def test_pipes_and_compressed_files(translate, text, tmp_path, monkeypatch):
+    output, _ = translate(text(TEXT))
+    raw = text(TEXT).read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert translate("-")[0] == output
+    (tmp_path / "text.gz").write_bytes(gzip.compress(raw))
+    assert translate(tmp_path / "text.gz")[0] == output
+
+
+def test_scores_and_several_translations(translate, text):
+    best, _ = translate(text(TEXT))
+    scored, _ = translate(text(TEXT), "--scores")
+    assert [line.rpartition("\t")[2] for line in scored] == best
+    assert all(float(line.partition("\t")[0]) < 0 for line in scored if "\t" in line)
+    several, _ = translate(text(TEXT), "--nbest", 2, "--scores")
+    for line, one in zip(several, scored, strict=True):
+        cells = line.split("\t")
+        assert len(cells) == (4 if "\t" in one else 1) and "\t".join(cells[:2]) == one
+    # The instance as a whole ranks: its second translation is not better than its first.
+    assert sum(float(line.split("\t")[2]) for line in several[1:3]) < math.inf
+    assert several[1:3] != scored[1:3]
+
+
+def test_json(translate, text):
+    best, _ = translate(text(TEXT))
+    lines = [json.loads(line) for line in translate(text(TEXT), "--format", "json", "--nbest", 2, "--scores")[0]]
+    assert [line["translation"] for line in lines] == best
+    assert [line["source"] for line in lines] == TEXT
+    assert [line["line"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert [(line["document"], line["sentence"]) for line in lines] == [
+        (None, None), (1, 1), (1, 2), (None, None), (2, 1), (None, None)
+    ]  # fmt: skip
+    assert lines[1]["nbest"][0] == {"translation": best[1], "score": lines[1]["score"]} and len(lines[1]["nbest"]) == 2
+    assert "nbest" not in lines[0] and "score" not in lines[0]
+    plain = json.loads(translate(text(["a \u2028 b"]), "--format", "json")[0][0])
+    assert set(plain) == {"line", "document", "sentence", "source", "translation"} and plain["source"] == "a \u2028 b"
+
+
+def test_running_text_is_split_and_put_together(translate, text, saved_model):
+    output, _ = translate(text(TEXT), "--split-sentences")
+    model = GTransformer.from_pretrained(saved_model, device="cpu")
+    parts = model.translate(["The river sleeps near a house.", "A dog sleeps."])
+    assert output[4] == " ".join(parts) and len(output) == len(TEXT)
+    whole, _ = translate(text(TEXT))
+    assert output[4] != whole[4] and output[:3] == whole[:3]
+
+
+def test_a_broken_byte_is_named_with_its_line(translate, tmp_path, monkeypatch):
+    path = tmp_path / "broken.txt"
+    path.write_bytes(b"The dog.\n\nThe h\xffuse.\n")
+    message = "line 3: byte 0xff at column 6 is not UTF-8; convert the file to UTF-8"
+    output, errors = translate(path, "-o", tmp_path / "out.txt", status=1)
+    assert output == [] and errors == f"error: {path}, {message}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert f"error: standard input, {message}" in translate("-", status=1)[1]
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_mistakes(translate, text, tmp_path):
+    path = text(TEXT)
+    assert translate(tmp_path / "no.txt", status=1)[1] == f"error: {tmp_path / 'no.txt'}: no such file\n"
+    assert "input and output are the same file" in translate(path, "-o", path, status=1)[1]
+    assert "--nbest 3 is more than --beam 2" in translate(path, "--nbest", 3, status=1)[1]
+    assert main(["--model", str(tmp_path / "nothing"), str(path)]) == 1
+    assert "no such model directory; make one with scripts/export.sh" in translate(path)[1]
+    assert path.read_text() == "\n".join(TEXT) + "\n"

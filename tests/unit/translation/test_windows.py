@@ -1,0 +1,108 @@
+"""Windows: every line once, the instances of DESIGN section 4, and the same cuts wherever reading goes on."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+
+import pytest
+
+from gtransformer.preprocess.instances import greedy_instances
+from gtransformer.translation.lines import Line, read_text
+from gtransformer.translation.windows import MOST_LINES, windows
+from tests.hard_text import hard_lines
+
+LIMIT = 30
+
+
+def words(sentences: list[str]) -> list[list[str]]:
+    return [sentence.split() for sentence in sentences]
+
+
+def by_comma(line: str) -> list[str]:
+    return [part for part in line.split(",") if part.strip()]
+
+
+def random_text(draw: random.Random, lines: int, parts: int) -> list[str]:
+    """Lines of 1 to ``parts`` sentences of 1 to 12 words; a third of them long; some blank."""
+
+    def sentence() -> str:
+        return "w " * draw.randint(1, draw.choice((3, 12, 40)))
+
+    return [
+        "" if draw.random() < 0.1 else ",".join(sentence() for _ in range(draw.randint(1, parts))) for _ in range(lines)
+    ]
+
+
+def costs(text: list[str]) -> list[list[int]]:
+    """Sentence lengths by document."""
+    documents: list[list[int]] = [[]]
+    for line in text:
+        if line:
+            documents[-1] += [len(part.split()) for part in by_comma(line)]
+        else:
+            documents.append([])
+    return [document for document in documents if document]
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("max_sents", [None, 1, 3])
+@pytest.mark.parametrize("window_tokens", [1, 100, 10**9])
+def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, window_tokens):
+    for seed in range(10):
+        text = random_text(random.Random(seed), 80, parts)
+        found = list(windows(read_text(text, words, by_comma), LIMIT, window_tokens, max_sents))
+        assert [line.text for window in found for line in window.lines] == text
+        lengths = [[len(window.tokens(place)) for place in one] for window in found for one in window.instances]
+        expected = []
+        for document in costs(text):
+            for first, count in greedy_instances(document, None, LIMIT, max_sents):
+                expected.append(document[first : first + count])
+        assert lengths == expected
+        if window_tokens == 1:
+            assert len(found) > 10
+
+
+def test_going_on_behind_any_window_gives_the_same_windows():
+    text = random_text(random.Random(7), 300, 3)
+    whole = list(windows(read_text(text, words, by_comma), LIMIT, 100))
+    assert len(whole) > 10
+    for number, window in enumerate(whole[:-1]):
+        place = window.lines[-1].place
+        rest = list(windows(read_text(text[place.lines :], words, by_comma, place), LIMIT, 100))
+        assert rest == whole[number + 1 :]
+
+
+def test_memory_is_bounded():
+    """A window of an endless document holds little more than was asked for, and endless blank lines end, too."""
+
+    def endless(text: str):
+        while True:
+            yield text
+
+    (first,) = islice(windows(read_text(endless("w w w w w w"), words), 512, 4000), 1)
+    assert 4000 <= sum(len(line.tokens[0]) + 2 for line in first.lines) < 4000 + 512
+    (blank,) = islice(windows(read_text(endless(""), words), 512, 4000), 1)
+    assert len(blank.lines) == MOST_LINES and blank.instances == []
+
+
+def test_places():
+    text = ["<d>", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"]
+    lines = list(read_text(text, words))
+    assert [line.breaks for line in lines] == [True, False, False, True, True, False, True, False, True, False]
+    sentences = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
+    assert sentences == [(2, 1, 1), (3, 1, 2), (6, 2, 1), (8, 3, 1), (10, 4, 1)]
+    assert all(isinstance(line, Line) and len(line.tokens) == (not line.breaks) for line in lines)
+
+
+def test_hard_lines_are_hard():
+    """The file that other tests use has what it promises."""
+    text = hard_lines(400, 60, 500)
+    assert len(text) == 400
+    runs, run = [], 0
+    for line in read_text(text, words):
+        run = 0 if line.breaks else run + 1
+        runs.append(run)
+    assert max(runs) == 60 and max(len(line.split()) for line in text) == 500
+    joined = "\n".join(text)
+    assert all(sign in joined for sign in ("\U0001f600", "\u0627", "\x00", "\u2028", "\r", "<d>", "\n\n", "[de]"))

@@ -161,11 +161,13 @@ def test_packed_makes_nothing_as_large_as_the_document_squared():
     """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
     layout = ragged([tags_of([10] * 100)])
     pattern = make_pattern("packed", layout, layout, True, True)
-    pairs = sum(b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.bucketed.buckets)
+    pairs = sum(
+        b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.bucketed.buckets
+    )
     assert pairs == 100 * 10 * 10
     mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
     pattern = make_pattern("packed", mixed, mixed, True, True)
-    gathered = sum(bucket.key_index.numel() for bucket in pattern.buckets)
+    gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
     assert mixed.total <= gathered < 2 * mixed.total
 
 

@@ -1,0 +1,102 @@
+"""Is one system better than another? Paired tests over sentences, instances or whole documents.
+
+* ``bootstrap``: paired bootstrap resampling (Koehn 2004), by sacrebleu.
+* ``randomisation``: paired approximate randomisation (Riezler and Maxwell 2005), by sacrebleu.
+* ``sign``: the sign test of Collins et al. (2005), see ``sign_test``.
+
+What is drawn, exchanged or counted is a segment of the score: a sentence for s-BLEU, chrF and TER, and for d-BLEU a
+whole document, as its sentences are not independent of each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from sacrebleu.significance import PairedTest
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.levels import LEVELS
+from gtransformer.evaluation.metrics import SegmentStatistics, make_metric
+from gtransformer.evaluation.segments import Segments
+from gtransformer.evaluation.sign_test import SignTest, sign_test
+
+TESTS = ("bootstrap", "randomisation", "sign")
+_SACREBLEU = {"bootstrap": "bs", "randomisation": "ar"}
+SAMPLES = {"bootstrap": 1000, "randomisation": 10_000}  # sacrebleu's defaults
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """A paired test by sacrebleu: two-sided p-value, and for the bootstrap the mean and its 95 % interval (+-)."""
+
+    p_value: float
+    mean: float | None
+    interval: float | None
+    signature: str
+
+    def to_json(self) -> dict:
+        """The result as a JSON object."""
+        return asdict(self)
+
+
+def compare(
+    systems: Mapping[str, Segments], key: str, test: str, samples: int | None = None
+) -> dict[str, Resampling | SignTest]:
+    """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
+
+    Random numbers start from the environment variable SACREBLEU_SEED (12345), as in sacrebleu's command, whose
+    values these are. Raises UserError for an unknown test, for one system alone, for a score that a system lacks and
+    for systems that were not scored against the same references.
+    """
+    if test not in TESTS:
+        raise UserError(f"unknown test {test!r}; choose from: {', '.join(TESTS)}")
+    if len(systems) < 2:
+        raise UserError("a significance test needs a baseline and at least one other system; give two translations")
+    level = LEVELS[key]
+    pairs = {name: segments.pairs(level.segments) for name, segments in systems.items()}
+    (baseline, first), *others = pairs.items()
+    for name, pair in pairs.items():
+        if pair is None:
+            raise UserError(f"system {name}: there are no {level.segments} to compute {level.title} over")
+        if pair.references != first.references:
+            raise UserError(f"system {name} was not scored against the same {level.segments} as {baseline}")
+    tokenizer = systems[baseline].tokenizer
+    if test == "sign":
+        statistics = {
+            name: SegmentStatistics(level.metric, pair.hypotheses, pair.references, tokenizer)
+            for name, pair in pairs.items()
+        }
+        return {name: sign_test(statistics[baseline], statistics[name]) for name, _ in others}
+    with _quiet():
+        signatures, results = PairedTest(
+            [(name, pair.hypotheses) for name, pair in pairs.items()],
+            {level.metric: make_metric(level.metric, tokenizer)},
+            [first.references],
+            test_type=_SACREBLEU[test],
+            n_samples=samples or SAMPLES[test],
+        )()
+    (name,) = signatures
+    return {
+        system: Resampling(
+            p_value=float(result.p_value),
+            mean=None if result.mean is None else float(result.mean),
+            interval=None if result.ci is None else float(result.ci),
+            signature=str(signatures[name]),
+        )
+        for (system, _), result in zip(others, results[name][1:], strict=True)
+    }
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """sacrebleu's progress notes, a line per metric and system, kept off the console; its warnings stay."""
+    logger = logging.getLogger("sacrebleu")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

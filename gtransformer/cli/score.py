@@ -94,12 +94,8 @@ def main(argv: list[str] | None = None) -> None:
     check_arguments(args)
     systems = score_systems(args, name_systems(args.hypotheses))
     tests = test_systems(systems, args.test, args.samples)
-    first = systems[0]
-    several = len(systems) > 1
-    default = (
-        first.path.with_name("comparison.json") if several else first.prefix.with_name(f"{first.stem}.scores.json")
-    )
-    output = args.output or default
+    first, several = systems[0], len(systems) > 1
+    output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
     texts = write_texts(systems, args.text)
     results = {system.name: system_json(system, args.by, texts.get(system.name)) for system in systems}
     if several:

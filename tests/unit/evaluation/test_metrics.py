@@ -18,7 +18,8 @@ def flat(documents: list[list[str]]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("chrf", "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no"), ("ter", "nrefs:1|case:lc|tok:tercom")]
+    ("name", "start"),
+    [("chrf", "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no"), ("ter", "nrefs:1|case:lc|tok:tercom")],
 )
 def test_equals_the_command(name, start, tmp_path, helpers) -> None:
     ours = corpus_metric(name, flat(HYPOTHESIS), flat(REFERENCE))

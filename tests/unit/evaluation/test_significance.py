@@ -36,7 +36,7 @@ def corpus(errors: float, seed: int) -> list[list[str]]:
     return documents
 
 
-REFERENCE, BASELINE, SYSTEM = corpus(0, 0), corpus(0.30, 2), corpus(0.24, 3)
+REFERENCE, BASELINE, SYSTEM = corpus(0, 0), corpus(0.30, 2), corpus(0.2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +116,26 @@ def test_randomisation_by_brute_force(systems, key, level) -> None:
     assert result.mean is None
 
 
-@pytest.mark.parametrize(("test", "option"), [("bootstrap", "bs"), ("randomisation", "ar")])
-def test_equals_sacrebleus_command(systems, test, option, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("test", "option", "metrics"),
+    [
+        # sacrebleu 2.6 cannot print its own bootstrap of chrF and TER as JSON.
+        ("bootstrap", "bs", {"s_bleu": "BLEU"}),
+        ("randomisation", "ar", {"s_bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}),
+    ],
+)
+def test_equals_sacrebleus_command(systems, test, option, metrics, tmp_path) -> None:
     for name, documents in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in texts("sentences", documents)), encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", f"--paired-{option}", f"--paired-{option}-n"]
-    options = ["200", "-m", "bleu", "chrf", "ter", "--tokenize", "none", "--force", "-w", "10"]
+    names = [name.lower().removesuffix("2") for name in metrics.values()]
+    options = ["200", "-m", *names, "--tokenize", "none", "--force", "-w", "10"]
     environment = {key: value for key, value in os.environ.items() if key != "SACREBLEU_SEED"}
     done = subprocess.run(
         [*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True, env=environment
     )
     row = next(row for row in json.loads(done.stdout) if row["system"] == "B")
-    for key, metric in (("s_bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")):
+    for key, metric in metrics.items():
         ours = compare(systems, key, test, 200)["B"]
         assert ours.p_value == pytest.approx(row[metric]["p_value"], abs=1e-9)
         if test == "bootstrap":
@@ -173,7 +181,7 @@ def test_a_system_against_itself(systems) -> None:
 
 
 def test_documents_are_drawn_whole(systems) -> None:
-    """d-BLEU has as many draws as documents: swapping sentences within a document changes the n-grams, not the draws."""
+    """d-BLEU has as many draws as there are documents, not sentences."""
     result = compare(systems, "d_bleu", "sign")["B"]
     assert result.better + result.worse + result.equal == len(REFERENCE)
 

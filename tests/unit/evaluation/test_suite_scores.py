@@ -26,7 +26,8 @@ CONTRAPRO = [
     entry("a/1", 3, "it barks .", "er bellt .", ["es bellt .", "sie bellt ."],
           **{"ante distance": 2, "intrasegmental": False}),
     entry("b/2", 2, "it is old !", "es ist alt !", ["er ist alt !"], **{"ante distance": 5, "intrasegmental": None}),
-    entry("a/1", 4, "no .", "nein .", ["er bellt .", "ja ?", "der hund ."], **{"ante distance": 0, "intrasegmental": True}),
+    entry("a/1", 4, "no .", "nein .", ["er bellt .", "ja ?", "der hund ."],
+          **{"ante distance": 0, "intrasegmental": True}),
 ]  # fmt: skip
 VOITA = [
     {"src": "go away . _eos why ? _eos you know . _eos no !", "true_ind": 1, "ctx_dist": 3,
@@ -105,19 +106,10 @@ def test_context_is_what_the_model_sees(tmp_path) -> None:
     """Without context the scores are others."""
     write_documents(tmp_path / "subtitles")
     options = ["--context=1", f"--documents={tmp_path / 'subtitles'}"]
-    near = run(tmp_path / "near", "partial", ("en", "de"), CONTRAPRO, *options)[0] if make(tmp_path / "near") else None
-    none = (
-        run(tmp_path / "none", "partial", ("en", "de"), CONTRAPRO, "--context=0")[0]
-        if make(tmp_path / "none")
-        else None
-    )
+    near, _, _ = run(tmp_path / "near", "partial", ("en", "de"), CONTRAPRO, *options)
+    none, _, _ = run(tmp_path / "none", "partial", ("en", "de"), CONTRAPRO, "--context=0")
     assert none["mean_context_sentences"] == 0 and near["mean_context_sentences"] == 1
     assert all(abs(a["scores"][0] - b["scores"][0]) > 1e-3 for a, b in zip(near["items"], none["items"], strict=True))
-
-
-def make(folder) -> bool:
-    folder.mkdir()
-    return True
 
 
 def test_wrong_use(tmp_path, capsys) -> None:

@@ -34,7 +34,9 @@ def suite_table(result: dict) -> str:
         for phenomenon, parts in result.get("by_phenomenon_and_distance", {}).items():
             rows += [[f"{phenomenon}, distance", name, *_cells(part)] for name, part in parts.items()]
     lines = [align(rows, range(2, 4))]
-    lines.append(f"({result['suite']}; distance: sentences back to the antecedent or to the context that decides)")
+    if "by_distance" in result:
+        lines.append("(distance: sentences back to the antecedent, or to the context that decides)")
+    lines.append(f"{result['suite']}, with {result['mean_context_sentences']:.2f} sentences of context on average")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
@@ -48,7 +49,7 @@ def compare(
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
 
     Random numbers start from the environment variable SACREBLEU_SEED (12345), as in sacrebleu's command, whose
-    values these are. Raises UserError for an unknown test, for one system alone, for a score that a system lacks and
+    values these are. Raises UserError for an unknown test, for a seed that is no number, for one system alone, for a score that a system lacks and
     for systems that were not scored against the same references.
     """
     if test not in TESTS:
@@ -70,6 +71,11 @@ def compare(
             for name, pair in pairs.items()
         }
         return {name: sign_test(statistics[baseline], statistics[name]) for name, _ in others}
+    seed = os.environ.get("SACREBLEU_SEED", "")
+    if seed and seed.lower() != "none" and not seed.isdecimal():
+        raise UserError(
+            f"the variable SACREBLEU_SEED is {seed!r}; set it to a whole number, or to none for no fixed seed"
+        )
     with _quiet():
         signatures, results = PairedTest(
             [(name, pair.hypotheses) for name, pair in pairs.items()],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import subprocess
 import sys
@@ -37,6 +36,12 @@ def corpus(errors: float, seed: int) -> list[list[str]]:
 
 
 REFERENCE, BASELINE, SYSTEM = corpus(0, 0), corpus(0.30, 2), corpus(0.2, 3)
+
+
+@pytest.fixture(autouse=True)
+def usual_seed(monkeypatch):
+    """sacrebleu's own, whatever the environment says."""
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -130,10 +135,7 @@ def test_equals_sacrebleus_command(systems, test, option, metrics, tmp_path) -> 
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", f"--paired-{option}", f"--paired-{option}-n"]
     names = [name.lower().removesuffix("2") for name in metrics.values()]
     options = ["200", "-m", *names, "--tokenize", "none", "--force", "-w", "10"]
-    environment = {key: value for key, value in os.environ.items() if key != "SACREBLEU_SEED"}
-    done = subprocess.run(
-        [*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True, env=environment
-    )
+    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
     row = next(row for row in json.loads(done.stdout) if row["system"] == "B")
     for key, metric in metrics.items():
         ours = compare(systems, key, test, 200)["B"]
@@ -184,6 +186,16 @@ def test_documents_are_drawn_whole(systems) -> None:
     """d-BLEU has as many draws as there are documents, not sentences."""
     result = compare(systems, "d_bleu", "sign")["B"]
     assert result.better + result.worse + result.equal == len(REFERENCE)
+
+
+def test_seed(systems, monkeypatch) -> None:
+    fixed = compare(systems, "s_bleu", "bootstrap", 100)["B"]
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    other = compare(systems, "s_bleu", "bootstrap", 100)["B"]
+    assert "seed:7" in other.signature and other.mean != fixed.mean
+    monkeypatch.setenv("SACREBLEU_SEED", "seven")
+    with pytest.raises(UserError, match="SACREBLEU_SEED is 'seven'"):
+        compare(systems, "s_bleu", "bootstrap", 100)
 
 
 def test_wrong_input(systems) -> None:

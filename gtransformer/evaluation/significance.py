@@ -49,8 +49,8 @@ def compare(
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
 
     Random numbers start from the environment variable SACREBLEU_SEED (12345), as in sacrebleu's command, whose
-    values these are. Raises UserError for an unknown test, for a seed that is no number, for one system alone, for a score that a system lacks and
-    for systems that were not scored against the same references.
+    values these are. Raises UserError for an unknown test, for a seed that is no number, for one system alone, for a
+    score that a system lacks and for systems that were not scored against the same references.
     """
     if test not in TESTS:
         raise UserError(f"unknown test {test!r}; choose from: {', '.join(TESTS)}")
@@ -71,8 +71,8 @@ def compare(
             for name, pair in pairs.items()
         }
         return {name: sign_test(statistics[baseline], statistics[name]) for name, _ in others}
-    seed = os.environ.get("SACREBLEU_SEED", "")
-    if seed and seed.lower() != "none" and not seed.isdecimal():
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not seed.isdecimal():
         raise UserError(
             f"the variable SACREBLEU_SEED is {seed!r}; set it to a whole number, or to none for no fixed seed"
         )

@@ -36,14 +36,14 @@ def table(systems: Sequence[System], tests: Mapping) -> str:
             digits = 4 if key == "comet" else 2
             shown = [f"{value:.{digits}f}" for value in values]
             rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
-            rows += _test_rows(reference, tests.get(reference, {}).get(key, {}))
+            rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
     for system in systems:
         lines += _notes(system, len(systems) > 1)
     return "\n".join(lines)
 
 
-def _test_rows(reference: str, results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
+def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
     """A row per test: p by system, with the counts of the sign test."""
     for test in next(iter(results.values()), {}):
         cells, signature = [], ""
@@ -52,7 +52,7 @@ def _test_rows(reference: str, results: Mapping[str, Mapping[str, Mapping]]) -> 
             counts = f" (+{part['better']} -{part['worse']})" if test == "sign" else ""
             cells.append(f"{_p_value(part['p_value'])}{counts}")
             signature = "two-sided, exact binomial" if test == "sign" else part["signature"]
-        yield [reference, f"  p, {TEST_NAMES[test]}", "-", *cells, "", signature]
+        yield ["", f"  p, {TEST_NAMES[test]}", "-", *cells, "", signature]
 
 
 def _p_value(value: float) -> str:

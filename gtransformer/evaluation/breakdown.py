@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gtransformer.evaluation.levels import check_metrics
-from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.segments import Segments
 
 # Positions in a document, from 1: (first, last) of each row; the last row is open.
@@ -28,8 +27,7 @@ def by_document(segments: Segments, metrics: tuple[str, ...]) -> list[dict]:
         groups.setdefault(document, []).append(index)
     rows = _rows(segments, metrics, [groups[number] for number in segments.numbers])
     if "bleu" in metrics:
-        pairs = segments.documents
-        whole = SegmentStatistics("bleu", pairs.hypotheses, pairs.references, segments.tokenizer)
+        whole = segments.statistics("bleu", "documents")
         for index, row in enumerate(rows):
             row["d_bleu"] = whole.score([index])
     return [{"document": number, **row} for number, row in zip(segments.numbers, rows, strict=True)]
@@ -49,10 +47,9 @@ def by_position(segments: Segments, metrics: tuple[str, ...]) -> list[dict]:
 
 def _rows(segments: Segments, metrics: tuple[str, ...], groups: list[list[int]]) -> list[dict]:
     check_metrics(metrics)
-    pairs = segments.sentences
     rows: list[dict] = [{"sentences": len(group)} for group in groups]
     for name in metrics:
-        statistics = SegmentStatistics(name, pairs.hypotheses, pairs.references, segments.tokenizer)
+        statistics = segments.statistics(name, "sentences")
         for row, group in zip(rows, groups, strict=True):
             row[KEYS[name]] = statistics.score(group)
     return rows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore, corpus_bleu
-from gtransformer.evaluation.metrics import METRICS, MetricScore, corpus_metric
+from gtransformer.evaluation.metrics import METRICS, MetricScore
 from gtransformer.evaluation.segments import Segments
 
 
@@ -47,5 +47,6 @@ def score_levels(segments: Segments, metrics: tuple[str, ...]) -> dict[str, Bleu
         if level.metric == "bleu":
             scores[key] = corpus_bleu(pairs.hypotheses, pairs.references, segments.tokenizer)
         else:
-            scores[key] = corpus_metric(level.metric, pairs.hypotheses, pairs.references, segments.tokenizer)
+            statistics = segments.statistics(level.metric, level.segments)
+            scores[key] = MetricScore(statistics.score(), statistics.signature, len(pairs.hypotheses))
     return scores

@@ -7,9 +7,10 @@ d-BLEU that the authors' release computed).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
+from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.translations import Translation, align_sentences
 from gtransformer.preprocess.sidecar import Sidecar, join
 
@@ -40,10 +41,19 @@ class Segments:
     numbers: list[int]
     text: Documents
     tokenizer: str
+    _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
         """The segments of ``level``: ``"sentences"``, ``"documents"`` or ``"instances"``."""
         return getattr(self, level)
+
+    def statistics(self, metric: str, level: str) -> SegmentStatistics:
+        """The counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test set."""
+        if (metric, level) not in self._statistics:
+            pairs = self.pairs(level)
+            made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
+            self._statistics[metric, level] = made
+        return self._statistics[metric, level]
 
 
 def segments_of_translations(

@@ -16,12 +16,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
+from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import SegmentStatistics, make_metric
-from gtransformer.evaluation.segments import Segments
+from gtransformer.evaluation.segments import Pairs, Segments
 from gtransformer.evaluation.sign_test import SignTest, sign_test
 
 TESTS = ("bootstrap", "randomisation", "sign")
@@ -64,12 +65,8 @@ def compare(
             raise UserError(f"system {name}: there are no {level.segments} to compute {level.title} over")
         if pair.references != first.references:
             raise UserError(f"system {name} was not scored against the same {level.segments} as {baseline}")
-    tokenizer = systems[baseline].tokenizer
+    statistics = {name: segments.statistics(level.metric, level.segments) for name, segments in systems.items()}
     if test == "sign":
-        statistics = {
-            name: SegmentStatistics(level.metric, pair.hypotheses, pair.references, tokenizer)
-            for name, pair in pairs.items()
-        }
         return {name: sign_test(statistics[baseline], statistics[name]) for name, _ in others}
     seed = os.environ.get("SACREBLEU_SEED", "none")
     if seed.lower() != "none" and not seed.isdecimal():
@@ -79,7 +76,7 @@ def compare(
     with _quiet():
         signatures, results = PairedTest(
             [(name, pair.hypotheses) for name, pair in pairs.items()],
-            {level.metric: make_metric(level.metric, tokenizer)},
+            {level.metric: _Counted(make_metric(level.metric, systems[baseline].tokenizer), pairs, statistics)},
             [first.references],
             test_type=_SACREBLEU[test],
             n_samples=samples or SAMPLES[test],
@@ -94,6 +91,22 @@ def compare(
         )
         for (system, _), result in zip(others, results[name][1:], strict=True)
     }
+
+
+class _Counted:
+    """A metric of sacrebleu's that knows the counts of all systems already, instead of making them for each test."""
+
+    def __init__(self, metric: Metric, pairs: Mapping[str, Pairs], statistics: Mapping[str, SegmentStatistics]):
+        self._metric = metric
+        self._rows = {id(pair.hypotheses): statistics[name].rows for name, pair in pairs.items()}
+
+    def _extract_corpus_statistics(self, hypotheses: list[str], references: list[list[str]]) -> list[list[float]]:
+        """The rows of a system, told by its very list of hypotheses."""
+        self._metric._cache_references(references)  # the signature counts them
+        return self._rows[id(hypotheses)]
+
+    def __getattr__(self, name: str):
+        return getattr(self._metric, name)
 
 
 @contextlib.contextmanager

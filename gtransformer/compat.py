@@ -39,7 +39,9 @@ def _check_fairseq() -> None:
     try:
         import fairseq.models  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"gtransformer needs fairseq ({error}): pip install --no-build-isolation {FAIRSEQ}") from None
+        raise ImportError(
+            f"gtransformer needs fairseq ({error}): pip install --no-build-isolation {FAIRSEQ}"
+        ) from None
 
 
 def _is_installed(name: str) -> bool:

@@ -150,7 +150,9 @@ class System:
         cfg = TranslationDocConfig()
         cfg.source_lang, cfg.target_lang = "en", "de"
         task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
-        return task.build_generator([self.model], Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED))
+        return task.build_generator(
+            [self.model], Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
+        )
 
 
 class StepClock:

@@ -22,85 +22,44 @@ def _settled(en: str, de: str, gender: str, settings: str, oblique: str = "") ->
 
 AMBIGUOUS: dict[str, tuple[SettledSense, SettledSense]] = {
     "bat": (
-        _settled(
-            "bat",
-            "Fledermaus",
-            "f",
-            """
+        _settled("bat", "Fledermaus", "f", """
             A bat was sleeping in the cave.          Eine Fledermaus schlief in der Höhle.
             At night we heard a bat flying.          Nachts hörten wir eine Fledermaus fliegen.
-        """,
-        ),
-        _settled(
-            "bat",
-            "Schläger",
-            "m",
-            """
+        """),
+        _settled("bat", "Schläger", "m", """
             {P} hit the ball with a bat.             {P} hat den Ball mit einem Schläger getroffen.
             {P} needed a bat for the game.           {P} brauchte einen Schläger für das Spiel.
-        """,
-        ),
+        """),
     ),
     "seal": (
-        _settled(
-            "seal",
-            "Robbe",
-            "f",
-            """
+        _settled("seal", "Robbe", "f", """
             A seal was swimming in the sea.          Eine Robbe schwamm im Meer.
             On the beach we saw a seal.              Am Strand haben wir eine Robbe gesehen.
-        """,
-        ),
-        _settled(
-            "seal",
-            "Siegel",
-            "n",
-            """
+        """),
+        _settled("seal", "Siegel", "n", """
             There was a seal on the document.        Auf der Urkunde war ein Siegel.
             The king had a golden seal.              Der König hatte ein goldenes Siegel.
-        """,
-        ),
+        """),
     ),
     "letter": (
-        _settled(
-            "letter",
-            "Brief",
-            "m",
-            """
+        _settled("letter", "Brief", "m", """
             The postman brought a letter.            Der Briefträger hat einen Brief gebracht.
             {P} put a stamp on a letter.             {P} hat eine Briefmarke auf einen Brief geklebt.
-        """,
-        ),
-        _settled(
-            "letter",
-            "Buchstabe",
-            "m",
-            """
+        """),
+        _settled("letter", "Buchstabe", "m", """
             In this word a letter is missing.        In diesem Wort fehlt ein Buchstabe.
             The teacher wrote a letter on the board.    Der Lehrer hat einen Buchstaben an die Tafel geschrieben.
-        """,
-            "Buchstaben",
-        ),
+        """, "Buchstaben"),
     ),
     "bank": (
-        _settled(
-            "bank",
-            "Bank",
-            "f",
-            """
+        _settled("bank", "Bank", "f", """
             A bank lent us money.                    Eine Bank hat uns Geld geliehen.
             Robbers attacked a bank.                 Räuber haben eine Bank überfallen.
-        """,
-        ),
-        _settled(
-            "bank",
-            "Ufer",
-            "n",
-            """
+        """),
+        _settled("bank", "Ufer", "n", """
             The boat came to a steep bank.           Das Boot kam an ein steiles Ufer.
             The river has a green bank.              Der Fluss hat ein grünes Ufer.
-        """,
-        ),
+        """),
     ),
 }
 

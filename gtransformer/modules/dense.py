@@ -41,7 +41,9 @@ class DensePattern:
         return self.queries.pack(torch.einsum("bhqk,bkhd->bqhd", weights, v)).flatten(1)
 
 
-def visible(query_tags: Tensor, key_tags: Tensor, key_real: Tensor, local: bool, offset: Tensor | None) -> Tensor:
+def visible(
+    query_tags: Tensor, key_tags: Tensor, key_real: Tensor, local: bool, offset: Tensor | None
+) -> Tensor:
     """The mask of Eq. 7 as booleans: True where a query may see a key.
 
     Args:

@@ -100,7 +100,9 @@ def segment_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, caus
     """
     longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
     if k.shape[2] > longest:
-        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+        return functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
     scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(2, 3))
     if causal:
         future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)

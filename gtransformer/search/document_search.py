@@ -41,7 +41,9 @@ class DocumentSearch(Search):
         """Begin a batch: limits (batch, most sentences) words for each, sentences (batch,) how many there are."""
         self.limits, self.sentences = limits, sentences
 
-    def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
+    def step(
+        self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None
+    ):
         """fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, step + 1)."""
         batch, beam, _ = lprobs.shape
         flat = lprobs.view(-1, lprobs.shape[-1])
@@ -53,7 +55,9 @@ class DocumentSearch(Search):
         found = self.inner.step(step, flat.view_as(lprobs), scores, prev_output_tokens, original_batch_idxs)
         return self._end_exhausted(*found, beam)
 
-    def _end_exhausted(self, scores: Tensor, tokens: Tensor, beams: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _end_exhausted(
+        self, scores: Tensor, tokens: Tensor, beams: Tensor, beam: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """End documents that have no hypothesis left, because the constraint allows fewer than the beam is wide.
 
         fairseq would wait for more for ever. It gets EXHAUSTED ones, which the generator throws away.

@@ -105,7 +105,9 @@ class TranslationDocTask(TranslationTask):
             )
         return DocumentPairDataset(
             InstanceDataset(source, source.sizes, self.src_dict.eos(), bos),
-            None if target is None else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
+            None
+            if target is None
+            else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
             self.src_dict,
             self.tgt_dict,
             self.language,
@@ -152,7 +154,9 @@ class TranslationDocTask(TranslationTask):
             self.sequence_generator = self.build_generator([model], Namespace(**options))
         return model
 
-    def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
+    def build_generator(
+        self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None
+    ):
         """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
         if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
             raise UserError("--print-alignment is not available: fused attention does not give out its weights")

@@ -11,7 +11,9 @@ LEVELS = ("s_bleu", "d_bleu")
 ORDERS = range(4)
 
 
-def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
+def bleu_counts(
+    hypotheses: list[list[str]], references: list[list[str]], tokenize: str
+) -> dict[str, float]:
     """Statistics of a batch as summable numbers.
 
     Args:

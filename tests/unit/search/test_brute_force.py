@@ -59,7 +59,9 @@ def test_wide_beam_finds_the_best_of_all(two_words, mode, lenpen, min_len):
         model = tiny_model(two_words, seed, **MODELS[mode]).double()
         document = random_document(random.Random(seed), two_words, [2, 1])
         expected = best_by_enumeration(model, two_words, document, 2, 2, min_len, lenpen)
-        translate = Translator(two_words, [model], beam=170, max_len_a=0, max_len_b=2, min_len=min_len, lenpen=lenpen)
+        translate = Translator(
+            two_words, [model], beam=170, max_len_a=0, max_len_b=2, min_len=min_len, lenpen=lenpen
+        )
         ((*found,),) = translate([document])
         assert len(found) == len(expected)  # 144 or 169 hypotheses, every one of them
         for hypothesis, (score, tokens) in list(zip(found, expected, strict=True))[:5]:
@@ -113,7 +115,9 @@ def test_beam_1_is_greedy(dictionary, documents, options, min_len):
         shapes = [[3, 1, 4], [2], [5, 2]]
         batch = documents(draw, shapes)
         task_options = {"doc_mode": options.get("doc_mode", "partial"), "doc_constraint": True}
-        translate = Translator(dictionary, [model], task_options, beam=1, max_len_a=1.2, max_len_b=2, min_len=min_len)
+        translate = Translator(
+            dictionary, [model], task_options, beam=1, max_len_a=1.2, max_len_b=2, min_len=min_len
+        )
         for document, shape, (found,) in zip(batch, shapes, translate(batch), strict=True):
             tokens, total = greedy(model, dictionary, document, [int(1.2 * n + 2) for n in shape], min_len)
             assert found["tokens"].tolist() == tokens

@@ -32,7 +32,9 @@ def test_as_many_sentences_as_the_source_within_their_limits(dictionary, documen
     for seed in range(2):
         model = tiny_model(dictionary, seed)
         for a, b, min_len in [(1.2, 10, 1), (1.0, 0, 1), (0.5, 3, 2), (0, 1, 0)]:
-            translate = Translator(dictionary, [model], **SEARCHES[name], max_len_a=a, max_len_b=b, min_len=min_len)
+            translate = Translator(
+                dictionary, [model], **SEARCHES[name], max_len_a=a, max_len_b=b, min_len=min_len
+            )
             for shape, hypotheses in zip(SHAPES, translate(documents(draw, SHAPES)), strict=True):
                 assert 1 <= len(hypotheses) <= SEARCHES[name]["beam"]
                 scores = [hypothesis["score"].item() for hypothesis in hypotheses]

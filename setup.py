@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "export",
     "translate": "translate",
     "inspect": "inspect_document",
+    "discourse": "discourse",
     "download": "download",
     "run": "run",
     "demo": "demo",
@@ -56,7 +57,7 @@ setup(
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
     ],
     install_requires=requirements("runtime"),
-    extras_require={"dev": requirements("dev")},
+    extras_require={name: requirements(name) for name in ("dev", "comet", "discourse")},
     entry_points={
         "console_scripts": [f"gtransformer-{name} = gtransformer.cli.{mod}:main" for name, mod in COMMANDS.items()],
     },

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Score translations of a prepared split: scripts/score.sh PREPARED --split test --hypotheses PREFIX.jsonl [--paper]
+# Score translations: scripts/score.sh PREPARED --split test --hypotheses PREFIX.jsonl [OTHER.txt ...] [--test sign] ...
 # --help lists the options.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

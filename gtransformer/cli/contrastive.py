@@ -1,7 +1,8 @@
-"""Score the demo's contrastive items with a trained model: does it prefer the right translation in its document?
+"""Score contrastive translations with a trained model: does it prefer the right one in its context?
 
-``python -m gtransformer.cli.contrastive PREPARED --path checkpoint_best.pt --items contrastive.json --output
-result.json``
+``python -m gtransformer.cli.contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the
+items are the demo corpus's, ContraPro or the sets of Voita et al., which is told from the file. The model is one of
+this package's or fairseq's ``transformer``, trained on the prepared corpus.
 """
 
 from __future__ import annotations
@@ -9,24 +10,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
+from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.contrastive import ItemScores, read_items, report, score_items
+from gtransformer.evaluation.contrastive import read_items, report, score_items
+from gtransformer.evaluation.layouts import Sentences
+from gtransformer.evaluation.load_model import load_scorer, read_settings, sentence_encoder
+from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.score import find_sidecar
-from gtransformer.evaluation.sentence_scores import Sentences, SentenceScorer
-from gtransformer.files import read_json, read_lines, sha256, write_json
-from gtransformer.preprocess.bpe import Encoder
+from gtransformer.evaluation.suites import example as suite_examples
+from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
+from gtransformer.files import read_lines, sha256, write_json
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.sidecar import Sidecar
-from gtransformer.preprocess.tokenise import Tokeniser
-from gtransformer.preprocess.truecase import Truecaser
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,8 +34,28 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gtransformer.cli.contrastive", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    parser.add_argument("--items", type=Path, required=True, metavar="JSON", help="contrastive items")
+    parser.add_argument(
+        "--items",
+        type=Path,
+        required=True,
+        nargs="+",
+        metavar="FILE",
+        help="the demo's contrastive.json; contrapro.json or a directory with contrapro.text.{en,de}; or one or "
+        "several files of Voita et al.",
+    )
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    parser.add_argument(
+        "--context", type=int, metavar="N", help="ContraPro: sentences of context (JSON: 1, text: all there are)"
+    )
+    parser.add_argument(
+        "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
+    )
+    parser.add_argument(
+        "--separator",
+        metavar="SYMBOL",
+        help="fairseq's translation task: what joined the sentences in training ('' for nothing; default: <s> and </s> "
+        "around each, as in a prepared corpus)",
+    )
     parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -46,56 +66,83 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    split, items = read_items(args.items)
+    if args.context is not None and args.context < 0:
+        raise UserError(f"--context {args.context}: a number of sentences is expected")
+    own = len(args.items) == 1 and is_own_suite(args.items[0])
+    result = score_own(args) if own else score_suite(args)
+    head = {"version": 1, "checkpoint": str(args.path), "checkpoint_sha256": sha256(args.path)}
+    result = head | result
+    write_json(args.output, result | provenance("gtransformer.cli.contrastive", argv))
+    print(table(result) if own else suite_table(result))
+    print(f"\nresults: {args.output}")
+
+
+def progress(batches: list) -> tqdm:
+    """A progress bar on stderr."""
+    return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
+
+
+def score_own(args: argparse.Namespace) -> dict:
+    """The report on a contrastive set over a prepared corpus."""
+    if args.context is not None or args.documents is not None:
+        raise UserError(f"{args.items[0]}: --context and --documents are for ContraPro; leave them out")
+    split, items = read_items(args.items[0])
     sidecar = Sidecar.load(find_sidecar(args.prepared, split))
-    scorer = load_scorer(args.prepared, args.path, sidecar, args.max_tokens, args.cpu)
+    scorer = load_scorer(args.prepared, args.path, sidecar.target_lang, args.max_tokens, args.cpu, args.separator)
     sources = read_instances(args.prepared, sidecar, sidecar.source_lang, scorer.source)
     targets = read_instances(args.prepared, sidecar, sidecar.target_lang, scorer.target)
     encode = sentence_encoder(args.prepared, sidecar.target_lang, scorer.target, args.moses)
     began = time.monotonic()
-
-    def progress(batches: list) -> tqdm:
-        return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
-
     scores = score_items(scorer, items, sidecar.instances, sources, targets, encode, progress)
-    result = {
-        "version": 1,
-        "split": split,
-        "checkpoint": str(args.path),
-        "checkpoint_sha256": sha256(args.path),
-        **report(scores),
-        "seconds": round(time.monotonic() - began, 2),
-        "items": [_item_json(score) for score in scores],
-    }
-    write_json(args.output, result | provenance("gtransformer.cli.contrastive", argv))
-    print(table(result))
-    print(f"\nresults: {args.output}")
+    seconds = round(time.monotonic() - began, 2)
+    entries = [
+        {
+            "id": score.item.id,
+            "phenomenon": score.item.phenomenon,
+            "detail": score.item.detail,
+            "distance": score.item.distance,
+            "correct": score.correct,
+            "wrong": list(score.wrong),
+            "solved": score.solved,
+        }
+        for score in scores
+    ]
+    return {"split": split, **report(scores), "seconds": seconds, "items": entries}
 
 
-def _item_json(score: ItemScores) -> dict:
+def score_suite(args: argparse.Namespace) -> dict:
+    """The report on a published suite."""
+    suite = read_suite(args.items, args.context, args.documents)
+    check_languages(args.prepared, suite)
+    scorer = load_scorer(args.prepared, args.path, suite.langs[1], args.max_tokens, args.cpu, args.separator)
+    encoders = [
+        sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
+        for lang, dictionary in zip(suite.langs, (scorer.source, scorer.target), strict=True)
+    ]
+    began = time.monotonic()
+    scores = suite_examples.score_examples(scorer, suite.examples, *encoders, progress)
+    seconds = round(time.monotonic() - began, 2)
+    entries = [
+        {"id": score.example.id, **score.example.groups, "scores": list(score.scores), "solved": score.solved}
+        for score in scores
+    ]
+    context = [len(score.example.source) - 1 for score in scores]
     return {
-        "id": score.item.id,
-        "phenomenon": score.item.phenomenon,
-        "detail": score.item.detail,
-        "distance": score.item.distance,
-        "correct": score.correct,
-        "wrong": list(score.wrong),
-        "solved": score.solved,
+        "suite": suite.name,
+        "files": [str(path) for path in args.items],
+        "mean_context_sentences": sum(context) / len(context),
+        **suite_examples.report(scores),
+        "seconds": seconds,
+        "items": entries,
     }
 
 
-def load_scorer(prepared: Path, checkpoint: Path, sidecar: Sidecar, max_tokens: int, cpu: bool) -> SentenceScorer:
-    """The model of a checkpoint, ready to score translations of the prepared corpus; UserError if there is none."""
-    import torch
-    from fairseq.checkpoint_utils import load_model_ensemble_and_task
-
-    if not checkpoint.is_file():
-        raise UserError(f"{checkpoint}: no such file; train the model first")
-    data = str(prepared / "bin")
-    (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": data})
-    if torch.cuda.is_available() and not cpu:
-        model = model.cuda()
-    return SentenceScorer(model, task.source_dictionary, task.target_dictionary, sidecar.target_lang, max_tokens)
+def check_languages(prepared: Path, suite: Suite) -> None:
+    """UserError if the corpus is of another language pair than the suite."""
+    settings = read_settings(prepared)
+    pair = settings["source_lang"], settings["target_lang"]
+    if pair != suite.langs:
+        raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
 
 
 def read_instances(prepared: Path, sidecar: Sidecar, lang: str, dictionary: Dictionary) -> list[Sentences]:
@@ -111,45 +158,6 @@ def read_instances(prepared: Path, sidecar: Sidecar, lang: str, dictionary: Dict
     if [len(sentences) for sentences in instances] != [count for *_, count in sidecar.instances]:
         raise UserError(f"{path}: not the instances that the sidecar describes; prepare the corpus again")
     return instances
-
-
-def sentence_encoder(
-    prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None
-) -> Callable[[Sequence[str]], Sentences]:
-    """A function from plain sentences to token indices, by the same steps that prepared the corpus."""
-    settings = read_json(prepared / "manifest.json")["settings"]
-    tool = moses_directory(moses or settings["moses"]) if settings["moses"] else None
-    tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"])
-    truecaser = Truecaser(prepared / f"truecase.{lang}", tool)
-    bpe = Encoder(prepared / "bpe.codes")
-
-    def encode(texts: Sequence[str]) -> Sentences:
-        return [[dictionary.index(word) for word in line.split()] for line in bpe(truecaser(tokeniser(texts)))]
-
-    return encode
-
-
-def table(result: dict) -> str:
-    """Accuracy by phenomenon and distance as a table of plain text."""
-    distances = list(result["by_distance"])
-    rows = [["phenomenon", "all", "items", *(f"at {distance}" for distance in distances)]]
-    parts = {**result["by_phenomenon"], "all": result["total"]}
-    by_distance = {**result["by_phenomenon_and_distance"], "all": result["by_distance"]}
-    for name, part in parts.items():
-        cells = [by_distance[name].get(distance) for distance in distances]
-        shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
-        rows.append([name, f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}", *shown])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
-    lines.append("(at N: solved/items whose deciding sentence stands N sentences back)")
-    if result["context_out_of_view"]:
-        lines.append(
-            f"note: of {result['context_out_of_view']} items the deciding sentence lies in an earlier instance"
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

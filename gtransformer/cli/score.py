@@ -1,7 +1,9 @@
-"""Score translations: s-BLEU, d-BLEU per document and per instance, with sacrebleu's signatures.
+"""Score translations: s-BLEU, d-BLEU per document and per instance, chrF and TER, with sacrebleu's signatures.
 
 ``python -m gtransformer.cli.score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, writes the scores
 as JSON and the translation as plain text (one sentence a line, documents opened by ``<d>``) beside the hypotheses.
+Several systems stand side by side, the first being the baseline of ``--test``; a system may be plain text, too. With
+``--reference-file`` no prepared corpus is needed.
 """
 
 from __future__ import annotations
@@ -9,24 +11,34 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.errors import cli_main
+from gtransformer.cli.score_systems import System, name_systems, score_systems, test_systems
+from gtransformer.cli.score_table import breakdown_tables, table
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.breakdown import by_document, by_position
+from gtransformer.evaluation.comet import DEFAULT_MODEL
+from gtransformer.evaluation.metrics import METRICS
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.score import REFERENCES, Evaluation, score_translations
+from gtransformer.evaluation.score import REFERENCES
+from gtransformer.evaluation.significance import TESTS
 from gtransformer.files import atomic_write, write_json
 
-NAMES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "d_bleu_instance": "d-BLEU per instance"}
-UNITS = {"s_bleu": "sentences", "d_bleu": "documents", "d_bleu_instance": "instances"}
+BREAKDOWNS = {"document": by_document, "position": by_position}
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="gtransformer.cli.score", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
+    parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument(
         "--split", default="test", help="which split was translated: train, valid or test (%(default)s)"
     )
     parser.add_argument(
-        "--hypotheses", type=Path, required=True, metavar="PREFIX.jsonl", help="the translations to score"
+        "--hypotheses",
+        nargs="+",
+        required=True,
+        metavar="[NAME=]FILE",
+        help="the translations to score, one file per system: PREFIX.jsonl as generation writes it, or plain text, one "
+        "sentence a line; the first is the baseline",
     )
     parser.add_argument(
         "--reference",
@@ -39,12 +51,38 @@ def build_parser() -> argparse.ArgumentParser:
         "--paper", action="store_const", const="paper", dest="reference", help="short for --reference paper"
     )
     parser.add_argument(
+        "--reference-file",
+        type=Path,
+        metavar="FILE",
+        help="instead of PREPARED: the reference as plain text (documents opened by <d>), for plain-text hypotheses",
+    )
+    parser.add_argument("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
+    parser.add_argument(
+        "--metrics", nargs="+", choices=METRICS, default=list(METRICS), help="which scores (default: all of them)"
+    )
+    parser.add_argument("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
+    parser.add_argument("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
+    parser.add_argument(
+        "--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document"
+    )
+    parser.add_argument(
+        "--test",
+        nargs="+",
+        choices=TESTS,
+        default=[],
+        help="significance of the difference to the first system: bootstrap (Koehn 2004), randomisation, sign (Collins "
+        "et al. 2005, as in the paper); d-BLEU draws whole documents; seed: the variable SACREBLEU_SEED",
+    )
+    parser.add_argument("--samples", type=int, help="resamples (bootstrap: 1000, randomisation: 10000)")
+    parser.add_argument(
         "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language, mostly 13a)"
     )
     parser.add_argument(
         "--moses", metavar="DIR", help="detokenise with this Moses' scripts (default: the variable MOSES)"
     )
-    parser.add_argument("--output", type=Path, help="where to write the JSON (PREFIX.scores.json)")
+    parser.add_argument(
+        "--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)"
+    )
     parser.add_argument("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
     return parser
 
@@ -53,16 +91,68 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    references = REFERENCES if args.reference == "both" else (args.reference,)
-    evaluation = score_translations(args.prepared, args.split, args.hypotheses, references, args.tokenize, args.moses)
-    prefix = str(args.hypotheses).removesuffix(".jsonl")
-    text = args.text or Path(f"{prefix}.txt")
-    output = args.output or Path(f"{prefix}.scores.json")
-    # Against the paper's reference only, the text is the tokenised one: that is what was scored.
-    write_corpus(text, evaluation.scores[references[0]].documents)
-    write_json(output, evaluation.to_json() | {"text": str(text)} | provenance("gtransformer.cli.score", argv))
-    print(table(evaluation))
-    print(f"\nscores: {output}\ntranslation: {text}")
+    check_arguments(args)
+    systems = score_systems(args, name_systems(args.hypotheses))
+    tests = test_systems(systems, args.test, args.samples)
+    first, several = systems[0], len(systems) > 1
+    output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
+    texts = write_texts(systems, args.text)
+    results = {system.name: system_json(system, args.by, texts.get(system.name)) for system in systems}
+    if several:
+        result = {"version": 1, "baseline": first.name, "systems": results, "significance": tests}
+    else:
+        result = results[first.name]
+    write_json(output, result | provenance("gtransformer.cli.score", argv))
+    print(table(systems, tests))
+    for part in breakdown_tables(results, args.by):
+        print(f"\n{part}")
+    print(f"\nscores: {output}")
+    for text in texts.values():
+        print(f"translation: {text}")
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Put a directory given after the hypotheses in its place; UserError for options that do not go together."""
+    if args.prepared is None and args.reference_file is None and len(args.hypotheses) > 1:
+        if Path(args.hypotheses[-1]).is_dir():
+            args.prepared = Path(args.hypotheses.pop())
+    if (args.prepared is None) == (args.reference_file is None):
+        raise UserError("give either a prepared corpus or --reference-file, what the translations are scored against")
+    if args.reference_file and args.reference != "raw":
+        raise UserError("--reference-file is the raw reference; --reference and --paper need a prepared corpus")
+    if args.comet and args.reference == "paper":
+        raise UserError("COMET reads plain text; score against the raw reference, not --paper")
+    if args.comet and args.reference_file and not args.source_file:
+        raise UserError("COMET needs the source sentences; give them with --source-file")
+    if args.test and len(args.hypotheses) < 2:
+        raise UserError("--test compares systems; give a baseline and at least one other file after --hypotheses")
+    if args.text and len(args.hypotheses) > 1:
+        raise UserError("--text names one file; leave it out for several systems")
+    if args.samples is not None and args.samples < 1:
+        raise UserError(f"--samples {args.samples}: at least one resample is needed")
+
+
+def write_texts(systems: list[System], wanted: Path | None) -> dict[str, Path]:
+    """Write the plain text of generated translations; the files by system. Plain-text systems are left alone."""
+    written = {}
+    for system in systems:
+        if system.generated or wanted:
+            written[system.name] = wanted or system.path.with_name(f"{system.stem}.txt")
+            # Against the paper's reference only, the text is the tokenised one: that is what was scored.
+            first = next(iter(system.evaluation.scores.values()))
+            write_corpus(written[system.name], first.documents)
+    return written
+
+
+def system_json(system: System, breakdowns: list[str], text: Path | None) -> dict:
+    """A system's scores and, if asked for, their breakdowns by reference."""
+    result = system.evaluation.to_json() | {"text": str(text or system.path)}
+    for name in breakdowns:
+        result[f"by_{name}"] = {
+            reference: BREAKDOWNS[name](scores.segments, system.metrics)
+            for reference, scores in system.evaluation.scores.items()
+        }
+    return result
 
 
 def write_corpus(path: Path, documents: list[list[str]]) -> None:
@@ -71,32 +161,6 @@ def write_corpus(path: Path, documents: list[list[str]]) -> None:
         for document in documents:
             stream.write("<d>\n")
             stream.writelines(f"{sentence}\n" for sentence in document)
-
-
-def table(evaluation: Evaluation) -> str:
-    """The scores as a table of plain text, then what a reader must know to read them."""
-    rows = [("reference", "score", "", "segments", "signature")]
-    for reference, scores in evaluation.scores.items():
-        for key, name in NAMES.items():
-            bleu = getattr(scores, key)
-            rows.append((reference, name, f"{bleu.score:.2f}", f"{bleu.segments} {UNITS[key]}", bleu.signature))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [c.rjust(w) if i == 2 else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    counts = evaluation.counts
-    if counts["misaligned_instances"]:
-        lines.append(
-            f"note: {counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
-            "number of sentences than they have; for s-BLEU these were aligned by order (missing: empty, surplus: "
-            "joined to the last), d-BLEU is unaffected"
-        )
-    if counts["left_out_sentences"]:
-        lines.append(
-            f"note: {counts['left_out_sentences']} sentences are in no instance and were left out of all scores"
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

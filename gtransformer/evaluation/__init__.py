@@ -1,1 +1,1 @@
-"""Scores: s-BLEU, d-BLEU, contrastive items."""
+"""Scores, their significance, contrastive suites, pronoun and formality F1."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sacrebleu.metrics import BLEU
-
-from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import check_pairs, make_metric
 
 
 @dataclass(frozen=True)
@@ -38,18 +36,8 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer:
     warning about that is switched off (its ``--force``). Raises UserError for no segments, for unequal numbers of
     segments and for a tokeniser that sacrebleu does not have.
     """
-    if len(hypotheses) != len(references):
-        raise UserError(
-            f"{len(hypotheses)} translated segments stand against {len(references)} references; "
-            "score the translations against the split they were made from"
-        )
-    if not hypotheses:
-        raise UserError("there is no segment to score; translate the split first")
-    if tokenizer not in BLEU.TOKENIZERS:
-        raise UserError(
-            f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
-        )
-    metric = BLEU(tokenize=tokenizer, force=tokenizer == "none")
+    check_pairs(hypotheses, references)
+    metric = make_metric("bleu", tokenizer)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return BleuScore(
         score=result.score,

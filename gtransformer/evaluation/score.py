@@ -1,6 +1,6 @@
-"""s-BLEU and d-BLEU of the translations of a prepared split (paper, appendix A).
+"""Scores of a system: s-BLEU and d-BLEU (paper, appendix A), chrF, TER and COMET.
 
-Two references:
+A system is either the translations of a prepared split (``PREFIX.jsonl``) or plain text. Two references for the former:
 
 * ``raw``: the hypothesis, with BPE removed, detruecased and detokenised, against the text as it was before any
   preprocessing (``text/{split}.{lang}``). What a reader of the translation sees, hence the default.
@@ -10,47 +10,69 @@ Two references:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.bleu import BleuScore, corpus_bleu, document_segments, sentence_segments
-from gtransformer.evaluation.translations import Translation, align_sentences, read_translations
+from gtransformer.evaluation.bleu import BleuScore
+from gtransformer.evaluation.levels import score_levels
+from gtransformer.evaluation.metrics import METRICS, MetricScore
+from gtransformer.evaluation.plain_text import read_plain, read_shaped
+from gtransformer.evaluation.prepared_split import find_sidecar, read_reference
+from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
+from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.postprocess import Postprocessor
-from gtransformer.preprocess.sidecar import Sidecar, join
+from gtransformer.preprocess.sidecar import Sidecar
 
 REFERENCES = ("raw", "paper")
 # Languages whose words are not separated by spaces need another tokeniser than sacrebleu's default.
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 
-Documents = list[list[str]]
+__all__ = ["REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "score_text", "score_translations"]
 
 
 @dataclass
 class Scores:
-    """The three BLEU scores against one reference, and the hypothesis as it was scored (documents of sentences)."""
+    """The scores against one reference (keys as in ``levels.LEVELS``), and the segments they were taken over."""
 
-    s_bleu: BleuScore
-    d_bleu: BleuScore
-    d_bleu_instance: BleuScore
-    documents: Documents = field(repr=False)
+    values: dict[str, BleuScore | MetricScore]
+    segments: Segments = field(repr=False)
+
+    @property
+    def s_bleu(self) -> BleuScore:
+        """BLEU over sentences."""
+        return self.values["s_bleu"]
+
+    @property
+    def d_bleu(self) -> BleuScore:
+        """BLEU over whole documents."""
+        return self.values["d_bleu"]
+
+    @property
+    def d_bleu_instance(self) -> BleuScore:
+        """BLEU over instances."""
+        return self.values["d_bleu_instance"]
+
+    @property
+    def documents(self) -> Documents:
+        """The hypothesis as it was scored: documents of sentences."""
+        return self.segments.text
 
     def to_json(self) -> dict:
         """The scores as a JSON object, without the text."""
-        return {name: getattr(self, name).to_json() for name in ("s_bleu", "d_bleu", "d_bleu_instance")}
+        return {name: score.to_json() for name, score in self.values.items()}
 
 
 @dataclass
 class Evaluation:
     """Scores against each reference asked for, and what was counted on the way."""
 
-    split: str
-    source_lang: str
-    target_lang: str
+    split: str | None
+    source_lang: str | None
+    target_lang: str | None
     counts: dict[str, int]
     scores: dict[str, Scores]
     hypotheses: Path
@@ -72,35 +94,6 @@ class Evaluation:
         }
 
 
-def find_sidecar(prepared: Path, split: str) -> Path:
-    """The sidecar of ``split`` in a prepared corpus; UserError, naming the splits there are, if it has none."""
-    folder = prepared / "bin"
-    if not folder.is_dir():
-        raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
-    found = sorted(folder.glob(f"{split}.*-*.instances.json"))
-    if not found:
-        splits = sorted({path.name.split(".")[0] for path in folder.glob("*.instances.json")})
-        raise UserError(f"{prepared}: no split {split!r}; it has: {', '.join(splits) or 'none'}")
-    if len(found) > 1:
-        raise UserError(
-            f"{folder}: several language pairs for {split!r} ({', '.join(p.name for p in found)}); keep one"
-        )
-    return found[0]
-
-
-def read_reference(folder: Path, sidecar: Sidecar) -> Documents:
-    """The target side of a split, documents of sentences; UserError if its documents are not those of the sidecar."""
-    source, target = (folder / f"{sidecar.split}.{lang}" for lang in (sidecar.source_lang, sidecar.target_lang))
-    documents = [[pair[1] for pair in document] for document in read_documents(source, target)]
-    expected = [len(document) for document in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
-    if [len(document) for document in documents] != expected:
-        raise UserError(
-            f"{target}: {len(documents)} documents of {sum(map(len, documents))} sentences, but the sidecar of "
-            f"{sidecar.split} has {len(expected)} of {sum(expected)}; prepare the corpus again"
-        )
-    return documents
-
-
 def score_translations(
     prepared: str | Path,
     split: str,
@@ -108,9 +101,11 @@ def score_translations(
     references: Sequence[str] = ("raw",),
     tokenizer: str | None = None,
     moses: str | None = None,
+    metrics: Sequence[str] = METRICS,
 ) -> Evaluation:
-    """Score the translations ``hypotheses`` (``PREFIX.jsonl``) of ``split`` of a prepared corpus.
+    """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
+    ``hypotheses`` is what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
     ``references`` are names from ``REFERENCES``; ``tokenizer`` is sacrebleu's for the raw reference (default: by target
     language, 13a for most); ``moses`` a folder with the Moses scripts, if detokenisation shall be theirs.
 
@@ -120,79 +115,61 @@ def score_translations(
     (``counts["left_out_sentences"]``). Raises UserError for every mismatch between translations, sidecar and
     reference.
     """
-    prepared = Path(prepared)
+    prepared, hypotheses = Path(prepared), Path(hypotheses)
     sidecar = Sidecar.load(find_sidecar(prepared, split))
-    translations = read_translations(hypotheses, sidecar)
+    generated = hypotheses.suffix == ".jsonl"
+    translations = read_translations(hypotheses, sidecar) if generated else []
     scores, detokeniser = {}, None
     for name in dict.fromkeys(references):
-        if name == "raw":
-            postprocessor = Postprocessor(sidecar.target_lang, moses=moses)
-            finish, detokeniser = postprocessor.plain_lines, "Moses" if postprocessor.moses else "sacremoses"
-            folder, used = "text", tokenizer or TOKENIZERS.get(sidecar.target_lang, "13a")
-        elif name == "paper":
-            finish = remove_bpe_lines
-            folder, used = "tok", "none"
-        else:
+        if name not in REFERENCES:
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
-        reference = read_reference(prepared / folder, sidecar)
-        scores[name] = _score(translations, sidecar, reference, finish, used)
+        if name == "paper" and not generated:
+            raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
+        reference = read_reference(prepared / ("text" if name == "raw" else "tok"), sidecar)
+        used = "none" if name == "paper" else tokenizer or TOKENIZERS.get(sidecar.target_lang, "13a")
+        if not generated:
+            like = prepared / "text" / f"{split}.{sidecar.target_lang}"
+            text = read_shaped(hypotheses, [len(document) for document in reference], like)
+            segments = segments_of_text(text, reference, used, sidecar)
+        else:
+            finish = remove_bpe_lines
+            if name == "raw":
+                postprocessor = Postprocessor(sidecar.target_lang, moses=moses)
+                finish, detokeniser = postprocessor.plain_lines, "Moses" if postprocessor.moses else "sacremoses"
+            segments = segments_of_translations(translations, sidecar, reference, finish, used)
+        scores[name] = Scores(score_levels(segments, tuple(metrics)), segments)
     counts = {
         "documents": sidecar.documents,
-        "instances": len(translations),
-        "sentences": sum(translation.sentences for translation in translations),
+        "instances": len(sidecar.instances),
+        "sentences": sum(count for *_, count in sidecar.instances),
         "left_out_sentences": len(sidecar.dropped),
         "misaligned_instances": sum(translation.misaligned for translation in translations),
     }
     return Evaluation(
-        split,
-        sidecar.source_lang,
-        sidecar.target_lang,
-        counts,
-        scores,
-        Path(hypotheses),
-        sha256(hypotheses),
-        detokeniser,
+        split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, sha256(hypotheses), detokeniser
     )
 
 
-def _score(
-    translations: Sequence[Translation],
-    sidecar: Sidecar,
-    reference: Documents,
-    finish: Callable[[Sequence[str]], list[str]],
-    tokenizer: str,
-) -> Scores:
-    """Score one rendering (``finish``: lines of BPE to as many lines of text) of the translations against one
-    reference.
+def score_text(
+    reference: str | Path,
+    hypotheses: str | Path,
+    tokenizer: str | None = None,
+    metrics: Sequence[str] = METRICS,
+) -> Evaluation:
+    """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
+
+    Documents are those that ``<d>`` opens in the reference; without any the file is one document. Raises UserError,
+    naming file and line, where the two are not aligned.
     """
-    lines = iter(finish([sentence for translation in translations for sentence in translation.hypothesis]))
-    finished = [[next(lines) for _ in translation.hypothesis] for translation in translations]
-    aligned = [
-        align_sentences(text, translation.sentences) for text, translation in zip(finished, translations, strict=True)
-    ]
-    placed = join(sidecar, aligned)
-    hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
-    wanted = [
-        [sentence for sentence, place in zip(document, places, strict=True) if place is not None]
-        for document, places in zip(reference, placed, strict=True)
-    ]
-    # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
-    whole: list[list[tuple[int, list[str]]]] = [[] for _ in reference]
-    for (document, first, _), text in zip(sidecar.instances, finished, strict=True):
-        whole[document].append((first, text))
-    produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    filled = [number for number, document in enumerate(wanted) if document]
-    return Scores(
-        s_bleu=corpus_bleu(sentence_segments(hypothesis), sentence_segments(wanted), tokenizer),
-        d_bleu=corpus_bleu(
-            document_segments([produced[number] for number in filled]),
-            document_segments([wanted[number] for number in filled]),
-            tokenizer,
-        ),
-        d_bleu_instance=corpus_bleu(
-            document_segments(finished),
-            document_segments([reference[d][first : first + count] for d, first, count in sidecar.instances]),
-            tokenizer,
-        ),
-        documents=[[sentence or "" for sentence in document] for document in placed],
-    )
+    wanted, _ = read_plain(reference)
+    text = read_shaped(hypotheses, [len(document) for document in wanted], reference)
+    segments = segments_of_text(text, wanted, tokenizer or "13a")
+    counts = {
+        "documents": len(wanted),
+        "instances": 0,
+        "sentences": sum(map(len, wanted)),
+        "left_out_sentences": 0,
+        "misaligned_instances": 0,
+    }
+    scores = {"raw": Scores(score_levels(segments, tuple(metrics)), segments)}
+    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), None)

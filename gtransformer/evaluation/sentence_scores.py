@@ -1,9 +1,9 @@
 """Log probabilities of the sentences of given document translations (forced decoding).
 
-A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it shifted right behind the language tag. The log
-probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not counted, being no choice of
-the model's (DESIGN section 6). As no position sees later ones, a sentence's value does not depend on the sentences
-after it.
+A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it shifted right behind the language tag (other
+models' layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its
+``<s>`` is not counted, being no choice of the model's (DESIGN section 6). As no position sees later ones, a sentence's
+value does not depend on the sentences after it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-
-Sentences = list[list[int]]
+from gtransformer.evaluation.layouts import Layout, Sentences, document_layout
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,6 @@ class Request:
 
     source: Sentences
     target: Sentences
-
-
-def flatten(sentences: Sentences, dictionary: Dictionary) -> list[int]:
-    """``<s> a b </s> <s> c </s>`` as token indices."""
-    bos, eos = dictionary.bos(), dictionary.eos()
-    return [token for sentence in sentences for token in (bos, *sentence, eos)]
 
 
 def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
@@ -69,20 +62,30 @@ class SentenceScorer:
     """Scores the sentences of translations with one trained model.
 
     ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries, ``target_lang`` the language
-    whose tag opens the decoder's input. Raises UserError if the dictionary lacks that tag.
+    whose tag opens the decoder's input. ``layouts``, of source and target, are for models with another form of
+    document. Raises UserError if the dictionary lacks the tag.
     """
 
     def __init__(
-        self, model: torch.nn.Module, source: Dictionary, target: Dictionary, target_lang: str, max_tokens: int = 4096
+        self,
+        model: torch.nn.Module,
+        source: Dictionary,
+        target: Dictionary,
+        target_lang: str,
+        max_tokens: int = 4096,
+        layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
         self.model = model.eval()
         self.source, self.target = source, target
         self.max_tokens = max_tokens
-        self.tag = target.index(f"[{target_lang}]")
-        if self.tag == target.unk():
-            raise UserError(
-                f"the dictionary has no language symbol [{target_lang}]; prepare the corpus with that language"
-            )
+        if layouts is None:
+            tag = target.index(f"[{target_lang}]")
+            if tag == target.unk():
+                raise UserError(
+                    f"the dictionary has no language symbol [{target_lang}]; prepare the corpus with that language"
+                )
+            layouts = document_layout(source, tag), document_layout(target, tag)
+        self.layouts = layouts
 
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
@@ -103,8 +106,10 @@ class SentenceScorer:
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
-        sources = [flatten(source, self.source) for source in unique]
-        targets = [flatten(request.target, self.target) for request in requests]
+        before, after = self.layouts
+        sources = [before.source(source) for source in unique]
+        laid_out = [after.target(request.target, len(request.source)) for request in requests]
+        targets = [tokens for tokens, _ in laid_out]
         goal = _pad(targets, self.target.pad(), device)
         encoder_out = self.model.encoder(
             _pad(sources, self.source.pad(), device),
@@ -112,20 +117,15 @@ class SentenceScorer:
         )
         order = torch.tensor([rows[id(request.source)] for request in requests], device=device)
         output = self.model.decoder(
-            _pad([[self.tag, *target[:-1]] for target in targets], self.target.pad(), device),
+            _pad([[after.first, *target[:-1]] for target in targets], self.target.pad(), device),
             encoder_out=self.model.encoder.reorder_encoder_out(encoder_out, order),
         )
         log_probs = self.model.get_normalized_probs(output, log_probs=True)
         tokens = log_probs.gather(-1, goal.unsqueeze(-1)).squeeze(-1).double()
-        results = []
-        for row, request in zip(tokens.cpu(), requests, strict=True):
-            scores, position = [], 0
-            for sentence in request.target:
-                end = position + len(sentence) + 2
-                scores.append(row[position + 1 : end].sum().item())
-                position = end
-            results.append(scores)
-        return results
+        return [
+            [row[start:end].sum().item() for start, end in spans]
+            for row, (_, spans) in zip(tokens.cpu(), laid_out, strict=True)
+        ]
 
 
 def _pad(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:

@@ -54,6 +54,17 @@ def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     assert scores.s_bleu.segments == 5
 
 
+def test_s_bleu_of_the_papers_method_by_definition(prepared, hypotheses, helpers) -> None:
+    """Appendix A: split into sentences, pair each with the reference of the same source sentence; n-grams by hand."""
+    scores = score_translations(prepared, "test", hypotheses, ["paper"]).scores["paper"]
+    expected = helpers.plain_bleu(segments(TOKENISED, "s_bleu"), segments(helpers.TOK["de"], "s_bleu"))
+    assert scores.s_bleu.score == pytest.approx(expected, abs=1e-9)
+    # Counted by hand: 24 of 27 words, 16 of 22 pairs, 9 of 17 triples and 4 of 12 quadruples are right; 27 words stand
+    # against 27, so there is no brevity penalty.
+    by_hand = (24 / 27 * 16 / 22 * 9 / 17 * 4 / 12) ** 0.25
+    assert scores.s_bleu.score == pytest.approx(100 * by_hand, abs=1e-9)
+
+
 def test_perfect_translation_scores_100_against_both_references(prepared, tmp_path, helpers) -> None:
     (a, b, c), (d, e) = helpers.TOK["de"]
     perfect = helpers.write_jsonl(tmp_path / "perfect.jsonl", helpers.jsonl_lines([[a, b], [c], [d, e]]))

@@ -1,0 +1,91 @@
+"""Scores as tables of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gtransformer.cli.score_systems import System
+from gtransformer.evaluation.breakdown import KEYS
+from gtransformer.evaluation.levels import LEVELS
+
+TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
+UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
+TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
+
+
+def align(rows: Sequence[Sequence[str]], right: range) -> str:
+    """Rows of cells as lines with columns two spaces apart; those of ``right`` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def table(systems: Sequence[System], tests: Mapping) -> str:
+    """All scores, a column per system, each with its signature; below a score the p-values against the first system.
+
+    Then what a reader must know to read them.
+    """
+    names = [system.name for system in systems] if len(systems) > 1 else [""]
+    rows = [["reference", "score", *names, "segments", "signature"]]
+    for reference, scores in systems[0].evaluation.scores.items():
+        for key, first in scores.values.items():
+            values = [system.evaluation.scores[reference].values[key].score for system in systems]
+            digits = 4 if key == "comet" else 2
+            shown = [f"{value:.{digits}f}" for value in values]
+            rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
+            rows += _test_rows(tests.get(reference, {}).get(key, {}))
+    lines = [align(rows, range(2, 2 + len(systems)))]
+    for system in systems:
+        lines += _notes(system, len(systems) > 1)
+    return "\n".join(lines)
+
+
+def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
+    """A row per test: p by system, with the counts of the sign test."""
+    for test in next(iter(results.values()), {}):
+        cells, signature = [], ""
+        for parts in results.values():
+            part = parts[test]
+            counts = f" (+{part['better']} -{part['worse']})" if test == "sign" else ""
+            cells.append(f"{_p_value(part['p_value'])}{counts}")
+            signature = "two-sided, exact binomial" if test == "sign" else part["signature"]
+        yield ["", f"  p, {TEST_NAMES[test]}", "-", *cells, "", signature]
+
+
+def _p_value(value: float) -> str:
+    """Four digits, or the power of ten where these would be zeros."""
+    if value >= 0.0001:
+        return f"{value:.4f}"
+    return f"{value:.1e}" if value > 0 else "<1e-300"
+
+
+def _notes(system: System, named: bool) -> Iterator[str]:
+    counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
+    if counts["misaligned_instances"]:
+        yield (
+            f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
+            "number of sentences than they have; for s-BLEU these were aligned by order (missing: empty, surplus: "
+            "joined to the last), d-BLEU is unaffected"
+        )
+    if counts["left_out_sentences"]:
+        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")
+
+
+def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) -> Iterator[str]:
+    """A table per breakdown and reference: a row per document or position, the scores of every system side by side."""
+    for name in breakdowns:
+        first = next(iter(results.values()))[f"by_{name}"]
+        for reference, rows in first.items():
+            keys = [key for key in (*KEYS.values(), "d_bleu") if key in rows[0]]
+            head = [
+                TITLES[key] if len(results) == 1 else f"{TITLES[key]} {system}" for key in keys for system in results
+            ]
+            lines = [[name, "sentences", *head]]
+            for number, row in enumerate(rows):
+                parts = [result[f"by_{name}"][reference][number] for result in results.values()]
+                cells = [f"{part[key]:.2f}" for key in keys for part in parts]
+                lines.append([str(row[name]), str(row["sentences"]), *cells])
+            yield f"by {name}, reference {reference}\n" + align(lines, range(1, 2 + len(head)))

@@ -1,0 +1,61 @@
+"""COMET (Rei et al. 2020), an optional extra: a large learned metric that needs the source sentence as well."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Sequence
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import MetricScore, check_pairs
+from gtransformer.evaluation.segments import Documents, Segments
+
+DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
+
+
+def load_comet(model: str = DEFAULT_MODEL):
+    """A COMET model by name (downloaded at first use) or from a checkpoint file.
+
+    Raises UserError, saying what to do, where the package is not installed or the model cannot be had.
+    """
+    try:
+        from comet import download_model, load_from_checkpoint
+    except ImportError as error:
+        raise UserError(
+            f"COMET is not installed ({error}); install it with: pip install '.[comet]', or leave out --comet"
+        ) from None
+    try:
+        path = model if model.endswith(".ckpt") else download_model(model)
+        return load_from_checkpoint(path)
+    except Exception as error:  # whatever the hub, the network or the file raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(
+            f"the COMET model {model} cannot be loaded ({reason}); check the name and the connection, or give the path "
+            "of a .ckpt file with --comet-model"
+        ) from None
+
+
+def corpus_comet(
+    loaded, model: str, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
+) -> MetricScore:
+    """The mean COMET score of sentences, by a model from ``load_comet``; uses a GPU if there is one."""
+    import torch
+
+    check_pairs(hypotheses, references)
+    if len(sources) != len(references):
+        raise UserError(f"{len(sources)} source sentences stand against {len(references)} references")
+    data = [
+        {"src": source, "mt": hypothesis, "ref": reference}
+        for source, hypothesis, reference in zip(sources, hypotheses, references, strict=True)
+    ]
+    output = loaded.predict(data, batch_size=16, gpus=int(torch.cuda.is_available()), progress_bar=False)
+    try:
+        version = importlib.metadata.version("unbabel-comet")
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown"
+    return MetricScore(float(output.system_score), f"comet:{model}|version:{version}", len(hypotheses))
+
+
+def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments) -> MetricScore:
+    """COMET over the sentence segments of a translation; ``sources`` are the documents they were translated from."""
+    texts = [sources[document][position - 1] for document, position in segments.places]
+    return corpus_comet(loaded, model, texts, segments.sentences.hypotheses, segments.sentences.references)

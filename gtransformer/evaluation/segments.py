@@ -1,0 +1,141 @@
+"""A system's translation beside its reference, cut into the segments that scores are taken over.
+
+Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
+d-BLEU that the authors' release computed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from gtransformer.evaluation.bleu import document_segments, sentence_segments
+from gtransformer.evaluation.metrics import SegmentStatistics
+from gtransformer.evaluation.translations import Translation, align_sentences
+from gtransformer.preprocess.sidecar import Sidecar, join
+
+Documents = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Translated segments and their references, equally many."""
+
+    hypotheses: list[str]
+    references: list[str]
+
+
+@dataclass(frozen=True)
+class Segments:
+    """One translation against one reference at every level; ``instances`` is None where there is no sidecar.
+
+    ``places[i]`` is (document, position in it) of sentence segment i, ``numbers[i]`` the document of document segment
+    i; documents count from 0, positions from 1. ``text`` is the whole translation, documents of sentences, with an
+    empty string for a sentence that no instance holds. ``tokenizer`` is sacrebleu's, for BLEU.
+    """
+
+    sentences: Pairs
+    documents: Pairs
+    instances: Pairs | None
+    places: list[tuple[int, int]]
+    numbers: list[int]
+    text: Documents
+    tokenizer: str
+    _statistics: dict = field(default_factory=dict, repr=False, compare=False)
+
+    def pairs(self, level: str) -> Pairs | None:
+        """The segments of ``level``: ``"sentences"``, ``"documents"`` or ``"instances"``."""
+        return getattr(self, level)
+
+    def statistics(self, metric: str, level: str) -> SegmentStatistics:
+        """The counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test set."""
+        if (metric, level) not in self._statistics:
+            pairs = self.pairs(level)
+            made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
+            self._statistics[metric, level] = made
+        return self._statistics[metric, level]
+
+
+def segments_of_translations(
+    translations: Sequence[Translation],
+    sidecar: Sidecar,
+    reference: Documents,
+    finish: Callable[[Sequence[str]], list[str]],
+    tokenizer: str,
+) -> Segments:
+    """Segments of one rendering (``finish``: lines of BPE to as many lines of text) of a system's instances.
+
+    Sentences are aligned by order where an instance has another number of them than its source; documents and
+    instances hold them as they were produced.
+    """
+    lines = iter(finish([sentence for translation in translations for sentence in translation.hypothesis]))
+    finished = [[next(lines) for _ in translation.hypothesis] for translation in translations]
+    aligned = [
+        align_sentences(text, translation.sentences) for text, translation in zip(finished, translations, strict=True)
+    ]
+    placed = join(sidecar, aligned)
+    # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
+    whole: list[list[tuple[int, list[str]]]] = [[] for _ in reference]
+    for (document, first, _), text in zip(sidecar.instances, finished, strict=True):
+        whole[document].append((first, text))
+    produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
+    instances = Pairs(
+        document_segments(finished),
+        document_segments([reference[d][first : first + count] for d, first, count in sidecar.instances]),
+    )
+    return _segments(placed, produced, reference, instances, tokenizer)
+
+
+def segments_of_text(
+    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None
+) -> Segments:
+    """Segments of plain text, documents of sentences in the shape of the reference's.
+
+    With ``sidecar`` the sentences that it drops are left out, as for the package's own translations, and instances
+    are cut as it says.
+    """
+    placed: list[list[str | None]] = [list(document) for document in hypothesis]
+    instances = None
+    if sidecar is not None:
+        for document, sentence in sidecar.dropped:
+            placed[document][sentence] = None
+        cut = [(d, slice(first, first + count)) for d, first, count in sidecar.instances]
+        instances = Pairs(
+            document_segments([hypothesis[d][part] for d, part in cut]),
+            document_segments([reference[d][part] for d, part in cut]),
+        )
+    produced = [[sentence for sentence in document if sentence is not None] for document in placed]
+    return _segments(placed, produced, reference, instances, tokenizer)
+
+
+def _segments(
+    placed: list[list[str | None]],
+    produced: Documents,
+    reference: Documents,
+    instances: Pairs | None,
+    tokenizer: str,
+) -> Segments:
+    """``placed``: the aligned sentences, None where a sentence is in no instance; ``produced``: as they came."""
+    hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
+    wanted = [
+        [sentence for sentence, place in zip(document, places, strict=True) if place is not None]
+        for document, places in zip(reference, placed, strict=True)
+    ]
+    filled = [number for number, document in enumerate(wanted) if document]
+    return Segments(
+        sentences=Pairs(sentence_segments(hypothesis), sentence_segments(wanted)),
+        documents=Pairs(
+            document_segments([produced[number] for number in filled]),
+            document_segments([wanted[number] for number in filled]),
+        ),
+        instances=instances,
+        places=[
+            (number, position)
+            for number, document in enumerate(placed)
+            for position, sentence in enumerate(document, 1)
+            if sentence is not None
+        ],
+        numbers=filled,
+        text=[[sentence or "" for sentence in document] for document in placed],
+        tokenizer=tokenizer,
+    )

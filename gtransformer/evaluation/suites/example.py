@@ -1,0 +1,111 @@
+"""An example of a contrastive suite: a source text in context and several translations, of which one is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from gtransformer.evaluation.contrastive import accuracy
+from gtransformer.evaluation.layouts import Sentences
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+
+
+@dataclass(frozen=True)
+class Example:
+    """Source sentences and candidate translations of all of them, the ``correct``-th being right.
+
+    ``whole``: a candidate's score is that of all its sentences, else of the last one only, those before it being its
+    context. ``groups`` says under what the example is reported: ``{"phenomenon": "it:er", "distance": "1"}``.
+    """
+
+    id: int
+    source: tuple[str, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    correct: int
+    whole: bool
+    groups: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExampleScores:
+    """Log probabilities (natural logarithm) of an example's candidates, in their order."""
+
+    example: Example
+    scores: tuple[float, ...]
+
+    @property
+    def correct(self) -> float:
+        """The right candidate's score."""
+        return self.scores[self.example.correct]
+
+    @property
+    def wrong(self) -> tuple[float, ...]:
+        """The scores of all others."""
+        return tuple(score for number, score in enumerate(self.scores) if number != self.example.correct)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the right candidate is strictly better than all others."""
+        return all(self.correct > wrong for wrong in self.wrong)
+
+
+Encode = Callable[[Sequence[str]], Sentences]
+
+
+def score_examples(
+    scorer: SentenceScorer,
+    examples: Sequence[Example],
+    encode_source: Encode,
+    encode_target: Encode,
+    progress: Callable[[Iterable], Iterable] = lambda batches: batches,
+) -> list[ExampleScores]:
+    """Score every candidate of every example, each in its context; results in the order of ``examples``.
+
+    ``encode_*`` turn sentences of either language into token indices. The candidates of an example share one source,
+    which is encoded once.
+    """
+    sources = _encoded(encode_source, (example.source for example in examples))
+    targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
+    requests = []
+    for example in examples:
+        source = [sources[sentence] for sentence in example.source]
+        requests += [Request(source, [targets[sentence] for sentence in text]) for text in example.candidates]
+    scores = iter(scorer.score(requests, progress))
+    results = []
+    for example in examples:
+        found = [next(scores) for _ in example.candidates]
+        values = [sum(sentences) if example.whole else sentences[-1] for sentences in found]
+        results.append(ExampleScores(example, tuple(values)))
+    return results
+
+
+def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:
+    """Every different sentence with its token indices."""
+    sentences = list(dict.fromkeys(sentence for text in texts for sentence in text))
+    return dict(zip(sentences, encode(sentences), strict=True))
+
+
+def report(scores: Sequence[ExampleScores]) -> dict:
+    """Accuracy in total and by every kind of group, and by distance within each phenomenon.
+
+    An example counts under a kind only if it belongs to one of its groups.
+    """
+    kinds = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
+    result = {"total": accuracy(scores)}
+    for kind in kinds:
+        result[f"by_{kind}"] = _by(scores, kind)
+    if {"phenomenon", "distance"} <= set(kinds):
+        result["by_phenomenon_and_distance"] = {
+            name: _by([score for score in scores if score.example.groups.get("phenomenon") == name], "distance")
+            for name in result["by_phenomenon"]
+        }
+    return result
+
+
+def _by(scores: Sequence[ExampleScores], kind: str) -> dict:
+    groups: dict[str, list[ExampleScores]] = {}
+    for score in scores:
+        if kind in score.example.groups:
+            groups.setdefault(score.example.groups[kind], []).append(score)
+    # Digits sort before ">3", and that before words.
+    return {name: accuracy(groups[name]) for name in sorted(groups)}

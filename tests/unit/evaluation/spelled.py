@@ -1,0 +1,98 @@
+"""A prepared corpus without text whose BPE spells every word, and checkpoints of untrained models over it."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+
+LETTERS = [*string.ascii_lowercase, *"äöüß", *(chr(code) for code in range(0x430, 0x450)), *".,?!"]
+DOCUMENT = ["--task=translation_doc", "--langs=en,de,ru"]
+SIZES = ("--encoder-embed-dim=12", "--decoder-embed-dim=12", "--encoder-ffn-embed-dim=16", "--decoder-ffn-embed-dim=16")
+SIZES += ("--encoder-layers=2", "--decoder-layers=2", "--encoder-attention-heads=2", "--decoder-attention-heads=2")
+CONTEXT = ["--encoder-ctxlayers=1", "--decoder-ctxlayers=1", "--cross-ctxlayers=1"]
+# Model -> fairseq's options, and what joins its sentences (None: <s> and </s> around each).
+MODELS = {
+    "partial": ([*DOCUMENT, "--arch=gtransformer_tiny", "--doc-mode=partial", *CONTEXT], None),
+    "full": ([*DOCUMENT, "--arch=gtransformer_tiny", "--doc-mode=full"], None),
+    "transformer, our task": ([*DOCUMENT, "--arch=transformer"], None),
+    "transformer, marked": (["--task=translation", "--arch=transformer"], None),
+    "transformer, separator": (["--task=translation", "--arch=transformer"], "_eos"),
+    "transformer, nothing between": (["--task=translation", "--arch=transformer"], ""),
+}
+
+
+def spell(text: str) -> list[str]:
+    """The symbols of a sentence of small letters."""
+    return [letter + "@@" * (number < len(word) - 1) for word in text.split() for number, letter in enumerate(word)]
+
+
+def write_prepared(folder: Path, source: str, target: str) -> Path:
+    """What the contrastive command reads of a prepared corpus."""
+    (folder / "bin").mkdir(parents=True)
+    settings = {"source_lang": source, "target_lang": target, "moses": None, "normalise_punctuation": False}
+    (folder / "manifest.json").write_text(json.dumps({"settings": settings}), encoding="utf-8")
+    (folder / "bpe.codes").write_text("#version: 0.2\nq q</w>\n", encoding="utf-8")
+    symbols = [*LETTERS, *(f"{letter}@@" for letter in LETTERS), "_eos", "[en]", "[de]", "[ru]", "<mask>"]
+    for lang in (source, target):
+        (folder / f"truecase.{lang}").write_text("zzz (1/1)\n", encoding="utf-8")
+        text = "".join(f"{symbol} 1\n" for symbol in symbols)
+        (folder / "bin" / f"dict.{lang}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def save_model(name: str, prepared: Path, path: Path, pair: tuple[str, str]):
+    """Save an untrained model of ``MODELS`` as fairseq would; the model and its dictionary."""
+    torch.manual_seed(5)
+    arguments = [str(prepared / "bin"), f"--source-lang={pair[0]}", f"--target-lang={pair[1]}"]
+    arguments += [*MODELS[name][0], *SIZES, "--share-all-embeddings", "--dropout=0.1"]
+    args = options.parse_args_and_arch(options.get_training_parser(default_task="translation"), arguments)
+    task = tasks.setup_task(args)
+    model = task.build_model(args).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=0.5)
+    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "Adam"}]
+    extra = {"train_iterator": {"epoch": 1}}
+    state = {"args": args, "model": model.state_dict(), "optimizer_history": history, "extra_state": extra}
+    torch.save(state, path)
+    return model, task.target_dictionary
+
+
+def write_out(name: str, sentences: list[str], lang: str) -> tuple[list[str], list[int | None], str]:
+    """A document as the model reads it: symbols, the sentence that each counts for, the decoder's first symbol."""
+    separator = MODELS[name][1]
+    symbols: list[str] = []
+    owners: list[int | None] = []
+    for number, sentence in enumerate(sentences):
+        last = number == len(sentences) - 1
+        words = spell(sentence)
+        if separator is None:
+            symbols, owners = [*symbols, "<s>"], [*owners, None]
+            words.append("</s>")
+        elif last or separator:
+            words.append("</s>" if last else separator)
+        symbols, owners = [*symbols, *words], [*owners, *[number] * len(words)]
+    if name == "transformer, marked":
+        symbols, owners = [*symbols, "</s>"], [*owners, None]
+    return symbols, owners, f"[{lang}]" if "translation_doc" in MODELS[name][0][0] else "</s>"
+
+
+def brute_force(name: str, model, dictionary, source: list[str], target: list[str], lang: str) -> list[float]:
+    """Log probability of every sentence of the target, by one plain forward pass, alone in its batch."""
+    read, _, _ = write_out(name, source, lang)
+    goal, owners, first = write_out(name, target, lang)
+    indices = [[dictionary.index(symbol) for symbol in side] for side in (read, goal, [first, *goal[:-1]])]
+    assert dictionary.unk() not in indices[0] + indices[1] + indices[2]
+    with torch.no_grad():
+        output = model(torch.tensor([indices[0]]), torch.tensor([len(read)]), torch.tensor([indices[2]]))
+    table = torch.log_softmax(output[0][0].double(), dim=-1)
+    scores = [0.0] * len(target)
+    for position, (token, owner) in enumerate(zip(indices[1], owners, strict=True)):
+        if owner is not None:
+            scores[owner] += table[position, token].item()
+    return scores

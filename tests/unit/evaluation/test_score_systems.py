@@ -1,0 +1,189 @@
+"""The score command over several systems, plain text, breakdowns, tests and COMET."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+
+from gtransformer.cli.score import main
+from gtransformer.evaluation.metrics import corpus_metric
+
+REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
+SYSTEM = REFERENCE.replace("alt", "neu").replace("Es ist", "Er ist")
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A reference, a system with documents marked, and one without."""
+    (tmp_path / "ref.de").write_text(REFERENCE, encoding="utf-8")
+    (tmp_path / "one.txt").write_text(SYSTEM, encoding="utf-8")
+    (tmp_path / "two.txt").write_text(REFERENCE.replace("<d>\n", "").replace("laut", "leise"), encoding="utf-8")
+    return tmp_path
+
+
+def sentences(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line != "<d>"]
+
+
+def error_of(capsys) -> str:
+    text = capsys.readouterr().err
+    assert text.startswith("error: ") and text.count("\n") == 1, text
+    return text
+
+
+def test_plain_text_against_a_file(plain, helpers, capsys) -> None:
+    arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]
+    assert main([*arguments, "--by", "document", "position"]) == 0
+    result = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
+    scores = result["scores"]["raw"]
+    assert set(scores) == {"s_bleu", "d_bleu", "chrf", "ter"}
+    for key, metric in (("s_bleu", "bleu"), ("chrf", "chrf"), ("ter", "ter")):
+        command = helpers.sacrebleu_command(sentences(SYSTEM), sentences(REFERENCE), plain, "--metrics", metric)
+        assert round(scores[key]["score"], 14) == command["score"]
+        assert scores[key]["signature"] == command["signature"]
+    assert scores["d_bleu"]["segments"] == 2 and scores["s_bleu"]["segments"] == 5
+    assert [row["sentences"] for row in result["by_document"]["raw"]] == [3, 2]
+    assert result["by_document"]["raw"][1]["s_bleu"] == pytest.approx(100)
+    assert [row["position"] for row in result["by_position"]["raw"]] == ["1", "2", "3"]
+    assert (plain / "one.txt").read_text(encoding="utf-8") == SYSTEM, "a system's text is never written over"
+    printed = capsys.readouterr().out
+    assert "by document, reference raw" in printed and "by position, reference raw" in printed
+
+
+def test_systems_side_by_side(plain, capsys) -> None:
+    files = [f"base={plain / 'one.txt'}", str(plain / "two.txt")]
+    tests = ["--test", "bootstrap", "randomisation", "sign", "--samples", "50"]
+    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, *tests]) == 0
+    result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
+    assert result["baseline"] == "base" and list(result["systems"]) == ["base", "two"]
+    for name, system in result["systems"].items():
+        text = SYSTEM if name == "base" else (plain / "two.txt").read_text(encoding="utf-8")
+        expected = corpus_metric("chrf", sentences(text), sentences(REFERENCE)).score
+        assert system["scores"]["raw"]["chrf"]["score"] == expected
+    significance = result["significance"]["raw"]
+    assert set(significance) == {"s_bleu", "d_bleu", "chrf", "ter"}
+    sign = significance["s_bleu"]["two"]["sign"]
+    assert (sign["better"], sign["worse"], sign["equal"], sign["p_value"]) == (2, 1, 2, 1.0)
+    assert significance["d_bleu"]["two"]["sign"]["equal"] == 0
+    assert "bs:50" in significance["d_bleu"]["two"]["bootstrap"]["signature"]
+    (head, *rows) = capsys.readouterr().out.splitlines()
+    assert head.split() == ["reference", "score", "base", "two", "segments", "signature"]
+    assert any("p, sign test" in row and "1.0000 (+2 -1)" in row for row in rows)
+    assert any("p, paired bootstrap" in row for row in rows)
+
+
+def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers) -> None:
+    """Another system's text stands beside the package's own translations of a prepared split."""
+    other = tmp_path / "other.txt"
+    helpers.write_documents(other, helpers.TEXT["de"])
+    assert main(["--hypotheses", str(hypotheses), str(other), str(prepared)]) == 0
+    systems = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))["systems"]
+    assert systems["other"]["scores"]["raw"]["d_bleu_instance"]["score"] == pytest.approx(100)
+    assert systems["other"]["scores"]["raw"]["d_bleu_instance"]["segments"] == 3
+    assert systems["out"]["scores"]["raw"]["s_bleu"]["score"] < 90
+    assert (tmp_path / "out.txt").is_file() and systems["other"]["text"] == str(other)
+
+
+def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys) -> None:
+    for folder in ("a", "b"):
+        (plain / folder).mkdir()
+        (plain / folder / "test.txt").write_text(SYSTEM, encoding="utf-8")
+    files = [str(plain / folder / "test.txt") for folder in ("a", "b")]
+    arguments = ["--reference-file", str(plain / "ref.de"), "--metrics", "chrf", "--hypotheses"]
+    assert main([*arguments, *files]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[2:4] == ["a/test", "b/test"]
+    assert main([*arguments, files[0], files[0]]) == 1
+    assert "two systems are called 'a/test'" in error_of(capsys)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("Du kennst es gut.\n", ""), "one.txt, line 1: document 0 has 2 sentences, but 3 in"),
+        (lambda text: text + "Noch einer.\n", "one.txt, line 5: document 1 has 3 sentences, but 2 in"),
+        (lambda text: text + "<d>\nx\n", "one.txt, line 8: the file has 3 documents, but"),
+        (lambda text: text.partition("<d>\nIch")[0], "one.txt, line 4: the file has 1 documents, but"),
+        (lambda text: text.replace("<d>\n", "") + "x\n", "one.txt, line 6: the file has 6 lines, but"),
+        (lambda text: "x\n" + text, "one.txt, line 1: text before the first <d>"),
+        (lambda text: "<d>\n" + text, "one.txt, line 1: the document opened here is empty"),
+        (lambda text: text + "<d>\n", "one.txt, line 8: the document opened here is empty"),
+        (lambda text: "", "one.txt, line 1: the file is empty"),
+    ],
+)
+def test_text_that_is_not_aligned(plain, capsys, change, message) -> None:
+    (plain / "one.txt").write_text(change(SYSTEM), encoding="utf-8")
+    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]) == 1
+    assert message in error_of(capsys)
+    assert not list(plain.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hypotheses", "one.txt"], "give either a prepared corpus or --reference-file"),
+        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--paper"], "need a prepared corpus"),
+        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--test", "sign"], "--test compares systems"),
+        (["--hypotheses", "one.txt", "two.txt", "--reference-file", "ref.de", "--text", "x"], "--text names one file"),
+        (["--hypotheses", "no.txt", "--reference-file", "ref.de"], "no.txt: no such file"),
+        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--comet"], "COMET needs the source sentences"),
+        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "0"], "--samples 0: at least one"),
+    ],
+)
+def test_options_that_do_not_go_together(plain, capsys, monkeypatch, arguments, message) -> None:
+    monkeypatch.chdir(plain)
+    assert main(arguments) == 1
+    assert message in error_of(capsys)
+
+
+def test_paper_reference_is_for_generated_translations(prepared, tmp_path, capsys) -> None:
+    (tmp_path / "x.txt").write_text("a\n" * 5, encoding="utf-8")
+    assert main([str(prepared), "--paper", "--hypotheses", str(tmp_path / "x.txt")]) == 1
+    assert "plain text can be scored against the raw reference only" in error_of(capsys)
+
+
+COMET = ["--comet", "--comet-model", "some/model"]
+
+
+def test_without_comet(prepared, hypotheses, capsys, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "comet", None)  # an import of it fails, installed or not
+    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
+    assert "COMET is not installed" in (message := error_of(capsys)) and "pip install '.[comet]'" in message
+    assert not hypotheses.with_suffix(".scores.json").exists()
+
+
+def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsys, monkeypatch, helpers) -> None:
+    """A stand-in for the package: what it is given, and what becomes of its answer."""
+    seen = []
+
+    class Model:
+        def predict(self, data, **options):
+            seen.extend(data)
+            return types.SimpleNamespace(system_score=0.8125)
+
+    module = types.ModuleType("comet")
+    module.download_model, module.load_from_checkpoint = lambda name: f"{name}.ckpt", lambda path: Model()
+    monkeypatch.setitem(sys.modules, "comet", module)
+    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 0
+    comet = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["comet"]
+    assert (comet["score"], comet["segments"]) == (0.8125, 5)
+    assert comet["signature"].startswith("comet:some/model|version:")
+    assert "0.8125" in capsys.readouterr().out
+    sources, references = (
+        [sentence for document in helpers.TEXT[lang] for sentence in document] for lang in ("en", "de")
+    )
+    assert [entry["src"] for entry in seen] == sources and [entry["ref"] for entry in seen] == references
+    assert seen[0]["mt"] == "Das Haus ist neu."
+
+
+def test_comet_model_that_cannot_be_had(prepared, hypotheses, capsys, monkeypatch) -> None:
+    def download(name):
+        raise KeyError(f"no model {name}")
+
+    module = types.ModuleType("comet")
+    module.download_model, module.load_from_checkpoint = download, None
+    monkeypatch.setitem(sys.modules, "comet", module)
+    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
+    assert "the COMET model some/model cannot be loaded ('no model some/model')" in error_of(capsys)

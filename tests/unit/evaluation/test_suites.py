@@ -1,0 +1,239 @@
+"""Reading ContraPro in both forms and the sets of Voita et al.; layouts; reports."""
+
+from __future__ import annotations
+
+import json
+import lzma
+
+import pytest
+from fairseq.data import Dictionary
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.layouts import document_layout, joined_layout, marked_layout
+from gtransformer.evaluation.suites.contrapro import differing_word, distance_name
+from gtransformer.evaluation.suites.example import Example, ExampleScores, report
+from gtransformer.evaluation.suites.read import is_own_suite, read_suite
+from gtransformer.evaluation.suites.voita import phenomenon_of
+from tests.support import SHARED
+
+CONTRAPRO, DISCOURSE = SHARED / "data" / "contrapro", SHARED / "data" / "discourse_en-ru"
+
+TEXT = {
+    "contrapro.text.en": "It was old.\nIt was old.\nIt was old.\nI see it.\nI see it.\n",
+    "contrapro.text.de": "Es war alt.\nSie war alt.\nEr war alt.\nIch sehe ihn.\nIch sehe es.\n",
+    "contrapro.context.en": "one\ntwo\n" * 3 + "\nthree\n" * 2,
+    "contrapro.context.de": "eins\nzwei\n" * 3 + "\ndrei\n" * 2,
+    "groups.txt": "0\n3\n5\n",
+}
+
+
+def write_text_form(folder):
+    folder.mkdir()
+    for name, text in TEXT.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_contrapro_as_text(tmp_path) -> None:
+    suite = read_suite([write_text_form(tmp_path / "c")])
+    assert (suite.langs, suite.tokenised) == (("en", "de"), False)
+    first, second = suite.examples
+    assert first.source == ("one", "two", "It was old.") and first.correct == 0 and not first.whole
+    assert first.candidates == tuple(("eins", "zwei", f"{word} war alt.") for word in ("Es", "Sie", "Er"))
+    assert first.groups == {"phenomenon": "es"} and second.groups == {"phenomenon": "ihn"}
+    assert second.source == ("three", "I see it."), "an empty line of context is none"
+    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=1).examples] == [2, 2]
+    assert read_suite([tmp_path / "c"], context=1).examples[0].source == ("two", "It was old.")
+    assert [len(e.source) for e in read_suite([tmp_path / "c"], context=0).examples] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("contrapro.text.de", lambda text: text[:-1] + "\nmehr\n", "contrapro.text.de, line 6: the file ends here"),
+        ("contrapro.context.en", lambda text: text + "x\n", "contrapro.context.en, line 11: the file ends here"),
+        ("contrapro.context.de", lambda text: "", "contrapro.context.de, line 0: the file ends here"),
+        ("groups.txt", lambda text: "0\n4\n5\n", "groups.txt, line 3: '5' is not the zero-based line, at most 5"),
+        ("groups.txt", lambda text: "0\nthree\n5\n", "groups.txt, line 2: 'three' is not"),
+        ("groups.txt", lambda text: "1\n3\n5\n", "groups.txt, line 1: the first group must begin on line 0"),
+        ("groups.txt", lambda text: "0\n3\n", "groups.txt, line 2: the last entry is 3, not the 5 lines"),
+    ],
+)
+def test_damaged_text_form(tmp_path, name, change, message) -> None:
+    folder = write_text_form(tmp_path / "c")
+    (folder / name).write_text(change(TEXT[name]), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_suite([folder])
+
+
+def test_missing_file_of_the_text_form(tmp_path) -> None:
+    (write_text_form(tmp_path / "c") / "groups.txt").unlink()
+    with pytest.raises(UserError, match="groups.txt: no such file"):
+        read_suite([tmp_path / "c"])
+
+
+def contrapro_entry(number: int = 2, document: str = "d", **change) -> dict:
+    entry = {
+        "src segment": f"line {number}", "ref segment": f"Zeile {number}", "src pronoun": "it", "ref pronoun": "sie",
+        "ante distance": 1, "intrasegmental": False, "errors": [{"contrastive": "falsch"}], "document id": document,
+        "segment id": number,
+    }  # fmt: skip
+    return entry | change
+
+
+def write_json(path, data):
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize("form", ["{id}.{lang}", "{id}_{lang}", "{lang}/{id}", "{id}/{lang}.xz"])
+def test_context_from_opensubtitles(tmp_path, base, form) -> None:
+    """Segment ids may count from 0 or 1: the source segments settle it. Lines empty on both sides are no context."""
+    for lang, word in (("en", "line"), ("de", "Zeile")):
+        lines = [f"{word} {number}" if number != 3 else "" for number in range(base, 7 + base)]
+        path = tmp_path / "documents" / form.format(id="1999/x.1", lang=lang)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        opener = lzma.open if path.suffix == ".xz" else open
+        with opener(path, "wt", encoding="utf-8") as stream:
+            stream.write("".join(f"{line}\n" for line in lines))
+    entries = [contrapro_entry(number, "1999/x.1") for number in (5, base, 4)]
+    path = write_json(tmp_path / "contrapro.json", entries)
+    examples = read_suite([path], 2, tmp_path / "documents").examples
+    assert [example.source for example in examples] == [
+        ("line 2", "line 4", "line 5"), (f"line {base}",), ("line 1", "line 2", "line 4"),
+    ]  # fmt: skip
+    assert examples[0].candidates == (("Zeile 2", "Zeile 4", "Zeile 5"), ("Zeile 2", "Zeile 4", "falsch"))
+    assert examples[0].groups == {"phenomenon": "it:sie", "distance": "1", "intrasegmental": "no"}
+
+
+def test_documents_of_another_corpus(tmp_path) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    path = write_json(tmp_path / "contrapro.json", [contrapro_entry()])
+    with pytest.raises(UserError, match=r"d.en: no such file; the documents are looked for as ID.LANG, ID_LANG"):
+        read_suite([path], 1, folder)
+    (folder / "d.en").write_text("a\nb\nc\n")
+    (folder / "d.de").write_text("a\nb\n")
+    with pytest.raises(UserError, match="d.de: 2 lines, but 3 in .*d.en"):
+        read_suite([path], 1, folder)
+    (folder / "d.de").write_text("a\nb\nc\n")
+    with pytest.raises(UserError, match="only 0 of 1 segments are the line that their 'segment id' names"):
+        read_suite([path], 1, folder)
+    with pytest.raises(UserError, match="nowhere: no such directory"):
+        read_suite([path], 1, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"src segment": None}, "entry 1 has no valid 'src segment'"),
+        ({"errors": []}, "entry 1 has no valid 'errors'"),
+        ({"errors": [{"contrastive": "a"}, "b"]}, "entry 1 has no valid 'errors'"),
+        ({"segment id": "x"}, "entry 1 has no 'document id' and whole 'segment id'"),
+    ],
+)
+def test_damaged_contrapro(tmp_path, change, message) -> None:
+    path = write_json(tmp_path / "contrapro.json", [contrapro_entry(), contrapro_entry(**change)])
+    with pytest.raises(UserError, match=message):
+        read_suite([path], 1, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"src": 1}, "entry 1 has no valid 'src'"),
+        ({"dst": ["x"]}, "entry 1 has no valid 'dst'"),
+        ({"true_ind": 2}, r"entry 1 has no valid 'true_ind' \(0 to 1\)"),
+        ({"ctx_dist": "far"}, "entry 1 has no valid 'ctx_dist'"),
+        ({"dst": ["a _eos b", "a"]}, "entry 1: a translation of 1 sentences for 2"),
+    ],
+)
+def test_damaged_voita(tmp_path, change, message) -> None:
+    good = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
+    path = write_json(tmp_path / "ellipsis_vp_test.json", [good, good | change])
+    with pytest.raises(UserError, match=message):
+        read_suite([path])
+
+
+def test_voita_without_distance(tmp_path) -> None:
+    """The ellipsis sets have none; several files make one suite."""
+    good = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e", "c _eos"], "true_ind": 2}
+    paths = [write_json(tmp_path / f"{name}.json", [good]) for name in ("ellipsis_vp_dev", "ellipsis_infl_dev")]
+    suite = read_suite(paths)
+    assert suite.tokenised and suite.langs == ("en", "ru")
+    assert [example.groups for example in suite.examples] == [
+        {"phenomenon": "ellipsis, verb phrase"}, {"phenomenon": "ellipsis, inflection"},
+    ]  # fmt: skip
+    assert suite.examples[0].candidates[2] == ("c", "") and suite.examples[0].correct == 2
+    names = ["deixis_test", "lex_cohesion_test", "lexical_cohesion", "mine"]
+    assert [phenomenon_of(f"x/{name}.json.xz") for name in names] == [
+        "deixis", "lexical cohesion", "lexical cohesion", "mine",
+    ]  # fmt: skip
+
+
+def test_kinds_are_told_apart(tmp_path) -> None:
+    own = write_json(tmp_path / "own.json", {"split": "test", "items": []})
+    assert is_own_suite(own) and not is_own_suite(tmp_path)
+    with pytest.raises(UserError, match="no contrastive suite"):
+        read_suite([own])
+
+
+@pytest.mark.skipif(not CONTRAPRO.is_dir(), reason="the suite is not part of the repository")
+def test_the_published_contrapro() -> None:
+    suite = read_suite([CONTRAPRO])
+    assert len(suite.examples) == 12_000
+    assert sum(len(example.candidates) for example in suite.examples) == 36_031
+    pronouns = [example.groups["phenomenon"] for example in suite.examples]
+    assert all(3900 < pronouns.count(word) <= 4000 for word in ("er", "sie", "es")), "4,000 of each gender"
+    assert max(len(example.source) for example in suite.examples) == 2
+
+
+@pytest.mark.skipif(not DISCOURSE.is_dir(), reason="the suites are not part of the repository")
+def test_the_published_sets_of_voita() -> None:
+    suite = read_suite([DISCOURSE / "deixis_dev.json.xz", DISCOURSE / "lex_cohesion_dev.json.xz"])
+    assert len(suite.examples) == 1000 and {len(example.source) for example in suite.examples} == {4}
+    assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] == "deixis"} == {2}
+    assert {len(e.candidates) for e in suite.examples if e.groups["phenomenon"] != "deixis"} == {2, 3, 4, 5}
+    assert {example.groups["distance"] for example in suite.examples} == {"1", "2", "3"}
+
+
+def test_names() -> None:
+    assert [distance_name(value) for value in (0, 3, 4, 17, None, True)] == ["0", "3", ">3", ">3", "unknown", "unknown"]
+    assert differing_word("Sie, die Frau", "Er, die Frau") == "sie"
+    assert differing_word("gleich", "gleich") == "other"
+
+
+def test_report() -> None:
+    def made(phenomenon: str, distance: str | None, correct: int, *scores: float) -> ExampleScores:
+        groups = {"phenomenon": phenomenon} | ({"distance": distance} if distance else {})
+        return ExampleScores(Example(0, ("a",), (("b",),) * len(scores), correct, True, groups), scores)
+
+    result = report([
+        made("x", ">3", 1, -2.0, -1.0), made("x", "1", 0, -2.0, -2.0), made("x", "1", 0, -1.0, -2.0, -3.0),
+        made("y", None, 2, -1.0, -1.5, -1.2),
+    ])  # fmt: skip
+    assert (result["total"]["solved"], result["total"]["items"]) == (2, 4), "a tie is not solved"
+    assert {key: (part["solved"], part["items"]) for key, part in result["by_phenomenon"].items()} == {
+        "x": (2, 3), "y": (0, 1),
+    }  # fmt: skip
+    assert [(key, part["solved"]) for key, part in result["by_distance"].items()] == [("1", 1), (">3", 1)]
+    assert result["by_phenomenon_and_distance"]["y"] == {}
+    assert result["total"]["mean_margin"] == pytest.approx((1 + 0 + 1 - 0.2) / 4)
+
+
+def test_layouts() -> None:
+    dictionary = Dictionary()
+    one, two, three, separator = (dictionary.add_symbol(word) for word in ("a", "b", "c", "<sep>"))
+    bos, eos = dictionary.bos(), dictionary.eos()
+    document = [[one, two], [], [three]]
+    ours = document_layout(dictionary, 99)
+    assert ours.source(document) == [bos, one, two, eos, bos, eos, bos, three, eos]
+    assert ours.target(document, 3) == (ours.source(document), [(1, 4), (5, 6), (7, 9)])
+    assert marked_layout(dictionary).source(document) == [*ours.source(document), eos]
+    joined = joined_layout(dictionary, "<sep>")
+    assert joined.source(document) == [one, two, separator, separator, three, eos]
+    assert joined.target(document, 3)[1] == [(0, 3), (3, 4), (4, 6)]
+    assert joined.target(document[:1], 3)[0] == [one, two, separator], "not the end of the document"
+    assert joined_layout(dictionary, "").target(document, 3) == ([one, two, three, eos], [(0, 2), (2, 2), (2, 4)])
+    assert (ours.first, joined.first) == (99, eos)

@@ -22,6 +22,7 @@ from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.document_search import DocumentSearch
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import prepare_finetuning
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
 from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
 
@@ -143,12 +144,14 @@ class TranslationDocTask(TranslationTask):
         return [self.tgt_dict.index(f"[{lang}]") for lang in self.langs]
 
     def build_model(self, cfg, from_checkpoint: bool = False):
-        """Build the model, and the generator for validation if ``--eval-bleu``."""
+        """Build the model, and the generator for validation if ``--eval-bleu``; prepare fine-tuning."""
         cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.cfg.eval_bleu = cfg_eval
+        if not from_checkpoint:
+            prepare_finetuning(model, self.cfg, cfg, self.src_dict)
         if cfg_eval:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
             self.sequence_generator = self.build_generator([model], Namespace(**options))

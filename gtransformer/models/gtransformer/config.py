@@ -55,6 +55,14 @@ class GTransformerConfig(FairseqDataclass):
         "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
         "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX",
     )
+    load_partial: bool = option(
+        False,
+        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
+        "--doc-mode full, mBART): its attention becomes group attention; global attention and gates start fresh",
+    )
+    load_partial_global_from_local: bool = option(
+        False, "as --load-partial, but global attention starts as a copy of group attention"
+    )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")

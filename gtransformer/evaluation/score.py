@@ -20,7 +20,7 @@ from gtransformer.evaluation.translations import Translation, align_sentences, r
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.corpus import read_documents
-from gtransformer.preprocess.postprocess import Postprocessor
+from gtransformer.preprocess.postprocess import postprocessor_for
 from gtransformer.preprocess.sidecar import Sidecar, join
 
 REFERENCES = ("raw", "paper")
@@ -126,9 +126,9 @@ def score_translations(
     scores, detokeniser = {}, None
     for name in dict.fromkeys(references):
         if name == "raw":
-            postprocessor = Postprocessor(sidecar.target_lang, moses=moses)
-            finish, detokeniser = postprocessor.plain_lines, "Moses" if postprocessor.moses else "sacremoses"
-            folder, used = "text", tokenizer or TOKENIZERS.get(sidecar.target_lang, "13a")
+            postprocessor = postprocessor_for(prepared, sidecar.target_lang, moses)
+            finish, detokeniser = postprocessor.plain_lines, postprocessor.name
+            folder, used = "text", tokenizer or TOKENIZERS.get(sidecar.target_lang.partition("_")[0], "13a")
         elif name == "paper":
             finish = remove_bpe_lines
             folder, used = "tok", "none"

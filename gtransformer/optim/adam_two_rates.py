@@ -9,8 +9,6 @@ fairseq's Adam and whatever scheduler there is, and scales what the scheduler sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from torch import nn
@@ -19,11 +17,6 @@ from gtransformer.errors import UserError
 
 NAME = "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
-
-
-@dataclass
-class AdamTwoRatesConfig(FairseqAdamConfig):
-    """The options of fairseq's Adam; scales come with the parameters."""
 
 
 def mark_parameter(
@@ -42,14 +35,14 @@ def mark_parameter(
     parameter.optim_overrides = {"optimizer": overrides}
 
 
-@register_optimizer(NAME, dataclass=AdamTwoRatesConfig)
+@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
 class AdamTwoRates(FairseqAdam):
     """fairseq's Adam over the groups of ``mark_parameter``; the reported learning rate is that of fresh parameters.
 
     Raises UserError if no parameter is marked: then two rates would silently be one.
     """
 
-    def __init__(self, cfg: AdamTwoRatesConfig, params):
+    def __init__(self, cfg: FairseqAdamConfig, params):
         groups: dict[str, dict] = {FRESH: {"params": []}, PRETRAINED: {"params": []}}
         for parameter in params:
             name = getattr(parameter, "param_group", None)

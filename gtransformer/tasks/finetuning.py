@@ -29,7 +29,7 @@ STRUCTURE = (
 
 
 def prepare_finetuning(model: nn.Module, task_cfg: Any, model_cfg: Any, dictionary: Dictionary) -> None:
-    """What ``--doc-double-lr`` and ``--load-partial`` want done once the model is built for training.
+    """What ``--doc-double-lr``, ``--load-partial`` and ``--bert-checkpoint`` want done to a model before training.
 
     Args:
         model_cfg: the model's options as fairseq's training gave them, part of all its options.
@@ -39,8 +39,16 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, model_cfg: Any, dictiona
     if task_cfg.doc_double_lr:
         set_two_rates(model, task_cfg, whole)
     cfg = getattr(model, "cfg", None)
+    bert = getattr(cfg, "bert_checkpoint", None)
+    if bert and not _goes_on(whole):
+        model.load_bert(bert)
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
+
+
+def _goes_on(whole: DictConfig | None) -> bool:
+    """Whether training takes up its own last checkpoint, which has everything."""
+    return whole is not None and (Path(whole.checkpoint.save_dir) / "checkpoint_last.pt").is_file()
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:

@@ -29,8 +29,8 @@ ARCHITECTURES = {
     "gtransformer_mbart_large": _both_sides(1024, 4096, 12, 16),
 }
 
-# What mBART25 is besides its sizes (Liu et al. 2020, section 2.2, and its checkpoint): it can be nothing else. These are
-# not defaults of options, because fairseq's command line makes a flag that is on by default one that turns it off.
+# What mBART25 is besides its sizes (Liu et al. 2020, section 2.2, and its checkpoint): it can be nothing else. They are
+# not defaults of options, because on the command line a flag that is on by default is one that turns it off.
 MBART = {
     "activation_fn": "gelu",
     "encoder_normalize_before": True,

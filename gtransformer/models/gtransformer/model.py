@@ -30,8 +30,13 @@ class GTransformerModel(FairseqEncoderDecoderModel):
         source = make_embedding(task.source_dictionary, cfg.encoder_embed_dim)
         shared = cfg.share_all_embeddings
         target = source if shared else make_embedding(task.target_dictionary, cfg.decoder_embed_dim)
-        encoder = GTransformerEncoder(cfg, task.source_dictionary, source)
+        encoder = GTransformerEncoder(cls.encoder_config(cfg), task.source_dictionary, source)
         return cls(cfg, encoder, GTransformerDecoder(cfg, task.target_dictionary, target))
+
+    @classmethod
+    def encoder_config(cls, cfg: GTransformerConfig) -> GTransformerConfig:
+        """The configuration that the encoder is built with."""
+        return cfg
 
     def forward(
         self,

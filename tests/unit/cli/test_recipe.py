@@ -140,3 +140,16 @@ def test_unknown_recipe_lists_the_known():
 def test_bad_changes(change: str):
     with pytest.raises(UserError, match="write SECTION.OPTION=VALUE"):
         load_recipe("base", [change])
+
+
+def test_fine_tuning_has_the_numbers_of_the_paper():
+    """Appendix C.1, "Fine-tuned on Sentence-Level Transformer"; everything else is as for random initialisation."""
+    base, recipe = load_recipe("base"), load_recipe("doc_base_finetune")
+    train = recipe.options("task", "train")
+    expected = {"lr": "5e-4", "warmup-updates": 4000, "optimizer": "adam", "doc-noise-mask": 0.1, "load-partial": True}
+    assert {key: train[key] for key in expected} == expected
+    assert float(train["lr"]) * train["lr-scale-pretrained"] == pytest.approx(1e-4) and train["doc-double-lr"] is True
+    changed = {key for key, _ in base.options("task", "train").items() ^ train.items()}
+    assert changed == {"load-partial", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask"}
+    assert (recipe.prepared_from, recipe.pretrained_from) == ("base", "sent_base")
+    assert load_recipe(recipe.pretrained_from).vocabulary_from == recipe.prepared_from  # one dictionary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,7 +126,7 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
     """
     try:
         state = _load(path)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+    except Exception:  # a damaged file makes the loader raise anything
         return {}
     if not isinstance(state, dict):
         return {}

@@ -16,11 +16,11 @@ from tests.support import pad_batch, shifted, tiny_config, tiny_dictionary
 
 WORDS = 20
 SENTENCES = 3  # of a document
-EPOCH = 100  # updates until the first validation
+EPOCH = 90  # updates until the first validation
 SIZES = {
     f"{side}_{name}": value
     for side in ("encoder", "decoder")
-    for name, value in {"embed_dim": 48, "ffn_embed_dim": 96, "layers": 2, "attention_heads": 4}.items()
+    for name, value in {"embed_dim": 40, "ffn_embed_dim": 80, "layers": 2, "attention_heads": 4}.items()
 }
 CONTEXT = {"encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1}
 

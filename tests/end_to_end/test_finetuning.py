@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.data import Dictionary, indexed_dataset
 
 from gtransformer.models.gtransformer.pretrained import is_new
-from tests.end_to_end.commands import SMALL, TRAINING, binarise, only_error, run, write_copy_corpus
+from tests.end_to_end.commands import SMALL, TRAINING, only_error, run, write_copy_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +19,19 @@ TWO_RATES = ["--doc-double-lr", "--lr-scale-pretrained=0.25"]
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
+    """A folder with ``bin``: 40 and 8 instances of a target that repeats its source, binarised in process."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_copy_corpus(folder, words=16, train=40, valid=4, test=4)
-    binarise(folder)
+    write_copy_corpus(folder, words=16, train=40, valid=8)
+    dictionary = Dictionary.load(str(folder / "dict.txt"))
+    (folder / "bin").mkdir()
+    for lang in ("en", "de"):
+        dictionary.save(str(folder / "bin" / f"dict.{lang}.txt"))
+        for split in ("train", "valid"):
+            prefix = str(folder / "bin" / f"{split}.en-de.{lang}")
+            builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
+            for text in (folder / f"{split}.{lang}").read_text().splitlines():
+                builder.add_item(dictionary.encode_line(text, add_if_not_exist=False))
+            builder.finalize(f"{prefix}.idx")
     return folder
 
 
@@ -76,29 +85,9 @@ def test_fine_tuning_moves_two_groups_and_goes_on(corpus, sentence_model, tmp_pa
     assert model.encoder.layers[1].self_attn_global is not None and task.langs == ["en", "de"]
 
 
-def test_the_releases_way_of_naming_the_checkpoint(corpus, sentence_model, tmp_path):
-    reset = [f"--reset-{name}" for name in ("optimizer", "lr-scheduler", "meters", "dataloader")]
-    options = ["--load-partial", *TWO_RATES, f"--restore-file={sentence_model}", *reset, "--max-update=1"]
-    output = run(*training(corpus, tmp_path, *options))
-    assert "initialised from a Transformer: 30 new parameters (fresh)" in output
-
-
 def test_what_does_not_fit_is_explained_in_one_line(corpus, sentence_model, tmp_path):
-    options = ["--load-partial", f"--finetune-from-model={sentence_model}", "--max-update=1"]
-    message = only_error(run(*training(corpus, tmp_path, *options, "--encoder-attention-heads=8"), status=1))
-    assert message.startswith(f"{sentence_model}: trained with --encoder-attention-heads 4, this model has 8")
+    """Such a message comes through fairseq's own "cannot load model parameters"; the release's way of naming a file."""
+    options = ["--load-partial", f"--restore-file={sentence_model}", "--reset-optimizer", "--max-update=1"]
     message = only_error(run(*training(corpus, tmp_path, *options, "--decoder-layers=3"), status=1))
     assert "it lacks decoder.layers.2.fc1.weight, " in message
     assert "decoder.layers.2.self_attn_local.k_proj.weight" in message
-
-
-def test_another_dictionary_of_the_same_size(corpus, sentence_model, tmp_path):
-    """Parameters would load, every word would be another: the dictionary beside the old data tells."""
-    shutil.copytree(corpus / "bin", tmp_path / "bin")
-    for lang in ("en", "de"):
-        lines = (corpus / "bin" / f"dict.{lang}.txt").read_text().splitlines()
-        lines[0], lines[3] = lines[3], lines[0]
-        (tmp_path / "bin" / f"dict.{lang}.txt").write_text("\n".join(lines) + "\n")
-    options = ["--load-partial", f"--finetune-from-model={sentence_model}", "--max-update=1"]
-    message = only_error(run(*training(tmp_path, tmp_path / "save", *options), status=1))
-    assert "has 'w0' as entry 4, this data's has 'w3': fine-tuning needs the same dictionary" in message

@@ -11,10 +11,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -23,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.config import GTransformerConfig, option
+from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
 from gtransformer.models.gtransformer.pretrained import is_new
 
@@ -51,22 +49,6 @@ LAYER = {
     "fc2": "output.dense",
     "final_layer_norm": "output.LayerNorm",
 }
-
-
-@dataclass
-class GTransformerBertConfig(GTransformerConfig):
-    """The encoder is BERT base; the decoder as wide, with the six layers of the base model."""
-
-    encoder_embed_dim: int = option(768, "encoder model dimension, BERT's")
-    encoder_ffn_embed_dim: int = option(3072, "encoder feed-forward dimension, BERT's")
-    encoder_layers: int = option(12, "encoder layers, BERT's")
-    encoder_attention_heads: int = option(12, "encoder attention heads, BERT's")
-    decoder_embed_dim: int = option(768, "decoder model dimension")
-    decoder_ffn_embed_dim: int = option(3072, "decoder feed-forward dimension")
-    decoder_attention_heads: int = option(12, "decoder attention heads")
-    bert_checkpoint: Optional[str] = option(  # noqa: UP045
-        None, "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to start training from"
-    )
 
 
 @register_model("gtransformer_bert", dataclass=GTransformerBertConfig)

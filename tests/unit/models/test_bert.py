@@ -11,7 +11,8 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
+from gtransformer.models.gtransformer.bert import GTransformerBertModel
+from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.preprocess.pieces import WordPieces, save_wordpieces, wordpiece_dictionary
 from tests.bert import WORDS, save_bert
 from tests.support import pad_batch, relative_error, tiny_dictionary

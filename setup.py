@@ -53,7 +53,7 @@ setup(
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
     ],
     install_requires=requirements("runtime"),
-    extras_require={"dev": requirements("dev")},
+    extras_require={"dev": requirements("dev"), "bert": requirements("bert")},
     entry_points={
         "console_scripts": [f"gtransformer-{name} = gtransformer.cli.{mod}:main" for name, mod in COMMANDS.items()],
     },

@@ -16,11 +16,11 @@ from tests.support import pad_batch, shifted, tiny_config, tiny_dictionary
 
 WORDS = 20
 SENTENCES = 3  # of a document
-EPOCH = 90  # updates until the first validation
+EPOCH = 100  # updates until the first validation
 SIZES = {
     f"{side}_{name}": value
     for side in ("encoder", "decoder")
-    for name, value in {"embed_dim": 40, "ffn_embed_dim": 80, "layers": 2, "attention_heads": 4}.items()
+    for name, value in {"embed_dim": 48, "ffn_embed_dim": 96, "layers": 2, "attention_heads": 4}.items()
 }
 CONTEXT = {"encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1}
 
@@ -91,7 +91,7 @@ def sentence_model(words):
     """A plain Transformer on sentences, as configs/sent_base.yaml trains it."""
     torch.set_num_threads(1)
     model = build(words, doc_mode="full")
-    return train(model, words, 300, 4e-3, 1.0, True, count=24, sentences=1, most=4 * SENTENCES)
+    return train(model, words, 400, 4e-3, 1.0, True, count=24, sentences=1, most=4 * SENTENCES)
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,13 @@ def from_scratch(words):
     return validation_loss(model, words, documents(random.Random(9), words, 60, SENTENCES, 4))
 
 
-@pytest.mark.parametrize("option", ["load_partial", "load_partial_global_from_local"])
-def test_first_validation_loss_is_close_to_the_sentence_models(words, sentence_model, from_scratch, option):
+def test_first_validation_loss_is_close_to_the_sentence_models(words, sentence_model, from_scratch):
     """The same sentences, alone and in documents; the paper's ratio of learning rates, 0.2."""
     own = validation_loss(sentence_model, words, documents(random.Random(9), words, 60 * SENTENCES, 1, 4))
-    model = build(words, **{option: True})
+    model = build(words, load_partial=True)
     model.load_state_dict(dict(sentence_model.state_dict()))
     train(model, words, EPOCH, 2e-3, 0.2, False, count=24, sentences=SENTENCES, most=4)
     found = validation_loss(model, words, documents(random.Random(9), words, 60, SENTENCES, 4))
-    print(f"sentence model {own:.5f}, fine-tuned {found:.6f}, from scratch {from_scratch:.3f}")
+    print(f"sentence model {own:.3f}, fine-tuned {found:.3f}, from scratch {from_scratch:.3f}")
     assert abs(found - own) < 0.25
     assert from_scratch - own > 2 * 0.25  # otherwise anything would be close

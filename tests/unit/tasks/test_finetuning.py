@@ -10,7 +10,9 @@ import pytest
 import torch
 from fairseq import options as fairseq_options
 from fairseq import tasks
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.pretrained import is_new
@@ -128,6 +130,22 @@ def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     (tmp_path / "checkpoint_last.pt").touch()
     assert found() is None
     assert pretrained_path(None) is None
+
+
+def test_checkpoints_from_before_these_options_still_load(prepared, dictionary, tmp_path):
+    """Options that a checkpoint does not know have their defaults."""
+    model, cfg = build(prepared, tmp_path)
+    settings = OmegaConf.to_container(cfg)
+    for section, names in {
+        "model": ("load_partial", "load_partial_global_from_local"),
+        "task": ("doc_double_lr", "lr_scale_pretrained", "weight_decay_randinit"),
+    }.items():
+        for name in names:
+            del settings[section][name]
+    torch.save({"cfg": settings, "model": model.state_dict(), "args": None}, tmp_path / "old.pt")
+    (loaded,), _, task = load_model_ensemble_and_task([str(tmp_path / "old.pt")])
+    assert loaded.cfg.load_partial is False and task.cfg.doc_double_lr is False
+    assert torch.equal(loaded.encoder.layers[0].fc1.weight, model.encoder.layers[0].fc1.weight)
 
 
 @pytest.mark.parametrize("old_format", [False, True])

@@ -122,6 +122,18 @@ class TranslationDocTask(TranslationTask):
             **options,
         )
 
+    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
+        """As fairseq's; an instance that is too long, and may not be left out, is a UserError."""
+        if not ignore_invalid_inputs:
+            _, ignored = dataset.filter_indices_by_size(indices, max_positions)
+            if len(ignored):
+                raise UserError(
+                    f"instance {ignored[0]} has {dataset.size(ignored[0])} tokens (source, target), the model takes "
+                    f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
+                    "--skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
         bos = self.src_dict.bos() if self.cfg.prepend_bos else None

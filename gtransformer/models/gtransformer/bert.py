@@ -112,7 +112,7 @@ class GTransformerBertModel(GTransformerModel):
         ):
             if ours != theirs:
                 raise UserError(f"this BERT wants {option_name} {theirs}, not {ours}")
-        positions = self.encoder.embed_positions.num_embeddings - self.encoder.padding - 1
+        positions = self.encoder.embed_positions.positions
         if positions > config.max_position_embeddings:
             raise UserError(
                 f"this BERT has {config.max_position_embeddings} positions: give --max-source-positions "

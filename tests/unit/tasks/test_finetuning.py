@@ -142,7 +142,7 @@ def test_checkpoints_from_before_these_options_still_load(prepared, dictionary, 
     }.items():
         for name in names:
             del settings[section][name]
-    torch.save({"cfg": settings, "model": model.state_dict(), "args": None}, tmp_path / "old.pt")
+    torch.save(fairseq_models.checkpoint(model, None) | {"cfg": settings}, tmp_path / "old.pt")
     (loaded,), _, task = load_model_ensemble_and_task([str(tmp_path / "old.pt")])
     assert loaded.cfg.load_partial is False and task.cfg.doc_double_lr is False
     assert torch.equal(loaded.encoder.layers[0].fc1.weight, model.encoder.layers[0].fc1.weight)
@@ -157,3 +157,16 @@ def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
     assert read_settings(tmp_path / "cfg.pt") == {"model": {"encoder_layers": 4}, "task": {"data": "x"}}
     (tmp_path / "bad.pt").write_bytes(b"bad")
     assert read_settings(tmp_path / "bad.pt") == {}
+
+
+def test_instance_longer_than_the_models_positions(prepared, tmp_path):
+    """mBART has 1024 positions, BERT 512: said in one sentence, unless such instances may be left out."""
+    model, cfg = build(prepared, tmp_path, "--encoder-learned-pos", "--max-source-positions=4")
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    indices, limits = dataset.ordered_indices(), model.max_positions()
+    assert limits == (4, 1_000_000)
+    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .*the model takes \(4, 1000000\)"):
+        task.filter_indices_by_size(indices, dataset, limits)
+    assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0

@@ -127,8 +127,9 @@ class TranslationDocTask(TranslationTask):
         if not ignore_invalid_inputs:
             _, ignored = dataset.filter_indices_by_size(indices, max_positions)
             if len(ignored):
+                source, target = map(int, dataset.size(ignored[0]))
                 raise UserError(
-                    f"instance {ignored[0]} has {dataset.size(ignored[0])} tokens (source, target), the model takes "
+                    f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
                     f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
                     "--skip-invalid-size-inputs-valid-test"
                 )

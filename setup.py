@@ -57,7 +57,7 @@ setup(
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
     ],
     install_requires=requirements("runtime"),
-    extras_require={name: requirements(name) for name in ("dev", "comet", "discourse")},
+    extras_require={name: requirements(name) for name in ("dev", "bert", "comet", "discourse")},
     entry_points={
         "console_scripts": [f"gtransformer-{name} = gtransformer.cli.{mod}:main" for name, mod in COMMANDS.items()],
     },

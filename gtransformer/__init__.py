@@ -4,7 +4,7 @@ from gtransformer import compat  # isort: skip  (checks versions before anything
 
 compat.check()
 
-from gtransformer import criterions, models, tasks  # noqa: E402, F401  (registers with fairseq)
+from gtransformer import criterions, models, optim, tasks  # noqa: E402, F401  (registers with fairseq)
 from gtransformer.errors import install_excepthook  # noqa: E402
 
 install_excepthook()

@@ -42,6 +42,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory"
     )
+    parser.add_argument(
+        "--sentencepiece",
+        metavar="MODEL",
+        help="cut plain text by this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
+    )
+    parser.add_argument("--dictionary", metavar="FILE", help="the dictionary that goes with --sentencepiece")
+    parser.add_argument(
+        "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (Hugging Face transformers)"
+    )
     parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
@@ -65,7 +74,15 @@ def settings_from(args: argparse.Namespace) -> Settings:
     langs = tuple(filter(None, (args.langs or "").split(",")))
     if langs and (not {args.source_lang, args.target_lang} <= set(langs) or len(set(langs)) < len(langs)):
         raise UserError(f"--langs {args.langs}: name {args.source_lang}, {args.target_lang} and any others once each")
+    if bool(args.sentencepiece) != bool(args.dictionary):
+        raise UserError("--sentencepiece and --dictionary belong together; give both, as they came with the model")
+    chosen = [name for name in ("--sentencepiece", "--bert", "--vocabulary") if getattr(args, name[2:])]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
     return Settings(
+        sentencepiece=args.sentencepiece,
+        dictionary=args.dictionary,
+        bert=args.bert,
         source_lang=args.source_lang,
         target_lang=args.target_lang,
         langs=langs,

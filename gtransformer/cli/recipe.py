@@ -12,7 +12,7 @@ import yaml
 from gtransformer.errors import UserError
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
-SETTINGS = ("description", "devices", "based-on", "prepared-from", "vocabulary-from")
+SETTINGS = ("description", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 
@@ -28,6 +28,7 @@ class Recipe:
         devices: how many devices its batches are meant for.
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
+        pretrained_from: the recipe whose best checkpoint training starts from.
         sections: options by section, dashed names, options that were taken away removed.
     """
 
@@ -36,6 +37,7 @@ class Recipe:
     devices: int = 1
     prepared_from: str | None = None
     vocabulary_from: str | None = None
+    pretrained_from: str | None = None
     sections: dict[str, Options] = field(default_factory=dict)
 
     def options(self, *sections: str) -> Options:
@@ -76,6 +78,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         devices,
         content.get("prepared-from"),
         content.get("vocabulary-from"),
+        content.get("pretrained-from"),
         {section: _present(content.get(section) or {}) for section in SECTIONS},
     )
 

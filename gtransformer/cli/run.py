@@ -40,6 +40,7 @@ class Run:
     split: str
     extra: list[str]
     again: bool = False
+    pretrained: Path | None = None  # the checkpoint that training starts from
 
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
@@ -72,6 +73,13 @@ class Run:
         options = {"save-dir": self.directory / "checkpoints", **self.recipe.options("task", "train")}
         if "tensorboard-logdir" in options:
             options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
+        if self.pretrained:
+            if not self.pretrained.is_file():
+                raise UserError(
+                    f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
+                    f"{self._other_recipe(self.recipe.pretrained_from, 'train')}"
+                )
+            options["finetune-from-model"] = self.pretrained
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options)) + self.extra
         best = self.directory / "checkpoints" / "checkpoint_best.pt"
@@ -122,8 +130,8 @@ class Run:
         if split not in splits:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
 
-    def _other_recipe(self, name: str | None) -> str:
-        return f"bash scripts/run.sh {name or self.recipe.name} {self.raw} prepare"
+    def _other_recipe(self, name: str | None, stage: str = "prepare") -> str:
+        return f"bash scripts/run.sh {name or self.recipe.name} {self.raw} {stage}"
 
 
 def python_command(module: str, *parts: str | Options) -> list[str]:
@@ -198,6 +206,9 @@ def make_run(args: argparse.Namespace) -> Run:
                 "needs --prepared with a directory of its own"
             )
     checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
+    pretrained = None
+    if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
+        pretrained = runs / recipe.pretrained_from / name / "checkpoints" / "checkpoint_best.pt"
     if args.model_of:
         model = runs / recipe.name / args.model_of
         vocabulary = runs / (recipe.prepared_from or recipe.name) / args.model_of / "prepared"
@@ -212,6 +223,7 @@ def make_run(args: argparse.Namespace) -> Run:
         args.split,
         args.extra,
         args.again,
+        pretrained,
     )
 
 

@@ -24,7 +24,7 @@ from gtransformer.evaluation.segments import Documents, Segments, segments_of_te
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.postprocess import Postprocessor
+from gtransformer.preprocess.postprocess import postprocessor_for
 from gtransformer.preprocess.sidecar import Sidecar
 
 REFERENCES = ("raw", "paper")
@@ -126,7 +126,8 @@ def score_translations(
         if name == "paper" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
         reference = read_reference(prepared / ("text" if name == "raw" else "tok"), sidecar)
-        used = "none" if name == "paper" else tokenizer or TOKENIZERS.get(sidecar.target_lang, "13a")
+        language = sidecar.target_lang.partition("_")[0]  # mBART's de_DE is de
+        used = "none" if name == "paper" else tokenizer or TOKENIZERS.get(language, "13a")
         if not generated:
             like = prepared / "text" / f"{split}.{sidecar.target_lang}"
             text = read_shaped(hypotheses, [len(document) for document in reference], like)
@@ -134,8 +135,8 @@ def score_translations(
         else:
             finish = remove_bpe_lines
             if name == "raw":
-                postprocessor = Postprocessor(sidecar.target_lang, moses=moses)
-                finish, detokeniser = postprocessor.plain_lines, "Moses" if postprocessor.moses else "sacremoses"
+                postprocessor = postprocessor_for(prepared, sidecar.target_lang, moses)
+                finish, detokeniser = postprocessor.plain_lines, postprocessor.name
             segments = segments_of_translations(translations, sidecar, reference, finish, used)
         scores[name] = Scores(score_levels(segments, tuple(metrics)), segments)
     counts = {

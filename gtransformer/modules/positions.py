@@ -40,9 +40,15 @@ class LearnedPositions(nn.Embedding):
         nn.init.normal_(self.weight, std=channels**-0.5)
         nn.init.zeros_(self.weight[padding])
 
+    @property
+    def positions(self) -> int:
+        """How many there are."""
+        return self.num_embeddings - self.padding_idx - 1
+
     def forward(self, offset: Tensor, longest: int) -> Tensor:
         """As SinusoidalPositions; raises ValueError for a document longer than the table."""
-        limit = self.num_embeddings - self.padding_idx - 1
-        if longest > limit:
-            raise ValueError(f"a document of {longest} tokens does not fit the {limit} learned positions of this model")
+        if longest > self.positions:
+            raise ValueError(
+                f"a document of {longest} tokens does not fit the {self.positions} learned positions of this model"
+            )
         return super().forward(offset + self.padding_idx + 1)

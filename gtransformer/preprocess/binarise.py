@@ -84,14 +84,15 @@ def binarise(
     instances: str | Path,
     splits: Sequence[str],
     langs: tuple[str, str],
-    dictionary: str | Path,
+    dictionary: str | Path | Sequence[str | Path],
     output: str | Path,
     workers: int = 1,
 ) -> list[Path]:
     """Run fairseq-preprocess over ``instances/{split}.{lang}``; returns the files of ``output``, sidecars included.
 
-    They are made in a folder beside ``output`` and moved in whole. fairseq ends each line with a further ``</s>``,
-    which the task takes off on loading. Raises UserError if an instance file is missing or fairseq-preprocess fails.
+    ``dictionary`` is that of both sides, or one for each. The files are made in a folder beside ``output`` and moved in
+    whole. fairseq ends each line with a further ``</s>``, which the task takes off on loading. Raises UserError if an
+    instance file is missing or fairseq-preprocess fails.
     """
     instances, output = Path(instances), Path(output)
     for split in splits:
@@ -103,8 +104,11 @@ def binarise(
     here = Path(__file__).resolve().parent
     command = [sys.executable, "-P", str(here / "fairseq_preprocess.py")]
     command += ["--user-dir", str(here.parent), "--task", "translation_doc"]
-    command += ["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"]
-    command += ["--srcdict", str(dictionary), "--destdir", str(work), "--workers", str(workers)]
+    command += ["--source-lang", langs[0], "--target-lang", langs[1]]
+    command += ["--destdir", str(work), "--workers", str(workers)]
+    dictionaries = [dictionary] if isinstance(dictionary, str | Path) else list(dictionary)
+    command += ["--srcdict", str(dictionaries[0])]
+    command += ["--tgtdict", str(dictionaries[1])] if len(dictionaries) > 1 else ["--joined-dictionary"]
     for split in splits:
         command += [f"--{split}pref", str(instances / split)]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
@@ -11,12 +11,13 @@ from gtransformer.files import read_json
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores, map_file
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
 
 
 class TextEncoder:
-    """Plain sentences of one language to BPE, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
+    """Plain sentences of one language to subwords, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
 
     ``moses``: a Moses directory, by default the variable MOSES, else sacremoses. Raises UserError if ``prepared`` is
     not a prepared corpus or lacks the language.
@@ -29,13 +30,23 @@ class TextEncoder:
         if lang not in (settings["source_lang"], settings["target_lang"]):
             pair = f"{settings['source_lang']}-{settings['target_lang']}"
             raise UserError(f"{prepared}: prepared for {pair}, which lacks {lang}")
-        self._tokenise = Tokeniser(lang, moses, settings["normalise_punctuation"])
-        self._truecase = Truecaser(prepared / f"truecase.{lang}", moses)
-        self._encode = Encoder(prepared / "bpe.codes")
+        self._steps: list[Callable[[Sequence[str]], list[str]]]
+        if (prepared / SENTENCEPIECE_FILE).is_file():
+            self._steps = [SentencePieces(prepared / SENTENCEPIECE_FILE)]
+        elif (prepared / WORDPIECE_FILE).is_file() and lang == settings["source_lang"]:
+            self._steps = [WordPieces(prepared / WORDPIECE_FILE)]
+        else:
+            self._steps = [
+                Tokeniser(lang, moses, settings["normalise_punctuation"]),
+                Truecaser(prepared / f"truecase.{lang}", moses),
+                Encoder(prepared / "bpe.codes"),
+            ]
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Encode plain sentences; as many lines come back as went in."""
-        return self._encode(self._truecase(self._tokenise(lines)))
+        for step in self._steps:
+            lines = step(lines)
+        return list(lines)
 
 
 @cli_main

@@ -19,6 +19,7 @@ def tool_versions() -> dict[str, str]:
     for name, packages in {
         "fairseq": ("fairseq-fixed", "fairseq"),
         "sacremoses": ("sacremoses",),
+        "sentencepiece": ("sentencepiece",),
         "subword-nmt": ("subword-nmt",),
     }.items():
         for package in packages:
@@ -76,7 +77,7 @@ def write(run: Pipeline, command: str) -> dict[str, Any]:
         "tokens_are": "BPE tokens without <s> and </s>",
         "vocabulary": {
             "size": len(words) + len(RESERVED),
-            "bpe_merges": lent["vocabulary"]["bpe_merges"] if lent else reports["bpe-learn"]["merges"],
+            "bpe_merges": lent["vocabulary"]["bpe_merges"] if lent else reports.get("bpe-learn", {}).get("merges"),
             "borrowed_from": settings.vocabulary,
         },
         "settings": {
@@ -89,6 +90,8 @@ def write(run: Pipeline, command: str) -> dict[str, Any]:
             "max_sents": settings.max_sents,
             "normalise_punctuation": settings.normalise_punctuation,
             "moses": settings.moses,
+            "sentencepiece": settings.sentencepiece,
+            "bert": settings.bert,
         },
         "command": command,
         "versions": run.tools | ({"moses_sha256": run.moses} if run.moses else {}),

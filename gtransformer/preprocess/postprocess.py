@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gtransformer.preprocess.bpe import remove_bpe
 from gtransformer.preprocess.moses import moses_directory
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
 from gtransformer.preprocess.tokenise import Detokeniser
 from gtransformer.preprocess.truecase import detruecase
 
-__all__ = ["Postprocessor", "remove_bpe"]
+__all__ = ["PieceJoiner", "Postprocessor", "postprocessor_for", "remove_bpe"]
 
 
 class Postprocessor:
@@ -29,3 +31,25 @@ class Postprocessor:
     def plain_lines(self, lines: Sequence[str]) -> list[str]:
         """Plain text of sentences; as many come back as went in (with Moses much faster than one at a time)."""
         return self._detokeniser(detruecase([remove_bpe(line) for line in lines], self.moses))
+
+    @property
+    def name(self) -> str:
+        """What detokenises, for records of scores."""
+        return "Moses" if self.moses else "sacremoses"
+
+
+class PieceJoiner:
+    """Turns SentencePiece's pieces into plain text: nothing else was done to it."""
+
+    name = "sentencepiece"
+
+    def plain_lines(self, lines: Sequence[str]) -> list[str]:
+        """Plain text of sentences; as many come back as went in."""
+        return join_pieces(lines)
+
+
+def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
+    """What turns translations made with a prepared corpus into plain text."""
+    if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
+        return PieceJoiner()
+    return Postprocessor(lang, moses)

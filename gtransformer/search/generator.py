@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.search.beam import BeamSearch, Rules
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch, sentence_limits
+from gtransformer.search.positions import within_positions
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -51,6 +52,7 @@ class DocumentGenerator(SequenceGenerator):
         bos = self.tgt_dict.bos()
         words = ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
         limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
+        limits = within_positions(limits, sentences, self.model.max_decoder_positions())
         if self.constrained:
             untagged = sentences.eq(0).nonzero().flatten()
             if len(untagged):

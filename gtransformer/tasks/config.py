@@ -39,6 +39,13 @@ class TranslationDocConfig(TranslationConfig):
         "in generation, translate so many documents of a batch at a time; when one is finished, the next takes its "
         "place (0: all of the batch)",
     )
+    doc_double_lr: bool = option(
+        False, "two learning rates: --lr for global attention and gates, --lr-scale-pretrained times it for the rest"
+    )
+    lr_scale_pretrained: float = option(0.2, "--doc-double-lr: learning rate of pretrained parameters over --lr")
+    weight_decay_randinit: Optional[float] = option(  # noqa: UP045
+        None, "--doc-double-lr: weight decay of global attention and gates (default: --weight-decay)"
+    )
     doc_seed: int = II("common.seed")
     max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")
     max_target_positions: int = option(UNLIMITED_POSITIONS, "longest target instance in tokens")

@@ -22,6 +22,7 @@ from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.document_search import DocumentSearch
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import prepare_finetuning
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
 from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
 
@@ -119,6 +120,19 @@ class TranslationDocTask(TranslationTask):
             **options,
         )
 
+    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
+        """As fairseq's; an instance that is too long, and may not be left out, is a UserError."""
+        if not ignore_invalid_inputs:
+            _, ignored = dataset.filter_indices_by_size(indices, max_positions)
+            if len(ignored):
+                source, target = map(int, dataset.size(ignored[0]))
+                raise UserError(
+                    f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
+                    f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
+                    "--skip-invalid-size-inputs-valid-test"
+                )
+        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
         bos = self.src_dict.bos() if self.cfg.prepend_bos else None
@@ -141,12 +155,14 @@ class TranslationDocTask(TranslationTask):
         return [self.tgt_dict.index(f"[{lang}]") for lang in self.langs]
 
     def build_model(self, cfg, from_checkpoint: bool = False):
-        """Build the model, and the generator for validation if ``--eval-bleu``."""
+        """Build the model, and the generator for validation if ``--eval-bleu``; prepare fine-tuning."""
         cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.cfg.eval_bleu = cfg_eval
+        if not from_checkpoint:
+            prepare_finetuning(model, self.cfg, cfg, self.src_dict)
         if cfg_eval:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
             self.sequence_generator = self.build_generator([model], Namespace(**options))

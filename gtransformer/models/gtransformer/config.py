@@ -1,6 +1,7 @@
 """Configuration of the model; field names are the command-line names of the authors' release."""
 
 from dataclasses import dataclass, field
+from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
@@ -55,6 +56,30 @@ class GTransformerConfig(FairseqDataclass):
         "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
         "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX",
     )
+    load_partial: bool = option(
+        False,
+        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
+        "--doc-mode full, mBART): its attention becomes group attention; global attention and gates start fresh",
+    )
+    load_partial_global_from_local: bool = option(
+        False, "as --load-partial, but global attention starts as a copy of group attention"
+    )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")
+
+
+@dataclass
+class GTransformerBertConfig(GTransformerConfig):
+    """The encoder is BERT base; the decoder as wide, with the six layers of the base model."""
+
+    encoder_embed_dim: int = option(768, "encoder model dimension, BERT's")
+    encoder_ffn_embed_dim: int = option(3072, "encoder feed-forward dimension, BERT's")
+    encoder_layers: int = option(12, "encoder layers, BERT's")
+    encoder_attention_heads: int = option(12, "encoder attention heads, BERT's")
+    decoder_embed_dim: int = option(768, "decoder model dimension")
+    decoder_ffn_embed_dim: int = option(3072, "decoder feed-forward dimension")
+    decoder_attention_heads: int = option(12, "decoder attention heads")
+    bert_checkpoint: Optional[str] = option(  # noqa: UP045
+        None, "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to start training from"
+    )

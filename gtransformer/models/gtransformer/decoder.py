@@ -141,4 +141,4 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return self.cfg.max_target_positions
+        return self.longest(self.cfg.max_target_positions)

@@ -71,6 +71,11 @@ class DocumentEmbedding(nn.Module):
             x = self.layernorm_embedding(x)
         return dropout(x, self.cfg.dropout, self.training)
 
+    def longest(self, positions: int) -> int:
+        """Longest document in tokens, if ``positions`` are allowed: learned positions have an end."""
+        table = self.embed_positions
+        return min(positions, table.positions) if isinstance(table, LearnedPositions) else positions
+
     def pattern(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
         """The chosen engine's pattern; in ``--doc-mode full`` nothing is local."""
         local = local and self.cfg.doc_mode == "partial"

@@ -102,4 +102,4 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return self.cfg.max_source_positions
+        return self.longest(self.cfg.max_source_positions)

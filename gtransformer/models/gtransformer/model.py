@@ -10,6 +10,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.decoder import GTransformerDecoder
 from gtransformer.models.gtransformer.encoder import GTransformerEncoder
+from gtransformer.models.gtransformer.pretrained import from_transformer, is_new
 
 DOC_MODES = ("partial", "full")
 
@@ -29,8 +30,13 @@ class GTransformerModel(FairseqEncoderDecoderModel):
         source = make_embedding(task.source_dictionary, cfg.encoder_embed_dim)
         shared = cfg.share_all_embeddings
         target = source if shared else make_embedding(task.target_dictionary, cfg.decoder_embed_dim)
-        encoder = GTransformerEncoder(cfg, task.source_dictionary, source)
+        encoder = GTransformerEncoder(cls.encoder_config(cfg), task.source_dictionary, source)
         return cls(cfg, encoder, GTransformerDecoder(cfg, task.target_dictionary, target))
+
+    @classmethod
+    def encoder_config(cls, cfg: GTransformerConfig) -> GTransformerConfig:
+        """The configuration that the encoder is built with."""
+        return cfg
 
     def forward(
         self,
@@ -47,6 +53,16 @@ class GTransformerModel(FairseqEncoderDecoderModel):
         """
         encoder_out = self.encoder(src_tokens, src_lengths)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
+
+    def is_pretrained(self, name: str) -> bool:
+        """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""
+        return not is_new(name)
+
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg=None, args=None):
+        """As fairseq's; with ``--load-partial``, parameters of a Transformer, too (see ``pretrained``)."""
+        if self.cfg.load_partial or self.cfg.load_partial_global_from_local:
+            state_dict = from_transformer(state_dict, self, self.cfg.load_partial_global_from_local)
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
         """(Log) probabilities in float32 (float64 stays), whatever the model's precision."""

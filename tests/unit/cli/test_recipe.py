@@ -140,3 +140,66 @@ def test_unknown_recipe_lists_the_known():
 def test_bad_changes(change: str):
     with pytest.raises(UserError, match="write SECTION.OPTION=VALUE"):
         load_recipe("base", [change])
+
+
+def test_fine_tuning_has_the_numbers_of_the_paper():
+    """Appendix C.1, "Fine-tuned on Sentence-Level Transformer"; everything else is as for random initialisation."""
+    base, recipe = load_recipe("base"), load_recipe("doc_base_finetune")
+    train = recipe.options("task", "train")
+    expected = {"lr": "5e-4", "warmup-updates": 4000, "optimizer": "adam", "doc-noise-mask": 0.1, "load-partial": True}
+    assert {key: train[key] for key in expected} == expected
+    assert float(train["lr"]) * train["lr-scale-pretrained"] == pytest.approx(1e-4) and train["doc-double-lr"] is True
+    changed = {key for key, _ in base.options("task", "train").items() ^ train.items()}
+    assert changed == {"load-partial", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask"}
+    assert (recipe.prepared_from, recipe.pretrained_from) == ("base", "sent_base")
+    assert load_recipe(recipe.pretrained_from).vocabulary_from == recipe.prepared_from  # one dictionary
+
+
+LANGUAGES = "ar cs de en es et fi fr gu hi it ja kk ko lt lv my ne nl ro ru si tr vi zh".split()  # of mBART25
+
+
+def test_mbart_has_the_numbers_of_the_paper():
+    """Section 5.2 and appendix C.1, "Fine-tuned on mBART25"; Liu et al. (2020), section 4.1, which it follows."""
+    recipe = load_recipe("mbart")
+    train = recipe.options("task", "train")
+    expected = {
+        "arch": "gtransformer_mbart_large",
+        "doc-mode": "partial",
+        "load-partial": True,
+        "optimizer": "adam",
+        "adam-betas": "(0.9, 0.98)",
+        "lr": "3e-5",
+        "warmup-updates": 2500,
+        "dropout": 0.3,
+        "attention-dropout": 0.1,
+        "label-smoothing": 0.2,
+        "max-update": 40000,
+        "encoder-ctxlayers": 2,
+        "decoder-ctxlayers": 2,
+        "cross-ctxlayers": 2,
+    }
+    assert {key: train[key] for key in expected} == expected
+    assert not {"doc-noise-mask", "doc-noise-epochs", "doc-double-lr"} & train.keys()  # C.1: no word dropout, one rate
+    assert [lang.partition("_")[0] for lang in train["langs"].split(",")] == LANGUAGES
+    assert {train["source-lang"], train["target-lang"]} <= set(train["langs"].split(","))
+    assert recipe.options("prepare")["max-instance-tokens"] == 512 and "bpe-merges" not in recipe.options("prepare")
+
+
+def test_baselines_of_mbart_differ_from_it_only_as_they_say():
+    group, document, sentence = (load_recipe(name) for name in ("mbart", "doc_mbart", "sent_mbart"))
+    changed = group.options("task", "train").items() ^ document.options("task", "train").items()
+    assert {key for key, _ in changed} == {"doc-mode"} and document.sections["task"]["doc-mode"] == "full"
+    assert document.prepared_from == "mbart" and sentence.prepared_from is None
+    assert sentence.options("task", "train") == document.options("task", "train")
+    assert sentence.sections["prepare"] == group.sections["prepare"] | {"max-sents": 1}
+
+
+def test_bert_differs_from_base_only_as_it_says():
+    """The paper gives no settings for it: what a BERT wants, and the word dropout and two rates of appendix C.1."""
+    base, bert = (load_recipe(name).options("task", "train") for name in ("base", "bert"))
+    assert {key for key, _ in base.items() ^ bert.items()} == {
+        "arch", "bert-checkpoint", "max-source-positions", "share-all-embeddings", "share-decoder-input-output-embed",
+        "dropout", "attention-dropout", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask",
+    }  # fmt: skip
+    assert float(bert["lr"]) == 5e-4 and bert["doc-noise-mask"] == 0.1
+    assert load_recipe("bert").options("prepare")["bert"] == bert["bert-checkpoint"]

@@ -56,6 +56,24 @@ def test_model_of_another_corpus(corpus: Path):
     assert stages_of(args) == ("prepare", "generate", "score")
 
 
+def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, monkeypatch, tmp_path: Path):
+    run = make_run(parse("doc_base_finetune", corpus, "train"))
+    assert run.pretrained == ROOT / "runs" / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
+    assert run.prepared == ROOT / "runs" / "base" / "tiny" / "prepared"
+    own = make_run(parse("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt"))
+    assert own.pretrained is None
+
+    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
+        run.train()
+    commands = []
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
+    run.pretrained = tmp_path / "sent.pt"
+    run.pretrained.touch()
+    run.train()
+    assert commands[0][commands[0].index("--finetune-from-model") + 1] == str(run.pretrained)
+
+
 def test_benchmark_corpora_lie_in_data(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("DATA", str(tmp_path))
     with pytest.raises(UserError, match="bash scripts/download.sh ted"):

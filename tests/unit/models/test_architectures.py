@@ -19,6 +19,7 @@ SIZES = {  # dimension, feed-forward dimension, layers, heads
     "gtransformer_base": (512, 2048, 6, 8),
     "gtransformer_big": (1024, 4096, 6, 16),
     "gtransformer_large": (1024, 4096, 12, 16),
+    "gtransformer_mbart_large": (1024, 4096, 12, 16),
 }
 
 

@@ -1,0 +1,183 @@
+"""G-Transformer + BERT: the encoder is BERT's, initialised from a checkpoint of Hugging Face transformers (Table 2).
+
+BERT's encoder (Devlin et al. 2019) is a Transformer with layer norm behind each block, learned positions, a layer norm
+on the embeddings and no embedding scale. Its segment embedding is constant here and goes into the positions; its pooler
+has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` to BERT and ``<s> words </s>`` here. The
+decoder is the usual one.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from omegaconf import OmegaConf, open_dict
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.config import GTransformerBertConfig
+from gtransformer.models.gtransformer.model import GTransformerModel
+from gtransformer.models.gtransformer.pretrained import is_new
+
+logger = logging.getLogger(__name__)
+
+POSITIONS = 512  # of BERT; the limit of --max-source-positions
+LAYER_NORM_EPS = 1e-12  # of all published BERT models
+STRUCTURE = {
+    "activation_fn": "gelu",
+    "encoder_normalize_before": False,
+    "encoder_learned_pos": True,
+    "layernorm_embedding": True,
+    "no_scale_embedding": True,
+    "no_token_positional_embeddings": False,
+}
+SPECIAL = {"<s>": "cls_token", "<pad>": "pad_token", "</s>": "sep_token", "<unk>": "unk_token", "<mask>": "mask_token"}
+# Our name of a layer's part -> Hugging Face's.
+LAYER = {
+    "self_attn_local.q_proj": "attention.self.query",
+    "self_attn_local.k_proj": "attention.self.key",
+    "self_attn_local.v_proj": "attention.self.value",
+    "self_attn_local.out_proj": "attention.output.dense",
+    "self_attn_layer_norm": "attention.output.LayerNorm",
+    "fc1": "intermediate.dense",
+    "fc2": "output.dense",
+    "final_layer_norm": "output.LayerNorm",
+}
+
+
+@register_model("gtransformer_bert", dataclass=GTransformerBertConfig)
+class GTransformerBertModel(GTransformerModel):
+    """A G-Transformer whose encoder has the structure of BERT."""
+
+    @classmethod
+    def build_model(cls, cfg: GTransformerBertConfig, task) -> GTransformerBertModel:
+        """Build; UserError if one dictionary is asked for both sides, or more positions than BERT has."""
+        if cfg.share_all_embeddings:
+            raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")
+        if cfg.max_source_positions > POSITIONS:
+            raise UserError(f"--arch gtransformer_bert needs --max-source-positions {POSITIONS} or less, as BERT has")
+        model = super().build_model(cfg, task)
+        for module in model.encoder.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.eps = LAYER_NORM_EPS
+        return model
+
+    @classmethod
+    def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
+        """BERT's structure; the decoder keeps what was chosen."""
+        if not OmegaConf.is_config(cfg):
+            return dataclasses.replace(cfg, **STRUCTURE)
+        changed = copy.deepcopy(cfg)
+        with open_dict(changed):
+            for key, value in STRUCTURE.items():
+                changed[key] = value
+        return changed
+
+    def is_pretrained(self, name: str) -> bool:
+        """Of the encoder, all but global attention and gates; the decoder is fresh."""
+        return name.startswith("encoder.") and not is_new(name)
+
+    def load_bert(self, folder: str | Path) -> None:
+        """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols stay fresh.
+
+        Raises UserError if transformers is not installed, the folder holds no BERT, or names, sizes or words do not
+        fit.
+        """
+        transformers = import_transformers()
+        bert, words = read_bert(transformers, Path(folder))
+        self._check_sizes(bert.config)
+        own, given = self.encoder.state_dict(), _by_our_names(bert)
+        offset = self.encoder.padding + 1
+        with torch.no_grad():
+            self._load_words(bert.embeddings.word_embeddings.weight, words, self.encoder.dictionary)
+            positions = own["embed_positions.weight"]
+            positions[offset:] = given.pop("embed_positions.weight")[: len(positions) - offset]
+            for name, value in given.items():
+                own[name].copy_(value)
+        logger.info("encoder initialised from %s: %d parameters", folder, len(given) + 2)
+
+    def _check_sizes(self, config) -> None:
+        cfg = self.encoder.cfg
+        for option_name, ours, theirs in (
+            ("--encoder-embed-dim", cfg.encoder_embed_dim, config.hidden_size),
+            ("--encoder-ffn-embed-dim", cfg.encoder_ffn_embed_dim, config.intermediate_size),
+            ("--encoder-layers", cfg.encoder_layers, config.num_hidden_layers),
+            ("--encoder-attention-heads", cfg.encoder_attention_heads, config.num_attention_heads),
+        ):
+            if ours != theirs:
+                raise UserError(f"this BERT wants {option_name} {theirs}, not {ours}")
+        positions = self.encoder.embed_positions.positions
+        if positions > config.max_position_embeddings:
+            raise UserError(
+                f"this BERT has {config.max_position_embeddings} positions: give --max-source-positions "
+                f"{config.max_position_embeddings}, not {positions}"
+            )
+
+    def _load_words(self, weight: Tensor, words: dict[str, int], dictionary: Dictionary) -> None:
+        """Copy the vectors of the dictionary's words, whatever their order; padding stays zero."""
+        untagged = set(self.encoder.untagged.tolist())  # padding and the language symbols, which BERT has not
+        rows = [row for row in range(len(dictionary)) if row not in untagged]
+        missing = [dictionary[row] for row in rows if dictionary[row] not in words]
+        if missing:
+            raise UserError(
+                f"the source dictionary has {len(missing)} words that BERT's vocabulary lacks ({', '.join(missing[:5])}"
+                f"{', ...' if len(missing) > 5 else ''}): prepare the data with --bert and this BERT's folder"
+            )
+        self.encoder.embed_tokens.weight[rows] = weight[[words[dictionary[row]] for row in rows]]
+
+
+def import_transformers() -> ModuleType:
+    """Hugging Face transformers; UserError, with what to install, if it is not there."""
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("BERT needs the package transformers, an optional extra: pip install '.[bert]'") from None
+    return transformers
+
+
+def read_bert(transformers: ModuleType, folder: Path):
+    """(BertModel, index by word) of a folder; special tokens stand under fairseq's names.
+
+    Raises UserError if the folder is none, holds another model than BERT, or lacks parameters.
+    """
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder}: no BERT checkpoint (config.json); save one with transformers' save_pretrained")
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    expected = {"model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": LAYER_NORM_EPS, "is_decoder": False}
+    for key, value in expected.items():
+        if getattr(config, key, None) != value:
+            raise UserError(f"{folder / 'config.json'}: {key} is {getattr(config, key, None)}, not {value} as in BERT")
+    try:
+        bert, report = transformers.BertModel.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UserError(f"{folder}: BERT cannot be read ({str(error).splitlines()[0]})") from None
+    missing = [name for name in report["missing_keys"] if not name.startswith("pooler.")]
+    unexpected = [name for name in report["unexpected_keys"] if not name.startswith(("cls.", "pooler."))]
+    if missing or unexpected:
+        raise UserError(
+            f"{folder}: not the parameters of a BERT; missing: {', '.join(missing) or 'none'}; "
+            f"unexpected: {', '.join(unexpected) or 'none'}"
+        )
+    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
+    words = dict(tokenizer.get_vocab())
+    special = {ours: words.pop(getattr(tokenizer, theirs)) for ours, theirs in SPECIAL.items()}
+    return bert.float().eval(), words | special
+
+
+def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:
+    """BERT's parameters under the names of our encoder, word embeddings excepted."""
+    theirs = bert.state_dict()
+    segment = theirs["embeddings.token_type_embeddings.weight"][0]
+    given = {"embed_positions.weight": theirs["embeddings.position_embeddings.weight"] + segment}
+    for end in ("weight", "bias"):
+        given[f"layernorm_embedding.{end}"] = theirs[f"embeddings.LayerNorm.{end}"]
+        for layer in range(bert.config.num_hidden_layers):
+            for ours, name in LAYER.items():
+                given[f"layers.{layer}.{ours}.{end}"] = theirs[f"encoder.layer.{layer}.{name}.{end}"]
+    return given

@@ -1,0 +1,109 @@
+"""Parameters of a Transformer trained without group attention, made those of a G-Transformer (appendix C.1).
+
+"We copy the parameters of the multi-head attention in Transformer to the group multi-head attention in G-Transformer,
+leaving the global multi-head attention and the gates randomly initialized." Sentence Transformers come from fairseq's
+own ``transformer`` or from this package with ``--doc-mode full``; BART and mBART have the names of the former.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+NEW_MODULE = re.compile(r"\.(self_attn|encoder_attn)_(global|gate)\.")
+PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
+# fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
+BOOKKEEPING = re.compile(r"\.(version|embed_positions\._float_tensor)\Z")
+
+
+def is_new(name: str) -> bool:
+    """Whether a parameter belongs to global attention or a gate, which no Transformer has."""
+    return NEW_MODULE.search(name) is not None
+
+
+def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_local: bool) -> dict[str, Tensor]:
+    """A complete state of ``model`` with the parameters of a Transformer (or of a G-Transformer, unchanged).
+
+    Args:
+        state: parameters by name; ``self_attn`` and ``encoder_attn`` are group attention's from now on.
+        model: its new modules, where ``state`` lacks them, keep the values that they have.
+        global_from_local: global attention is a copy of group attention instead; gates stay fresh.
+
+    Raises UserError listing what is missing, unexpected, of another shape, or untied although the model ties it.
+    """
+    own = model.state_dict()
+    given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
+    given = {name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)}
+    tied = _tied_names(model)
+    for name, first in tied.items():
+        if name not in given and first in given:  # older fairseq stores a shared output layer only once
+            given[name] = given[first]
+    _check_names(given, own)
+    _check_shapes(given, own)
+    _check_ties(given, tied)
+    fresh = sorted(own.keys() - given.keys())
+    for name in fresh:
+        copied = global_from_local and "_global." in name
+        given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
+    if any(map(is_new, fresh)):
+        kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
+        logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)
+    return given
+
+
+def _tied_names(model: nn.Module) -> dict[str, str]:
+    """For each further name of a shared parameter, its first name."""
+    first: dict[int, str] = {}
+    return {
+        name: first[id(parameter)]
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if first.setdefault(id(parameter), name) != name
+    }
+
+
+def _check_names(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+    missing = [name for name in own if name not in given and not is_new(name) and not BOOKKEEPING.search(name)]
+    unexpected = [name for name in given if name not in own]
+    reasons = []
+    if missing:
+        reasons.append(f"it lacks {', '.join(missing)}")
+    if unexpected:
+        reasons.append(f"this model has no {', '.join(unexpected)}")
+    if reasons:
+        raise UserError(
+            f"the pretrained checkpoint is of another structure: {'; '.join(reasons)} (layers, layer norms and kinds "
+            "of positions must be the same)"
+        )
+
+
+def _check_shapes(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
+    different = [name for name in given if given[name].shape != own[name].shape]
+    for name in different:
+        (rows, *rest), (wanted, *others) = given[name].shape, own[name].shape
+        if name.endswith("embed_tokens.weight") and rest == others:
+            raise UserError(
+                f"the pretrained checkpoint's dictionary has {rows} entries, this data's {wanted} ({name}): "
+                "fine-tuning needs the same dictionary, so prepare the data with that of the pretrained model"
+            )
+    if different:
+        shapes = (f"{name} is {_shape(given[name])}, not {_shape(own[name])}" for name in different)
+        raise UserError(f"the pretrained checkpoint is of another size: {'; '.join(shapes)}")
+
+
+def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
+    for name, first in tied.items():
+        if name in given and first in given and not given[name].equal(given[first]):
+            raise UserError(
+                f"the pretrained checkpoint has a {name} of its own, but this model shares it with {first}: train with "
+                "the options for sharing embeddings that it was trained with"
+            )
+
+
+def _shape(value: Tensor) -> str:
+    return " x ".join(map(str, value.shape))

@@ -1,0 +1,67 @@
+"""Adam with a learning rate for new modules and a smaller one for pretrained ones (appendix C.1).
+
+"For the global multi-head attention and the gates, we use a learning rate of 5e-4, while for other components, we use a
+smaller learning rate of 1e-4." Which parameter is which is written on the parameters, in the two attributes that
+fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and ``optim_overrides``. That optimizer wants a
+whole optimizer and a scheduler configured for each group, which fairseq-train has no options for; this one keeps
+fairseq's Adam and whatever scheduler there is, and scales what the scheduler says.
+"""
+
+from __future__ import annotations
+
+from fairseq.optim import register_optimizer
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from torch import nn
+
+from gtransformer.errors import UserError
+
+NAME = "adam_two_rates"
+FRESH, PRETRAINED = "fresh", "pretrained"
+
+
+def mark_parameter(
+    parameter: nn.Parameter, fresh: bool, scale_pretrained: float, decay_fresh: float | None = None
+) -> None:
+    """Say which group a parameter is in; mixed precision copies both attributes (``--fp16-no-flatten-grads``).
+
+    Args:
+        scale_pretrained: the pretrained parameters' learning rate over the scheduler's.
+        decay_fresh: weight decay of fresh parameters; None is the optimizer's ``--weight-decay``.
+    """
+    parameter.param_group = FRESH if fresh else PRETRAINED
+    overrides = {"lr_scale": 1.0 if fresh else scale_pretrained}
+    if fresh and decay_fresh is not None:
+        overrides["weight_decay"] = decay_fresh
+    parameter.optim_overrides = {"optimizer": overrides}
+
+
+@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
+class AdamTwoRates(FairseqAdam):
+    """fairseq's Adam over the groups of ``mark_parameter``; the reported learning rate is that of fresh parameters.
+
+    Raises UserError if no parameter is marked: then two rates would silently be one.
+    """
+
+    def __init__(self, cfg: FairseqAdamConfig, params):
+        groups: dict[str, dict] = {FRESH: {"params": []}, PRETRAINED: {"params": []}}
+        for parameter in params:
+            name = getattr(parameter, "param_group", None)
+            if name not in groups:
+                raise UserError(
+                    f"--optimizer {NAME} needs --doc-double-lr and, with --fp16, --fp16-no-flatten-grads: parameters "
+                    "have to say which of the two learning rates is theirs"
+                )
+            groups[name]["params"].append(parameter)
+            groups[name] |= parameter.optim_overrides["optimizer"]
+        super().__init__(cfg, [group for group in groups.values() if group["params"]])
+        self.set_lr(self.optimizer_config["lr"])
+
+    @property
+    def supports_flat_params(self) -> bool:
+        """No: a flat parameter would be of both groups."""
+        return False
+
+    def set_lr(self, lr: float) -> None:
+        """Give every group its share of the scheduler's learning rate."""
+        for group in self.param_groups:
+            group["lr"] = lr * group["lr_scale"]

@@ -1,0 +1,114 @@
+"""Subwords of pretrained models, cut from plain text: SentencePiece (mBART25) and wordpieces (BERT).
+
+No tokeniser, truecaser or BPE of ours comes before them: a pretrained model knows its own pieces only.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write
+from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
+
+SPACE = "\u2581"  # how SentencePiece writes the blank before a word
+SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory
+WORDPIECE_FILE = "wordpieces.json"
+
+
+class SentencePieces:
+    """Cuts plain sentences with a SentencePiece model. Raises UserError if the file holds none."""
+
+    def __init__(self, model: str | Path):
+        from sentencepiece import SentencePieceProcessor
+
+        if not Path(model).is_file():
+            raise UserError(f"{model}: no such file; give the SentencePiece model that came with the pretrained model")
+        try:
+            self._processor = SentencePieceProcessor(model_file=str(model))
+        except RuntimeError:
+            raise UserError(f"{model}: not a SentencePiece model") from None
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Cut sentences; as many lines come back as went in."""
+        return [" ".join(pieces) for pieces in self._processor.encode(list(lines), out_type=str)]
+
+
+class WordPieces:
+    """Cuts plain sentences as BERT does, from a tokeniser file that ``save_wordpieces`` wrote.
+
+    Raises UserError if the optional extra is not installed or the file holds no tokeniser.
+    """
+
+    def __init__(self, file: str | Path):
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise UserError("BERT needs the package transformers, an optional extra: pip install '.[bert]'") from None
+        try:
+            self._tokenizer = Tokenizer.from_file(str(file))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise UserError(f"{file}: not a tokeniser of wordpieces ({error})") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Cut sentences; as many lines come back as went in."""
+        return [" ".join(line.tokens) for line in self._tokenizer.encode_batch(list(lines), add_special_tokens=False)]
+
+    def words(self) -> list[str]:
+        """The vocabulary in its order."""
+        vocabulary = self._tokenizer.get_vocab()
+        return sorted(vocabulary, key=vocabulary.get)
+
+
+def save_wordpieces(folder: str | Path, output: str | Path) -> None:
+    """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there is none."""
+    from gtransformer.models.gtransformer.bert import import_transformers
+
+    transformers = import_transformers()
+    try:
+        tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
+    with atomic_write(output) as stream:
+        stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))
+
+
+def join_pieces(lines: Sequence[str]) -> list[str]:
+    """Undo SentencePiece: ``"\u2581Das \u2581Haus boot ."`` becomes ``"Das Hausboot."``."""
+    return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
+
+
+def sentencepiece_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
+    """Write a pretrained model's dictionary with the language symbols and ``<mask>`` at its end, as mBART has them.
+
+    Returns its size, fairseq's four symbols included. Raises UserError if ``source`` is no dictionary.
+    """
+    symbols = [*map(language_symbol, langs), MASK]
+    words = [word for word in dictionary_words(source) if word not in symbols]
+    return _write(words, symbols, output)
+
+
+def wordpiece_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
+    """Write BERT's vocabulary as a dictionary: its own special tokens give way to fairseq's."""
+    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    words = [word for word in WordPieces(source).words() if word not in special]
+    return _write(words, [*map(language_symbol, langs), MASK], output)
+
+
+def _write(words: list[str], symbols: list[str], output: str | Path) -> int:
+    with atomic_write(output) as stream:
+        stream.writelines(f"{word} 1\n" for word in [*words, *symbols])
+    return len(words) + len(symbols) + len(RESERVED)
+
+
+def copy_file(source: str | Path, target: str | Path) -> None:
+    """Copy a file, atomically. Raises UserError if it is not there."""
+    try:
+        with open(source, "rb") as lender, atomic_write(target, "wb") as stream:
+            shutil.copyfileobj(lender, stream)
+    except OSError as error:
+        raise UserError(f"{source}: cannot be read ({error.strerror})") from None

@@ -1,0 +1,37 @@
+"""Translations that fit a model with a limited number of positions (mBART)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from gtransformer.errors import UserError
+
+
+def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tensor:
+    """Sentence limits that no document can exceed the model's positions with.
+
+    The decoder reads the language symbol, and ``<s>``, words and ``</s>`` of every sentence. Where the limits allow
+    more than ``positions``, those of the document are made smaller in proportion, to no less than one word.
+
+    Args:
+        limits: (batch, most sentences) int64, words; 0 where there is no sentence.
+        sentences: (batch,) int64.
+
+    Raises UserError for a document that does not fit with one word a sentence either.
+    """
+    room = positions - 1 - 2 * sentences
+    wanted = limits.sum(dim=1)
+    if bool((wanted <= room).all()):
+        return limits
+    crowded = (room < sentences).nonzero().flatten()
+    if len(crowded):
+        raise UserError(
+            f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "
+            "prepare it with a smaller --max-instance-tokens"
+        )
+    # One word for each, the rest in proportion: rounding down, the sum stays within the room.
+    real = limits.gt(0)
+    spare = (limits - 1).clamp(min=0)
+    share = (room - sentences).double() / spare.sum(dim=1).clamp(min=1)
+    shrunk = (spare * share.clamp(max=1.0).unsqueeze(1)).long() + real.long()
+    return shrunk.where((wanted > room).unsqueeze(1), limits)

@@ -1,0 +1,167 @@
+"""Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary
+from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import nn
+
+from gtransformer.errors import UserError
+from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+
+logger = logging.getLogger(__name__)
+
+# What parameters do not show: a model with other values of these would load, and be wrong.
+STRUCTURE = (
+    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
+    "activation_fn",
+    "no_scale_embedding",
+    "no_token_positional_embeddings",
+)
+
+
+def prepare_finetuning(model: nn.Module, task_cfg: Any, model_cfg: Any, dictionary: Dictionary) -> None:
+    """What ``--doc-double-lr``, ``--load-partial`` and ``--bert-checkpoint`` want done to a model before training.
+
+    Args:
+        model_cfg: the model's options as fairseq's training gave them, part of all its options.
+        dictionary: of the source side.
+    """
+    whole = whole_config(model_cfg)
+    if task_cfg.doc_double_lr:
+        set_two_rates(model, task_cfg, whole)
+    cfg = getattr(model, "cfg", None)
+    bert = getattr(cfg, "bert_checkpoint", None)
+    if bert and not _goes_on(whole):
+        model.load_bert(bert)
+    if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
+        check_pretrained(cfg, whole, dictionary)
+
+
+def _goes_on(whole: DictConfig | None) -> bool:
+    """Whether training takes up its own last checkpoint, which has everything."""
+    return whole is not None and (Path(whole.checkpoint.save_dir) / "checkpoint_last.pt").is_file()
+
+
+def whole_config(part: DictConfig) -> DictConfig | None:
+    """The configuration that a section given by fairseq's training belongs to; None for one that stands alone."""
+    root = part._get_root() if isinstance(part, DictConfig) else None
+    return root if root is not None and "checkpoint" in root and "optimizer" in root else None
+
+
+def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> None:
+    """Mark the model's parameters, and let ``--optimizer adam`` be the Adam that minds it (``--doc-double-lr``).
+
+    Args:
+        model: a model with ``is_pretrained(name)``.
+        task_cfg: with ``lr_scale_pretrained`` and ``weight_decay_randinit``.
+        whole: all options of the training, which are changed; None leaves the choice of optimizer to the caller.
+
+    Raises UserError for another optimizer than Adam, and for a scale that is not positive.
+    """
+    if task_cfg.lr_scale_pretrained <= 0:
+        raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
+    for name, parameter in model.named_parameters():
+        fresh = not model.is_pretrained(name)
+        mark_parameter(parameter, fresh, task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit)
+    if whole is None:
+        return
+    chosen = whole.optimizer._name
+    if chosen not in ("adam", NAME):
+        raise UserError(f"--doc-double-lr works with --optimizer adam, not with {chosen}")
+    # An option of the release alone must be enough; fairseq has no other place where a task could choose an optimizer.
+    with open_dict(whole):
+        whole.optimizer._name = NAME
+        whole.common.fp16_no_flatten_grads = True  # flattened, parameters of both groups would be one
+    logger.info("--doc-double-lr: pretrained parameters learn at %g times --lr", task_cfg.lr_scale_pretrained)
+
+
+def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary: Dictionary) -> None:
+    """Does the checkpoint that training is about to start from fit in what its parameters do not show?
+
+    Compared, where the checkpoint says it: number of heads, place of the layer norms, activation, embedding scale; and
+    its source dictionary, where that can still be found. Raises UserError with the first difference.
+    """
+    path = pretrained_path(whole)
+    if path is None:
+        return
+    settings = read_settings(path)
+    theirs = settings.get("model", {})
+    for key in STRUCTURE:
+        ours = getattr(model_cfg, key)
+        if key in theirs and theirs[key] is not None and str(theirs[key]) != str(ours):
+            option = f"--{key.replace('_', '-')}"
+            raise UserError(f"{path}: trained with {option} {theirs[key]}, this model has {ours}; use the same")
+    _check_dictionary(path, settings.get("task", {}), dictionary)
+
+
+def pretrained_path(whole: DictConfig | None) -> Path | None:
+    """The checkpoint that this training will load, if it is not its own last one."""
+    if whole is None:
+        return None
+    options = whole.checkpoint
+    last = Path(options.save_dir) / "checkpoint_last.pt"
+    if options.restore_file != "checkpoint_last.pt":
+        path = Path(options.restore_file)
+    elif options.finetune_from_model and not last.is_file():
+        path = Path(options.finetune_from_model)
+        if not path.is_file():
+            raise UserError(f"--finetune-from-model {path}: no such checkpoint; train or fetch it first")
+    else:
+        return None
+    return path if path.is_file() else None
+
+
+def read_settings(path: Path) -> dict[str, dict[str, Any]]:
+    """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
+
+    What is wrong with such a file is said when fairseq loads it.
+    """
+    try:
+        state = _load(path)
+    except Exception:  # a damaged file makes the loader raise anything
+        return {}
+    if not isinstance(state, dict):
+        return {}
+    whole = state.get("cfg") or {}
+    args = vars(state["args"]) if state.get("args") is not None else {}
+    sections = {}
+    for name in ("model", "task"):
+        section = whole.get(name) if whole else args
+        if OmegaConf.is_config(section):
+            section = OmegaConf.to_container(section, resolve=False)
+        sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
+    return sections
+
+
+def _load(path: Path) -> Any:
+    """Read lazily where the format allows it: the tensors stay on disk."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError as error:
+        if "mmap can only be used" not in str(error):
+            raise
+    return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
+
+
+def _check_dictionary(path: Path, task: Mapping[str, Any], dictionary: Dictionary) -> None:
+    data, lang = task.get("data"), task.get("source_lang")
+    if not isinstance(data, str) or not lang:
+        return
+    file = Path(utils.split_paths(data)[0]) / f"dict.{lang}.txt"
+    if not file.is_file():
+        return
+    words = Dictionary.load(str(file)).symbols
+    for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
+        if theirs != ours:
+            raise UserError(
+                f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
+                "fine-tuning needs the same dictionary, so prepare the data with --vocabulary"
+            )

@@ -1,0 +1,36 @@
+"""A small random BERT in Hugging Face's format, tokeniser included, for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+WORDS = ["the", "a", "dog", "cat", "sees", "hears", "##s", "##ing", ".", ","]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
+    """16 dimensions, 2 layers, 2 heads, 64 positions; special tokens stand first and last."""
+    import transformers
+
+    words = [*SPECIAL[:4], *(words or WORDS), SPECIAL[4]]
+    config = transformers.BertConfig(
+        **{
+            "vocab_size": len(words),
+            "hidden_size": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 24,
+            "max_position_embeddings": 64,
+            **options,
+        }
+    )
+    torch.manual_seed(5)
+    model = transformers.BertModel(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))  # its own initialisation is narrow
+    model.save_pretrained(folder)
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    transformers.BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)

@@ -1,0 +1,124 @@
+"""Two learning rates (appendix C.1): how far each group moves, schedulers, saving, and what is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from fairseq import optim
+from fairseq.optim.lr_scheduler import build_lr_scheduler
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+from tests.support import pad_batch, random_document, shifted, tiny_model
+
+SCALE = 0.2
+
+
+def documents(dictionary):
+    """Source and decoder input of two documents."""
+    draw = random.Random(1)
+    pairs = [[random_document(draw, dictionary, lengths) for _ in range(2)] for lengths in ([3, 2], [1, 4, 2])]
+    source, target = zip(*pairs, strict=True)
+    pad = dictionary.pad()
+    return pad_batch(source, pad, left=True), pad_batch([shifted(dictionary, t) for t in target], pad, left=False)
+
+
+def optimizer(parameters, name: str = NAME, lr: float = 1e-3, **options):
+    cfg = {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0, "use_old_adam": False,
+           "fp16_adam_stats": False, "tpu": False, "lr": [lr], **options}  # fmt: skip
+    return optim.build_optimizer(OmegaConf.create(cfg), list(parameters))
+
+
+def marked(model, **options):
+    for name, parameter in model.named_parameters():
+        mark_parameter(parameter, is_new(name), SCALE, **options)
+    return model
+
+
+def step(model, optimiser, pairs):
+    optimiser.zero_grad()
+    source, previous = pairs
+    logits = model(source, None, previous)[0]
+    optimiser.backward(logits.logsumexp(-1).sum())
+    optimiser.step()
+
+
+def test_the_groups_move_by_the_expected_ratio(dictionary):
+    """Against fairseq's Adam with one rate: fresh parameters move as far, pretrained ones a fifth as far."""
+    pairs = documents(dictionary)
+    moved = {}
+    for name in ("adam", NAME):
+        model = marked(tiny_model(dictionary))
+        before = {key: value.detach().clone() for key, value in model.named_parameters()}
+        step(model, optimizer(model.parameters(), name), pairs)
+        moved[name] = {key: value.detach() - before[key] for key, value in model.named_parameters()}
+    compared = {True: 0, False: 0}
+    for key, expected in moved["adam"].items():
+        scale = 1.0 if is_new(key) else SCALE
+        assert torch.allclose(moved[NAME][key], scale * expected, rtol=1e-3, atol=1e-7), key
+        compared[is_new(key)] += int(expected.abs().max() > 5e-4)
+    assert min(compared.values()) > 20
+
+
+def test_the_scheduler_moves_both_rates():
+    fresh, old = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    mark_parameter(fresh, True, SCALE)
+    mark_parameter(old, False, SCALE)
+    optimiser = optimizer([old, fresh], lr=5e-4)
+    cfg = {"_name": "inverse_sqrt", "warmup_updates": 4000, "warmup_init_lr": 1e-7, "lr": [5e-4]}
+    scheduler = build_lr_scheduler(OmegaConf.create(cfg), optimiser)
+    for updates, peak in ((4000, 5e-4), (16000, 2.5e-4)):
+        scheduler.step_update(updates)
+        rates = {id(p): group["lr"] for group in optimiser.param_groups for p in group["params"]}
+        assert rates[id(fresh)] == pytest.approx(peak) and rates[id(old)] == pytest.approx(SCALE * peak)
+        assert optimiser.get_lr() == pytest.approx(peak)
+
+
+def test_weight_decay_of_fresh_parameters_alone():
+    fresh, old = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    mark_parameter(fresh, True, SCALE, decay_fresh=0.5)
+    mark_parameter(old, False, SCALE, decay_fresh=0.5)
+    optimiser = optimizer([old, fresh], lr=0.1)
+    optimiser.set_lr(0.1)
+    for parameter in (fresh, old):
+        parameter.grad = torch.zeros(2)
+    optimiser.step()
+    assert fresh.tolist() == pytest.approx([0.95, 0.95]) and old.tolist() == [1.0, 1.0]
+
+
+def test_state_comes_back(dictionary):
+    """Saved after a step and loaded into a new optimizer, the second step is the same."""
+    pairs = documents(dictionary)
+    results = []
+    for interrupted in (False, True):
+        model = marked(tiny_model(dictionary))
+        optimiser = optimizer(model.parameters())
+        optimiser.set_lr(1e-3)
+        step(model, optimiser, pairs)
+        if interrupted:
+            saved, optimiser = optimiser.state_dict(), optimizer(model.parameters(), lr=7.0)
+            optimiser.load_state_dict(saved)
+        step(model, optimiser, pairs)
+        results.append(torch.cat([parameter.flatten() for parameter in model.parameters()]))
+    assert torch.equal(*results)
+
+
+def test_unmarked_parameters_are_refused():
+    """Such as the one flat parameter that fairseq's --fp16 makes of all."""
+    with pytest.raises(UserError, match="--fp16-no-flatten-grads"):
+        optimizer([torch.nn.Parameter(torch.ones(3))])
+
+
+def test_half_precision_keeps_the_groups():
+    """fairseq's float32 copies of half-precision parameters carry the marks."""
+    parameters = [torch.nn.Parameter(torch.ones(3, dtype=torch.half)) for _ in range(2)]
+    for parameter, fresh in zip(parameters, (True, False), strict=True):
+        mark_parameter(parameter, fresh, SCALE)
+    copies = optim.FP16Optimizer.build_fp32_params(None, parameters, flatten=False)
+    optimiser = optimizer(copies)
+    assert [group["lr_scale"] for group in optimiser.param_groups] == [1.0, SCALE]
+    assert not optimiser.supports_flat_params

@@ -1,0 +1,91 @@
+"""Subwords of pretrained models: cutting, undoing, dictionaries."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from sentencepiece import SentencePieceTrainer
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.pieces import (
+    SentencePieces,
+    WordPieces,
+    join_pieces,
+    save_wordpieces,
+    sentencepiece_dictionary,
+    wordpiece_dictionary,
+)
+from tests.bert import WORDS, save_bert
+
+LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna sieht Berlin!", "Es war (sehr) neu?"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pieces")
+    draw = random.Random(1)
+    text = folder / "text"
+    words = [word for line in LINES for word in line.split()]
+    text.write_text("".join(" ".join(draw.choices(words, k=8)) + "\n" for _ in range(200)), encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(folder / "m"), vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    return folder / "m.model"
+
+
+@pytest.fixture(scope="module")
+def wordpieces(tmp_path_factory) -> Path:
+    pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
+    folder = tmp_path_factory.mktemp("bert")
+    save_bert(folder)
+    save_wordpieces(folder, folder / "wordpieces.json")
+    return folder / "wordpieces.json"
+
+
+def test_cut_and_undone(model: Path):
+    """Also from another process, for which the work is pickled."""
+    cut = pickle.loads(pickle.dumps(SentencePieces(model)))(LINES)
+    assert all(" " in line and line.startswith("\u2581") for line in cut)
+    assert join_pieces(cut) == LINES
+    assert join_pieces([""]) == [""]
+
+
+def test_wordpieces_are_berts(wordpieces: Path):
+    """Lower case, punctuation apart, ## inside a word; no special tokens, however long the line."""
+    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["The dogs, hearing", "cat " * 600])
+    assert cut[0] == "the dog ##s , [UNK]"
+    assert cut[1].split() == ["cat"] * 600
+
+
+def test_sentencepiece_dictionary(tmp_path: Path):
+    """The pretrained model's words, then its 25 language symbols and <mask>, in the order of --langs."""
+    (tmp_path / "dict.txt").write_text("\u2581Das 7\n\u2581Haus 5\n, 3\n")
+    size = sentencepiece_dictionary(tmp_path / "dict.txt", ["ar_AR", "cs_CZ"], tmp_path / "out.txt")
+    dictionary = Dictionary.load(str(tmp_path / "out.txt"))
+    assert len(dictionary) == size == 4 + 3 + 3
+    assert dictionary.symbols[4:] == ["\u2581Das", "\u2581Haus", ",", "[ar_AR]", "[cs_CZ]", "<mask>"]
+    # Once is enough: a dictionary that has them already keeps its size.
+    assert sentencepiece_dictionary(tmp_path / "out.txt", ["ar_AR", "cs_CZ"], tmp_path / "again.txt") == size
+
+
+def test_wordpiece_dictionary(wordpieces: Path, tmp_path: Path):
+    size = wordpiece_dictionary(wordpieces, ["en", "de"], tmp_path / "dict.txt")
+    dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
+    assert dictionary.symbols[4:] == [*WORDS, "[en]", "[de]", "<mask>"] and len(dictionary) == size
+
+
+def test_bad_files(tmp_path: Path):
+    with pytest.raises(UserError, match="no such file; give the SentencePiece model"):
+        SentencePieces(tmp_path / "none")
+    (tmp_path / "bad").write_text("bad")
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        SentencePieces(tmp_path / "bad")
+    pytest.importorskip("transformers")
+    with pytest.raises(UserError, match="not a tokeniser of wordpieces"):
+        WordPieces(tmp_path / "bad")
+    with pytest.raises(UserError, match="no tokeniser of a BERT"):
+        save_wordpieces(tmp_path, tmp_path / "out.json")

@@ -1,0 +1,54 @@
+"""Limits of sentences where the model's positions are limited."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.search.positions import within_positions
+from tests.support import pad_batch, random_document, tiny_model, tiny_task
+
+LIMITS = torch.tensor([[10, 20, 30], [5, 5, 0], [1, 1, 1]])
+SENTENCES = torch.tensor([3, 2, 3])
+
+
+def test_limits_that_fit_stay():
+    assert torch.equal(within_positions(LIMITS, SENTENCES, 1 + 6 + 60), LIMITS)
+
+
+@pytest.mark.parametrize("positions", [66, 40, 20, 10])
+def test_documents_that_do_not_fit_are_shrunk_in_proportion(positions):
+    shrunk = within_positions(LIMITS, SENTENCES, positions)
+    assert int((shrunk.sum(1) + 2 * SENTENCES).max()) + 1 <= positions
+    assert (shrunk > 0).equal(LIMITS > 0) and (shrunk <= LIMITS).all()
+    assert shrunk[0].tolist() == sorted(shrunk[0].tolist())
+    if positions >= 1 + 4 + 10:
+        assert torch.equal(shrunk[1:], LIMITS[1:])  # other documents keep theirs
+    if positions == 40:
+        assert shrunk[0].tolist() == [1 + 9 * 30 // 57, 1 + 19 * 30 // 57, 1 + 29 * 30 // 57]
+
+
+def test_too_many_sentences():
+    with pytest.raises(UserError, match="a document of 3 sentences does not fit the model's 9 positions"):
+        within_positions(LIMITS, SENTENCES, 9)
+
+
+def test_generation_with_learned_positions(dictionary):
+    """Without the rule, this untrained model would run on beyond its last position."""
+    positions = {"decoder_learned_pos": True, "max_target_positions": 24, "share_all_embeddings": False}
+    model = tiny_model(dictionary, **positions)
+    assert model.max_positions() == (1_000_000, 24)
+    with torch.no_grad():
+        # The first dimension is constant and speaks against </s>: sentences end where they must.
+        model.decoder.layers[-1].final_layer_norm.weight[0], model.decoder.layers[-1].final_layer_norm.bias[0] = 0, 10
+        model.decoder.output_projection.weight[:, 0] = 0
+        model.decoder.output_projection.weight[dictionary.eos(), 0] = -10
+    documents = [random_document(random.Random(1), dictionary, [3, 2, 4])]
+    generator = tiny_task(dictionary).build_generator([model], Namespace(beam=2, max_len_a=2.0, max_len_b=30))
+    sample = {"net_input": {"src_tokens": pad_batch(documents, dictionary.pad(), left=True), "src_lengths": None}}
+    best = generator.generate([model], sample)[0][0]["tokens"]
+    assert best.eq(dictionary.eos()).sum() == 3 and len(best) <= 24

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from gtransformer.benchmark.flops import training_operations
+from gtransformer.benchmark.systems import Setting
+
 
 def add_ratios(rows: list[dict]) -> None:
     """How much more time and memory a token costs each system than the packed ones of the same document length.
@@ -23,10 +26,19 @@ def add_ratios(rows: list[dict]) -> None:
                 row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
 
 
+def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
+    """Of training rows, the operations that the model needs a second over the machine's rate in large products."""
+    for row in rows:
+        if row["method"] == "train_step" and "seconds" in row:
+            setting = Setting(**row["setting"])
+            row["operations"] = training_operations(setting)
+            row["utilisation"] = round(row["operations"] / row["seconds"] / rates[setting.precision], 4)
+
+
 def table(rows: list[dict]) -> str:
     """Rows of one document length and method; the last columns say how many times faster the packed systems are."""
     packed = [row["name"] for row in rows if row["setting"]["system"] == "packed"]
-    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} runs"
+    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'of peak':>8} runs"
     lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]
     for row in rows:
         tokens = row["setting"]["tokens"]
@@ -36,11 +48,15 @@ def table(rows: list[dict]) -> str:
         ratios = [row["ratios"].get(name) for name in packed]
         lines.append(
             f"{tokens:>6} {row['name']:<30} {row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} "
-            f"{row['peak_bytes_per_token'] / 1000:>9.1f} {len(row['runs']):>4}"
+            f"{row['peak_bytes_per_token'] / 1000:>9.1f} {_percent(row.get('utilisation')):>8} {len(row['runs']):>4}"
             + "".join(f"  {'' if ratio is None else f'{ratio:.2f} x':>28}" for ratio in ratios)
             + (f"  then {row['failed']}" if "failed" in row else "")
         )
     return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:

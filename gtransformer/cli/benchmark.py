@@ -9,8 +9,9 @@ from pathlib import Path
 
 import torch
 
+from gtransformer.benchmark.flops import matrix_rate
 from gtransformer.benchmark.measure import alternate, say
-from gtransformer.benchmark.report import add_ratios, plot, table
+from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
 from gtransformer.benchmark.systems import Setting
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
@@ -56,12 +57,15 @@ def main(argv: list[str] | None = None) -> int:
         raise UserError(f"--systems: {', '.join(sorted(unknown))} unknown; choose of {', '.join(SYSTEMS)}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
-    results: dict = {"device": device_name(), "threads": len(os.sched_getaffinity(0)), "rows": []}
+    rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}
+    results: dict = {"device": device_name(), "threads": len(os.sched_getaffinity(0)), "matrix_rate": rates, "rows": []}
+    say("".join(f"large matrix products in {name}: {rate / 1e9:.0f} GFLOP/s\n" for name, rate in rates.items()))
     results.update(provenance("gtransformer.cli.benchmark", argv))
     by_length = [_settings(options, tokens, device) for tokens in map(int, options.lengths.split(","))]
     for settings in [sum(by_length, [])] if options.together else by_length:
         for rows in _measure(options, settings, memory):
             add_ratios(rows)
+            add_utilisation(rows, rates)
             print(table(rows), flush=True)
             results["rows"].extend(rows)
             write_json(options.output / f"{options.name}.json", results)

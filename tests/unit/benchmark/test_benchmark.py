@@ -24,6 +24,9 @@ def test_trains_and_decodes_in_turn(tmp_path, capsys):
         for name, ratio in row["ratios"].items():
             (other,) = [o for o in rows if _place(o) == (name, row["method"], row["setting"]["tokens"])]
             assert ratio == pytest.approx(other["tokens_per_second"] / row["tokens_per_second"], rel=0.01)
+        if row["method"] == "train_step":
+            rate = results["matrix_rate"]["float32"]
+            assert row["utilisation"] == pytest.approx(row["operations"] / row["seconds"] / rate, rel=0.05, abs=1e-3)
         if row["method"] == "decode":
             # Every document is translated into as many tokens, and the language symbol.
             assert row["tokens"] == 2 * (row["setting"]["tokens"] + (row["setting"]["system"] != "fairseq"))

@@ -51,6 +51,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--test-documents", type=int, default=TEST_DOCUMENTS, metavar="N", help="to translate (%(default)s)"
     )
     parser.add_argument("--max-update", type=int, metavar="N", help="training updates (as the recipe says)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change both recipes; repeatable"
+    )
     parser.add_argument("--skip-baseline", action="store_true", help="the G-Transformer only")
     return parser
 
@@ -65,6 +68,7 @@ class Demo:
     test_documents: int
     max_update: int | None
     systems: list[str]
+    set: list[str] = field(default_factory=list)
     recipes: dict[str, Recipe] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +79,7 @@ class Demo:
             self.changes.append(f"train.total-num-update={self.max_update}")
         if not torch.cuda.is_available() and has_bfloat16():
             self.changes.append("train.autocast=bfloat16")
+        self.changes += self.set
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}
         self.updates = int(self.recipes["gtransformer"].sections["train"]["max-update"])
         self.full_budget = self.documents >= DOCUMENTS and self.updates >= full
@@ -212,11 +217,11 @@ def main(argv: list[str] | None = None) -> int:
     systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
     with Stages(directory) as stages:
         (directory / "results.json").unlink(missing_ok=True)
-        demo = Demo(stages, directory, args.documents, args.test_documents, args.max_update, systems)
+        demo = Demo(stages, directory, args.documents, args.test_documents, args.max_update, systems, args.set)
         say(f"demonstration in {directory}: {args.documents} documents, {demo.updates} updates, {device_name()}")
         if demo.at_once > 1:
             say(f"both systems are trained at the same time, with {demo.threads} thread(s) each")
-        if "train.autocast=bfloat16" in demo.changes:
+        if demo.recipes["gtransformer"].sections["train"].get("autocast") == "bfloat16":
             say("matrix products of training are done in bfloat16, for which this processor has instructions")
         return finish(demo, demo.run(), argv)
 
@@ -242,7 +247,12 @@ def finish(demo: Demo, systems: dict[str, System], argv: list[str] | None) -> in
     plot_learning_curves(curves, directory / "learning_curves.png", "Demonstration corpus: perplexity while training")
     result = {
         "version": 1,
-        "settings": {"documents": demo.documents, "test_documents": demo.test_documents, "max_update": demo.updates},
+        "settings": {
+            "documents": demo.documents,
+            "test_documents": demo.test_documents,
+            "max_update": demo.updates,
+            "changes": demo.changes,
+        },
         "device": device_name(),
         "side_by_side": demo.at_once,
         "threads": demo.threads,

@@ -90,6 +90,13 @@ def test_run_again_keeps_what_is_done(small) -> None:
     assert first.stdout.split("s-BLEU")[-1] == again.stdout.split("s-BLEU")[-1]
 
 
+def test_a_wrong_change_of_the_recipe(tmp_path) -> None:
+    done = demo(tmp_path / "out", "--set", "training.seed=2", timeout=120)
+    assert done.returncode == 1
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
+    assert "training" in done.stderr
+
+
 def test_wrong_options(tmp_path) -> None:
     done = demo(tmp_path / "out", "--max-update", "0", timeout=120)
     assert done.returncode == 1

@@ -14,5 +14,7 @@ workers="${TEST_WORKERS:-$(nproc)}"
 ((workers <= 8)) || workers=8
 # One thread a process: the processes share the cores among them, and sums come out in the same order on every machine.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+# Many processes at once: here freed memory is better given back than kept (see common.sh).
+unset MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
 # loadscope keeps a module's tests in one process, so that a model trained in a fixture is trained once.
 exec "$PYTHON" -m pytest -n "$workers" --dist loadscope --no-loadscope-reorder "$@"

@@ -30,7 +30,10 @@ def alternate(
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens_per_second``,
         ``peak_bytes_per_token``, or ``failed``.
     """
-    rows = [{"setting": asdict(setting), "name": setting.name, "method": method, "runs": []} for setting in settings]
+    rows = [
+        {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": []}
+        for setting in settings
+    ]
     workers: dict[int, Worker] = {}
     try:
         for turn in range(runs + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from statistics import mean
 
 from gtransformer.benchmark.flops import training_operations
 from gtransformer.benchmark.systems import Setting
@@ -64,20 +65,26 @@ def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everything through
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
     for name in dict.fromkeys(row["name"] for row in rows):
         points = [(row["setting"]["tokens"], value(row, quantity)) for row in rows if row["name"] == name]
-        points = sorted(point for point in points if point[1] is not None)
+        measured = {}
+        for tokens, amount in points:  # measured in several runs of the benchmark: the mean
+            measured.setdefault(tokens, []).extend([] if amount is None else [amount])
+        points = sorted((tokens, mean(amounts)) for tokens, amounts in measured.items() if amounts)
         if points:
             axes.plot(*zip(*points, strict=True), marker="o", label=name)
     axes.set(xscale="log", yscale="log", xlabel="tokens in a document", ylabel=label)
     lengths = sorted({row["setting"]["tokens"] for row in rows})
     axes.set_xticks(lengths, [str(length) for length in lengths])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.tight_layout()

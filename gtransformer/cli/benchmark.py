@@ -16,7 +16,7 @@ from gtransformer.benchmark.systems import Setting
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import write_json
+from gtransformer.files import read_json, write_json
 
 SYSTEMS = ("fairseq", "dense", "entropy", "packed")
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
@@ -27,6 +27,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/benchmark.sh", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark"), help="directory (%(default)s)")
     parser.add_argument("--name", default="benchmark", help="name of the files in it (%(default)s)")
+    parser.add_argument(
+        "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw the results of these files together"
+    )
     parser.add_argument("--what", default="train,decode", help="train, decode or both (%(default)s)")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens a document (%(default)s)")
@@ -51,6 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmark; results are written after every document length, so that an interrupted one keeps them."""
     options = build_parser().parse_args(argv)
+    if options.draw:
+        _draw(options, [row for path in options.draw for row in read_json(path)["rows"]])
+        return 0
     systems = options.systems.split(",")
     unknown = set(systems) - set(SYSTEMS)
     if unknown:
@@ -69,14 +75,20 @@ def main(argv: list[str] | None = None) -> int:
             print(table(rows), flush=True)
             results["rows"].extend(rows)
             write_json(options.output / f"{options.name}.json", results)
-    for method in ("train_step", "decode"):
-        rows = [row for row in results["rows"] if row["method"] == method]
-        if rows:
-            stem = f"{options.name}_{method}"
-            plot(rows, "milliseconds", "milliseconds a token", options.output / f"{stem}_time.png")
-            plot(rows, "kilobytes", "peak kilobytes a token", options.output / f"{stem}_memory.png")
-    say(f"written to {options.output}")
+    _draw(options, results["rows"])
     return 0
+
+
+def _draw(options: argparse.Namespace, rows: list[dict]) -> None:
+    """Time and memory over document length, a picture each for training and for each number of decoded documents."""
+    options.output.mkdir(parents=True, exist_ok=True)
+    kinds = {(row["method"], row.get("documents")) for row in rows}
+    for method, documents in sorted(kinds, key=str):
+        chosen = [row for row in rows if (row["method"], row.get("documents")) == (method, documents)]
+        stem = f"{options.name}_{method}{documents or ''}"
+        plot(chosen, "milliseconds", "milliseconds a token", options.output / f"{stem}_time.png")
+        plot(chosen, "kilobytes", "peak kilobytes a token", options.output / f"{stem}_memory.png")
+    say(f"written to {options.output}")
 
 
 def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Setting]:

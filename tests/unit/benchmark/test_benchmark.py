@@ -31,9 +31,11 @@ def test_trains_and_decodes_in_turn(tmp_path, capsys):
             # Every document is translated into as many tokens, and the language symbol.
             assert row["tokens"] == 2 * (row["setting"]["tokens"] + (row["setting"]["system"] != "fairseq"))
     assert {"command", "commit", "versions", "device", "threads"} <= set(results)
-    methods = ("train_step", "decode")
+    methods = ("train_step", "decode2")
     pictures = {f"try_{method}_{kind}.png" for method in methods for kind in ("time", "memory")}
     assert {path.name for path in tmp_path.glob("*.png")} == pictures
+    assert main(["--draw", str(tmp_path / "try.json"), f"--output={tmp_path / 'again'}", "--name=both"]) == 0
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {name.replace("try", "both") for name in pictures}
     assert "packed 1 global float32" in capsys.readouterr().out
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 from dataclasses import asdict
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from gtransformer.benchmark.systems import Setting
 
@@ -54,6 +55,15 @@ class Worker:
         self.pipe.close()
 
 
+def peak_memory() -> int:
+    """Most bytes that this process has had in memory. (``ru_maxrss`` would begin with what its parent had.)"""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:
     import torch
 
@@ -61,8 +71,9 @@ def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:
 
     if memory and setting["device"] == "cpu":
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if not os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+    baseline = peak_memory()
     system = None
     while True:
         try:
@@ -75,7 +86,7 @@ def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:
             if setting["device"] == "cuda":
                 value["peak_bytes"] = torch.cuda.max_memory_allocated()
             else:
-                value["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - baseline
+                value["peak_bytes"] = peak_memory() - baseline
             pipe.send(("ok", value))
         except (MemoryError, torch.OutOfMemoryError) as error:
             pipe.send(("memory", str(error).splitlines()[0] if str(error) else "MemoryError"))

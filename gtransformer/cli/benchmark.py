@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
     rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}
-    results: dict = {"device": device_name(), "threads": len(os.sched_getaffinity(0)), "matrix_rate": rates, "rows": []}
+    results: dict = {"device": device_name(), "threads": torch.get_num_threads(), "matrix_rate": rates, "rows": []}
     say("".join(f"large matrix products in {name}: {rate / 1e9:.0f} GFLOP/s\n" for name, rate in rates.items()))
     results.update(provenance("gtransformer.cli.benchmark", argv))
     by_length = [_settings(options, tokens, device) for tokens in map(int, options.lengths.split(","))]

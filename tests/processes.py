@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 
-def run_group(command, timeout: float = 280, input: str | None = None, **options) -> subprocess.CompletedProcess:
+def run_group(command, timeout: float = 560, input: str | None = None, **options) -> subprocess.CompletedProcess:
     """``subprocess.run`` with text output, errors in the same pipe unless told otherwise.
 
     On a timeout all that the command has started is ended as well, and the output so far is added to the error.

@@ -18,10 +18,10 @@ from matplotlib.image import imread
 from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(2000)
 
 
-def demo(output: Path, *options: str, timeout: float = 1000) -> subprocess.CompletedProcess:
+def demo(output: Path, *options: str, timeout: float = 1800) -> subprocess.CompletedProcess:
     """Run the command that scripts/demo.sh runs after set-up."""
     command = [sys.executable, "-m", "gtransformer.cli.demo", "--output", str(output), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -83,7 +83,7 @@ def test_prints_what_it_wrote(small) -> None:
 def test_run_again_keeps_what_is_done(small) -> None:
     output, first = small
     before = (output / "gtransformer" / "checkpoints" / "checkpoint_best.pt").stat().st_mtime_ns
-    again = demo(output, *OPTIONS, timeout=200)
+    again = demo(output, *OPTIONS, timeout=600)
     assert again.returncode == 0, again.stderr
     assert again.stdout.count("done before, kept") == 10
     assert (output / "gtransformer" / "checkpoints" / "checkpoint_best.pt").stat().st_mtime_ns == before
@@ -91,14 +91,14 @@ def test_run_again_keeps_what_is_done(small) -> None:
 
 
 def test_a_wrong_change_of_the_recipe(tmp_path) -> None:
-    done = demo(tmp_path / "out", "--set", "training.seed=2", timeout=120)
+    done = demo(tmp_path / "out", "--set", "training.seed=2", timeout=300)
     assert done.returncode == 1
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
     assert "training" in done.stderr
 
 
 def test_wrong_options(tmp_path) -> None:
-    done = demo(tmp_path / "out", "--max-update", "0", timeout=120)
+    done = demo(tmp_path / "out", "--max-update", "0", timeout=300)
     assert done.returncode == 1
     assert "error: --max-update 0: give at least 1" in done.stderr
     assert not (tmp_path / "out").exists()

@@ -31,7 +31,7 @@ def test_two_processes_equal_one(copy_corpus, tmp_path):
         for rank in range(2)
     ]
     try:
-        outputs = [process.communicate(timeout=200)[0] for process in processes]
+        outputs = [process.communicate(timeout=500)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gtransformer.evaluation.contrastive import bucket_name
 from gtransformer.evaluation.levels import check_metrics
 from gtransformer.evaluation.segments import Segments
 
@@ -12,12 +13,7 @@ KEYS = {"bleu": "s_bleu", "chrf": "chrf", "ter": "ter"}
 
 def position_name(position: int) -> str:
     """The row that a position belongs to: ``"1"``, ``"4-6"``, ``"49+"`` ..."""
-    for first, last in POSITIONS:
-        if last is None:
-            return f"{first}+"
-        if first <= position <= last:
-            return str(first) if first == last else f"{first}-{last}"
-    raise AssertionError("the last row is open")
+    return bucket_name(position, POSITIONS)
 
 
 def by_document(segments: Segments, metrics: tuple[str, ...]) -> list[dict]:

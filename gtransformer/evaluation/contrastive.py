@@ -153,12 +153,12 @@ def accuracy(scores: Sequence[ItemScores]) -> dict:
     }
 
 
-def bucket_name(distance: int) -> str:
-    """The row of the report that a distance belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
-    for first, last in BUCKETS:
+def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
+    """The row of a report that a number (a distance) belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
+    for first, last in buckets:
         if last is None:
             return f"{first}+"
-        if first <= distance <= last:
+        if first <= number <= last:
             return str(first) if first == last else f"{first}-{last}"
     raise AssertionError("the last bucket is open")
 

@@ -1,10 +1,10 @@
 """Adam with a learning rate for new modules and a smaller one for pretrained ones (appendix C.1).
 
-"For the global multi-head attention and the gates, we use a learning rate of 5e-4, while for other components, we use a
-smaller learning rate of 1e-4." Which parameter is which is written on the parameters, in the two attributes that
-fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and ``optim_overrides``. That optimizer wants a
-whole optimizer and a scheduler configured for each group, which fairseq-train has no options for; this one keeps
-fairseq's Adam and whatever scheduler there is, and scales what the scheduler says.
+In the paper 5e-4 for global attention and gates, 1e-4 for all else. Which parameter is which is written on the
+parameters, in the two attributes that fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and
+``optim_overrides``. That optimizer wants a whole optimizer and a scheduler configured for each group, which
+fairseq-train has no options for; this one keeps fairseq's Adam and whatever scheduler there is, and scales what the
+scheduler says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Parameters of a Transformer trained without group attention, made those of a G-Transformer (appendix C.1).
 
-"We copy the parameters of the multi-head attention in Transformer to the group multi-head attention in G-Transformer,
-leaving the global multi-head attention and the gates randomly initialized." Sentence Transformers come from fairseq's
-own ``transformer`` or from this package with ``--doc-mode full``; BART and mBART have the names of the former.
+Its attention becomes group attention; global attention and gates, which it has not, start at random. Sentence
+Transformers come from fairseq's own ``transformer`` or from this package with ``--doc-mode full``; BART and mBART have
+the names of the former.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--documents", default="1,16", help="documents decoded at once (%(default)s)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
-    parser.add_argument("--checkpoint", action="store_true", help="recompute activations in the packed engine")
+    parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
         "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
     )
@@ -103,7 +103,7 @@ def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Set
                     context,
                     precision,
                     options.arch,
-                    checkpoint=options.checkpoint and system == "packed",
+                    checkpoint=options.checkpoint and system != "fairseq",
                     device=device,
                 )
                 settings.append(setting)

@@ -62,12 +62,11 @@ def _percent(share: float | None) -> str:
 
 def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
     """One curve a system over document length, both axes logarithmic; ``quantity`` maps a row to a number."""
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everything through
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot, ticker
-
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everything through
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
     for name in dict.fromkeys(row["name"] for row in rows):

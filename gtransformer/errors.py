@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -50,10 +51,10 @@ def explain(error: BaseException) -> str | None:
         checkpoint = _checkpoint_being_read(link)
         if checkpoint is not None:
             return (
-                f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); delete "
-                "it and resume from an earlier one with --restore-file"
+                f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); take "
+                "another one (training goes on from an earlier one with --restore-file)"
             )
-        message = _checkpoint_that_does_not_fit(link) or _missing_checkpoint(link)
+        message = _checkpoint_that_does_not_fit(link) or _missing_checkpoint(link) or _kind_that_is_unknown(link)
         if message is not None:
             return message
         link = link.__cause__ or link.__context__
@@ -101,6 +102,28 @@ def _missing_checkpoint(error: BaseException) -> str | None:
     start = "Model file not found: "
     if isinstance(error, OSError) and str(error).startswith(start):
         return f"{str(error).removeprefix(start)}: no such checkpoint; --path names one or several, separated by ':'"
+    return None
+
+
+def _kind_that_is_unknown(error: BaseException) -> str | None:
+    """A model or a task of another plugin, told by where fairseq fails: its own messages do not say it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return None
+    code, local = trace.tb_frame.f_code, trace.tb_frame.f_locals
+    for place, function, found, name, kind in (
+        ("models", "build_model", "model", "model_type", "architecture"),
+        ("tasks", "setup_task", "task", "task_name", "task"),
+    ):
+        here = code.co_name == function and Path(code.co_filename).parts[-3:] == ("fairseq", place, "__init__.py")
+        if here and local.get(found) is None:
+            path = _local_of(error, {"load_model_ensemble_and_task"}, "filename") or "given"
+            return (
+                f"checkpoint {path}: its {kind} '{local.get(name)}' is unknown to this package and to fairseq; give "
+                "another checkpoint"
+            )
     return None
 
 

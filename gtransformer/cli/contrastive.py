@@ -19,12 +19,13 @@ from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items, report, score_items
 from gtransformer.evaluation.layouts import Sentences
-from gtransformer.evaluation.load_model import load_scorer, read_settings, sentence_encoder
+from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.suites import example as suite_examples
 from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
 from gtransformer.files import read_lines, sha256, write_json
+from gtransformer.preprocess.encode import read_settings
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.sidecar import Sidecar
 
@@ -113,11 +114,11 @@ def score_own(args: argparse.Namespace) -> dict:
 def score_suite(args: argparse.Namespace) -> dict:
     """The report on a published suite."""
     suite = read_suite(args.items, args.context, args.documents)
-    check_languages(args.prepared, suite)
-    scorer = load_scorer(args.prepared, args.path, suite.langs[1], args.max_tokens, args.cpu, args.separator)
+    pair = corpus_languages(args.prepared, suite)
+    scorer = load_scorer(args.prepared, args.path, pair[1], args.max_tokens, args.cpu, args.separator)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
-        for lang, dictionary in zip(suite.langs, (scorer.source, scorer.target), strict=True)
+        for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     began = time.monotonic()
     scores = suite_examples.score_examples(scorer, suite.examples, *encoders, progress)
@@ -137,12 +138,16 @@ def score_suite(args: argparse.Namespace) -> dict:
     }
 
 
-def check_languages(prepared: Path, suite: Suite) -> None:
-    """UserError if the corpus is of another language pair than the suite."""
+def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
+    """The suite's languages as the corpus calls them (mBART's have a country: de_DE).
+
+    Raises UserError if the corpus is of another pair.
+    """
     settings = read_settings(prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    if pair != suite.langs:
+    if tuple(lang.partition("_")[0] for lang in pair) != suite.langs:
         raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
+    return pair
 
 
 def read_instances(prepared: Path, sidecar: Sidecar, lang: str, dictionary: Dictionary) -> list[Sentences]:

@@ -42,15 +42,19 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Translate the document instance by instance, look at each, write."""
     args = build_parser().parse_args(argv)
+    for option in ("document", "top"):
+        if getattr(args, option) < 1:
+            raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
     text = decode_lines(sys.stdin.buffer, name) if args.input == "-" else read_lines(args.input)
-    document = find_document(read_text(text, model.chain.encode), args.document, name)
+    lines = read_text(text, model.chain.encode, longest=model.max_sentence_tokens)
+    document = find_document(lines, args.document, name)
     given = given_translation(args.translation, document, model) if args.translation else None
     cuts = greedy_instances(
-        [len(line.tokens[0]) for line in document], None, model.directory.max_instance_tokens, model.directory.max_sents
+        [len(line.tokens[0]) for line in document], None, model.max_instance_tokens, model.directory.max_sents
     )
     paragraphs, results = [HEADING], []
     for number, (first, count) in enumerate(cuts, 1):
@@ -82,7 +86,10 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def find_document(lines: Iterable[Line], number: int, name: str) -> list[Line]:
-    """The sentences of the document with this number, from 1. Raises UserError if there are fewer documents."""
+    """The sentences of the document with this number, from 1.
+
+    Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
+    """
     found: list[Line] = []
     documents = 0
     for line in lines:
@@ -93,6 +100,9 @@ def find_document(lines: Iterable[Line], number: int, name: str) -> list[Line]:
             break
     if not found:
         raise UserError(f"{name}: has {documents} documents, there is no document {number}; choose one with --document")
+    cut = next((line for line in found if line.was_cut), None)
+    if cut is not None:
+        raise UserError(f"{name}, line {cut.place.lines}: has more tokens than the model has positions; split the line")
     return found
 
 

@@ -74,17 +74,18 @@ def main(argv: list[str] | None = None) -> None:
             start = output.place
         model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.fp16, args.moses)
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
-        place, sentences = start, 0
+        place, sentences, cut = start, 0, 0
         with bar:
             for window in model.translate_lines(lines, options, split, start):
                 place = window[-1].line.place
                 write(window, shape, output)
                 sentences += sum(not translated.line.breaks for translated in window)
+                cut += sum(translated.line.was_cut for translated in window)
                 bar.update(len(window))
         if output:
             output.finish()
     if not args.quiet:
-        say(start, place, sentences, time.monotonic() - began, model.engine.device.type)
+        say(start, place, sentences, cut, time.monotonic() - began, model.engine.device.type)
 
 
 def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -> None:
@@ -99,12 +100,14 @@ def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -
     output.add(lines, window[-1].line.place)
 
 
-def say(start: Place, place: Place, sentences: int, seconds: float, device: str) -> None:
+def say(start: Place, place: Place, sentences: int, cut: int, seconds: float, device: str) -> None:
     """The summary on standard error."""
     resumed = f", gone on with after line {start.lines}" if start.lines else ""
     documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
     now = f"{sentences} sentences in {seconds:.1f} s on {device}"
     print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
+    if cut:
+        print(f"{cut} sentences had more tokens than the model has positions; they were cut in parts", file=sys.stderr)
 
 
 def count_lines(args: argparse.Namespace) -> int | None:

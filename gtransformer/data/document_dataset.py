@@ -63,7 +63,8 @@ class DocumentPairDataset(LanguagePairDataset):
         source, target: InstanceDataset of each side; ``target`` may be None when translating.
         dictionary, target_dictionary: of the two sides.
         language: index of the target language symbol, which opens the decoder's input and ends its output.
-        word_dropout: applied to source and decoder input, never to the targets; None for none.
+        word_dropout: applied to the source, never to the targets; None for none.
+        target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
         word_dropout_epochs: only in the first so many epochs.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
     """
@@ -77,6 +78,7 @@ class DocumentPairDataset(LanguagePairDataset):
         language: int,
         word_dropout: WordDropout | None = None,
         word_dropout_epochs: int = 0,
+        target_word_dropout: WordDropout | None = None,
         **options,
     ):
         super().__init__(
@@ -91,6 +93,7 @@ class DocumentPairDataset(LanguagePairDataset):
         )
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
+        self.target_word_dropout = target_word_dropout or word_dropout
         self.epoch = 1
 
     def __getitem__(self, index: int) -> dict:
@@ -100,7 +103,7 @@ class DocumentPairDataset(LanguagePairDataset):
         example["source"] = self.word_dropout(example["source"], self.epoch, index, side=0)
         if example["target"] is not None:
             shifted = torch.cat([example["target"].new_tensor([self.language]), example["target"][:-1]])
-            example["prev_output_tokens"] = self.word_dropout(shifted, self.epoch, index, side=1)
+            example["prev_output_tokens"] = self.target_word_dropout(shifted, self.epoch, index, side=1)
         return example
 
     def set_epoch(self, epoch: int) -> None:

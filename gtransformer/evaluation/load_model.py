@@ -10,11 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.evaluation.layouts import Layout, Sentences, joined_layout, marked_layout
 from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.files import read_json
-from gtransformer.preprocess.bpe import Encoder
-from gtransformer.preprocess.moses import moses_directory
-from gtransformer.preprocess.tokenise import Tokeniser
-from gtransformer.preprocess.truecase import Truecaser
+from gtransformer.preprocess.encode import TextEncoder
 
 
 def load_scorer(
@@ -26,12 +22,12 @@ def load_scorer(
     ``separator`` or, without one, as the prepared corpus holds them (``layouts``).
     """
     import torch
-    from fairseq.checkpoint_utils import load_model_ensemble_and_task
+
+    from gtransformer.tasks.trained import load_trained
 
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
-    data = str(prepared / "bin")
-    (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": data})
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"))
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary
@@ -52,14 +48,6 @@ def choose_layouts(task, source: Dictionary, target: Dictionary, separator: str 
     return joined_layout(source, separator), joined_layout(target, separator)
 
 
-def read_settings(prepared: Path) -> dict:
-    """The settings that a corpus was prepared with; UserError if it is not a prepared corpus."""
-    try:
-        return read_json(prepared / "manifest.json")["settings"]
-    except (KeyError, TypeError):
-        raise UserError(f"{prepared / 'manifest.json'}: no manifest of a prepared corpus; prepare it again") from None
-
-
 def sentence_encoder(
     prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
 ) -> Callable[[Sequence[str]], Sentences]:
@@ -67,14 +55,9 @@ def sentence_encoder(
 
     ``tokenised``: the sentences are so already; they are only truecased and cut by BPE.
     """
-    settings = read_settings(prepared)
-    tool = moses_directory(moses or settings["moses"]) if settings["moses"] else None
-    tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"])
-    truecaser = Truecaser(prepared / f"truecase.{lang}", tool)
-    bpe = Encoder(prepared / "bpe.codes")
+    subwords = TextEncoder(prepared, lang, moses, tokenised)
 
     def encode(texts: Sequence[str]) -> Sentences:
-        words = texts if tokenised else tokeniser(texts)
-        return [[dictionary.index(word) for word in line.split()] for line in bpe(truecaser(words))]
+        return [[dictionary.index(word) for word in line.split()] for line in subwords(texts)]
 
     return encode

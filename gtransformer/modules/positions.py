@@ -6,6 +6,8 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from gtransformer.errors import UserError
+
 
 class SinusoidalPositions(nn.Module):
     """Position vectors by formula; the table grows with the longest document seen.
@@ -46,9 +48,10 @@ class LearnedPositions(nn.Embedding):
         return self.num_embeddings - self.padding_idx - 1
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """As SinusoidalPositions; raises ValueError for a document longer than the table."""
+        """As SinusoidalPositions; raises UserError for a document longer than the table."""
         if longest > self.positions:
-            raise ValueError(
-                f"a document of {longest} tokens does not fit the {self.positions} learned positions of this model"
+            raise UserError(
+                f"a document of {longest} tokens does not fit the {self.positions} learned positions of this model; "
+                "give shorter ones (less context, a smaller --max-instance-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)

@@ -1,52 +1,90 @@
-"""New text made ready for a model of a prepared corpus: tokenised, truecased and cut by its BPE."""
+"""New text made ready for a model of a prepared corpus: tokenised, truecased and cut by its BPE, or cut by the pieces
+of a pretrained model.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import read_json
 from gtransformer.preprocess.bpe import Encoder
-from gtransformer.preprocess.moses import moses_directory
+from gtransformer.preprocess.moses import moses_as_prepared
 from gtransformer.preprocess.parallel import available_cores, map_file
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
-from gtransformer.preprocess.tokenise import Tokeniser
+from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
+
+CODES = "bpe.codes"
+
+
+def text_files(settings: Mapping[str, Any]) -> list[str]:
+    """The files of a prepared directory that new text needs, both languages taken together.
+
+    ``settings``: those of its manifest. mBART's sides are cut by its SentencePiece model; with BERT the source is cut
+    into wordpieces and only the target goes through truecaser and BPE.
+    """
+    pair = settings["source_lang"], settings["target_lang"]
+    if settings.get("sentencepiece"):
+        return [SENTENCEPIECE_FILE]
+    if settings.get("bert"):
+        return [WORDPIECE_FILE, CODES, f"truecase.{pair[1]}"]
+    return [CODES, *(f"truecase.{lang}" for lang in pair)]
 
 
 class TextEncoder:
     """Plain sentences of one language to subwords, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
 
-    ``moses``: a Moses directory, by default the variable MOSES, else sacremoses. Raises UserError if ``prepared`` is
-    not a prepared corpus or lacks the language.
+    Args:
+        prepared: the corpus, or a model directory, whose files have the same names.
+        lang: one of its two languages.
+        moses: a Moses directory; by default Moses is used only where the corpus was prepared with it.
+        tokenised: the sentences are so already.
+
+    Raises UserError if ``prepared`` is not a prepared corpus, lacks the language or one of the files.
     """
 
-    def __init__(self, prepared: str | Path, lang: str, moses: str | None = None):
+    def __init__(self, prepared: str | Path, lang: str, moses: str | None = None, tokenised: bool = False):
         prepared = Path(prepared)
-        moses = moses_directory(moses)
-        settings = read_json(prepared / "manifest.json")["settings"]
-        if lang not in (settings["source_lang"], settings["target_lang"]):
-            pair = f"{settings['source_lang']}-{settings['target_lang']}"
-            raise UserError(f"{prepared}: prepared for {pair}, which lacks {lang}")
+        settings = read_settings(prepared)
+        pair = settings["source_lang"], settings["target_lang"]
+        if lang not in pair:
+            raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
+        tool = moses_as_prepared(settings["moses"], moses)
+        cutter = None
+        if settings.get("sentencepiece"):
+            cutter = SentencePieces(prepared / SENTENCEPIECE_FILE)
+        elif settings.get("bert") and lang == pair[0]:
+            cutter = WordPieces(prepared / WORDPIECE_FILE)
         self._steps: list[Callable[[Sequence[str]], list[str]]]
-        if (prepared / SENTENCEPIECE_FILE).is_file():
-            self._steps = [SentencePieces(prepared / SENTENCEPIECE_FILE)]
-        elif (prepared / WORDPIECE_FILE).is_file() and lang == settings["source_lang"]:
-            self._steps = [WordPieces(prepared / WORDPIECE_FILE)]
+        if cutter is not None:
+            # A pretrained model has seen plain text. mBART's en_XX is en.
+            self._steps = [Detokeniser(lang.partition("_")[0], tool), cutter] if tokenised else [cutter]
         else:
-            self._steps = [
-                Tokeniser(lang, moses, settings["normalise_punctuation"]),
-                Truecaser(prepared / f"truecase.{lang}", moses),
-                Encoder(prepared / "bpe.codes"),
-            ]
+            self._steps = [Truecaser(prepared / f"truecase.{lang}", tool), Encoder(prepared / CODES)]
+            if not tokenised:
+                self._steps.insert(0, Tokeniser(lang, tool, settings["normalise_punctuation"]))
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Encode plain sentences; as many lines come back as went in."""
         for step in self._steps:
             lines = step(lines)
         return list(lines)
+
+
+def read_settings(prepared: str | Path) -> dict[str, Any]:
+    """The settings that a corpus was prepared with; UserError if it is not a prepared corpus."""
+    manifest = Path(prepared) / "manifest.json"
+    try:
+        settings = read_json(manifest)["settings"]
+        if {"source_lang", "target_lang", "moses", "normalise_punctuation"} <= settings.keys():
+            return settings
+    except (AttributeError, KeyError, TypeError):
+        pass
+    raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made")
 
 
 @cli_main
@@ -57,7 +95,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("output")
     parser.add_argument("--prepared", required=True, help="directory made by scripts/prepare.sh")
     parser.add_argument("--lang", required=True, help="language of the text, e.g. en")
-    parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
+    parser.add_argument("--moses", metavar="DIR", help="Moses' scripts (default: as the corpus was prepared)")
     parser.add_argument("--workers", type=int, default=available_cores())
     args = parser.parse_args(argv)
     work = TextEncoder(args.prepared, args.lang, args.moses)

@@ -24,6 +24,19 @@ def moses_directory(option: str | None = None) -> str | None:
     return option or os.environ.get("MOSES") or None
 
 
+def moses_as_prepared(recorded: str | bool | None, option: str | None = None) -> str | None:
+    """The Moses directory for new text that goes the way of a corpus, None for sacremoses.
+
+    The option, if given. Else, for a corpus that was prepared with Moses, the variable MOSES or where Moses lay then.
+
+    Args:
+        recorded: ``moses`` of the corpus's settings: that directory; in a model directory, whether there was one.
+    """
+    if option or not recorded:
+        return option
+    return moses_directory() or (recorded if isinstance(recorded, str) else None)
+
+
 def script_path(root: str | Path, script: str) -> Path:
     """Where a script lies below ``root``, which may be the Moses checkout, its ``scripts`` folder or a flat folder.
 

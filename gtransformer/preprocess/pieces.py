@@ -33,7 +33,8 @@ class SentencePieces:
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Cut sentences; as many lines come back as went in."""
-        return [" ".join(pieces) for pieces in self._processor.encode(list(lines), out_type=str)]
+        cut = self._processor.encode(list(lines), out_type=str)
+        return [" ".join(pieces) or unknown(line) for pieces, line in zip(cut, lines, strict=True)]
 
 
 class WordPieces:
@@ -56,12 +57,18 @@ class WordPieces:
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Cut sentences; as many lines come back as went in."""
-        return [" ".join(line.tokens) for line in self._tokenizer.encode_batch(list(lines), add_special_tokens=False)]
+        cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
+        return [" ".join(found.tokens) or unknown(line) for found, line in zip(cut, lines, strict=True)]
 
     def words(self) -> list[str]:
         """The vocabulary in its order."""
         vocabulary = self._tokenizer.get_vocab()
         return sorted(vocabulary, key=vocabulary.get)
+
+
+def unknown(line: str) -> str:
+    """One token for a line of which nothing was left (a lone combining mark): a sentence is never without words."""
+    return "".join(line.split())
 
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:

@@ -27,7 +27,7 @@ class DocumentGenerator(SequenceGenerator):
 
     Args:
         models, tgt_dict, options: as for fairseq's SequenceGenerator.
-        symbols: (n,) int64 indices that are not words: ``<s>``, ``</s>``, padding and the languages.
+        symbols: (n,) int64 source indices that are not words: ``<s>``, ``</s>``, padding and the languages.
         documents_at_once: how many documents of a batch are translated at a time; 0 means all.
     """
 

@@ -1,10 +1,19 @@
-"""Translations that fit a model with a limited number of positions (mBART)."""
+"""Translations that fit a model with a limited number of positions (mBART, BERT as the encoder)."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+
+
+def longest_source(model: nn.Module) -> int:
+    """Most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder surely translates.
+
+    The source must fit the encoder's positions. The decoder reads the language symbol, and at least ``<s>``, a word and
+    ``</s>`` of every sentence, which are no more than its source has: then ``within_positions`` finds room.
+    """
+    return min(model.encoder.max_positions(), model.decoder.max_positions() - 1)
 
 
 def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tensor:

@@ -99,11 +99,9 @@ class TranslationDocTask(TranslationTask):
 
     def _pairs(self, source, target, dropout: bool, shuffle: bool, **options) -> DocumentPairDataset:
         bos = self.src_dict.bos() if self.cfg.prepend_bos else None
-        noise = None
+        noise = target_noise = None
         if dropout and self.cfg.doc_noise_mask > 0:
-            noise = WordDropout(
-                self.cfg.doc_noise_mask, self.src_dict.index("<mask>"), self.protected_symbols(), self.cfg.doc_seed
-            )
+            noise, target_noise = self.word_dropout(self.src_dict), self.word_dropout(self.tgt_dict)
         return DocumentPairDataset(
             InstanceDataset(source, source.sizes, self.src_dict.eos(), bos),
             None if target is None else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
@@ -111,6 +109,7 @@ class TranslationDocTask(TranslationTask):
             self.tgt_dict,
             self.language,
             word_dropout=noise,
+            target_word_dropout=target_noise,
             word_dropout_epochs=self.cfg.doc_noise_epochs,
             left_pad_source=self.cfg.left_pad_source,
             left_pad_target=self.cfg.left_pad_target,
@@ -122,16 +121,17 @@ class TranslationDocTask(TranslationTask):
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """As fairseq's; an instance that is too long, and may not be left out, is a UserError."""
-        if not ignore_invalid_inputs:
-            _, ignored = dataset.filter_indices_by_size(indices, max_positions)
-            if len(ignored):
-                source, target = map(int, dataset.size(ignored[0]))
-                raise UserError(
-                    f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
-                    f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
-                    "--skip-invalid-size-inputs-valid-test"
-                )
-        return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        if ignore_invalid_inputs:
+            return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
+        if len(ignored):
+            source, target = map(int, dataset.size(ignored[0]))
+            raise UserError(
+                f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
+                f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
+                "--skip-invalid-size-inputs-valid-test"
+            )
+        return kept
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
@@ -145,14 +145,15 @@ class TranslationDocTask(TranslationTask):
             constraints=constraints,
         )
 
-    def protected_symbols(self) -> torch.Tensor:
-        """Indices that word dropout never replaces."""
-        d = self.src_dict
-        return torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), d.index("<mask>"), *self.language_symbols()])
+    def word_dropout(self, dictionary: Dictionary) -> WordDropout:
+        """``--doc-noise-mask`` for one side: its own ``<mask>``, and its own symbols that are never replaced."""
+        d, mask = dictionary, dictionary.index("<mask>")
+        protected = torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *self.language_symbols(d)])
+        return WordDropout(self.cfg.doc_noise_mask, mask, protected, self.cfg.doc_seed)
 
-    def language_symbols(self) -> list[int]:
-        """Indices of all language symbols."""
-        return [self.tgt_dict.index(f"[{lang}]") for lang in self.langs]
+    def language_symbols(self, dictionary: Dictionary | None = None) -> list[int]:
+        """Indices of all language symbols in a dictionary, by default the target's."""
+        return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare fine-tuning."""
@@ -183,7 +184,8 @@ class TranslationDocTask(TranslationTask):
 
     def _make_generator(self, models, dictionary: Dictionary, constrained: bool, search_strategy, **options):
         languages = self.language_symbols()
-        symbols = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad(), *languages])
+        source = self.src_dict
+        symbols = torch.tensor([source.bos(), source.eos(), source.pad(), *self.language_symbols(source)])
         if constrained:
             forbidden = torch.tensor([dictionary.bos(), dictionary.pad(), dictionary.index("<mask>"), *languages])
             search_strategy = DocumentSearch(

@@ -9,6 +9,7 @@ from typing import overload
 
 import torch
 
+from gtransformer.preprocess.instances import MARKS
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.lines import START, Line, Place, documents_to_lines, read_text
 from gtransformer.translation.model_directory import ModelDirectory
@@ -50,6 +51,9 @@ class GTransformer:
     def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
+        # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
+        self.max_instance_tokens = min(directory.max_instance_tokens, engine.longest + 1)
+        self.max_sentence_tokens = max(1, engine.longest - MARKS)
 
     @classmethod
     def from_pretrained(
@@ -93,7 +97,9 @@ class GTransformer:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
         options = self.options.changed(**search)
         results: list[list[list[Translation]]] = []
-        for window in self._windows(documents_to_lines(documents, self.chain.encode), options):
+        for window in self._windows(
+            documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens), options
+        ):
             for translated in self._translate(window, options):
                 if translated.line.breaks:
                     results.append([])
@@ -120,11 +126,12 @@ class GTransformer:
             windows of consecutive lines, every line of the input once, in order.
         """
         options = options or self.options
-        for window in self._windows(read_text(lines, self.chain.encode, split, start), options):
+        text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
+        for window in self._windows(text, options):
             yield self._translate(window, options)
 
     def _windows(self, lines: Iterable[Line], options: SearchOptions) -> Iterator[Window]:
-        limits = self.directory.max_instance_tokens, BATCHES * options.max_tokens, self.directory.max_sents
+        limits = self.max_instance_tokens, BATCHES * options.max_tokens, self.directory.max_sents
         return windows(lines, *limits)
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:

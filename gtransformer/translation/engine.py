@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import torch
 from fairseq import utils
-from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from torch import Tensor
 
 from gtransformer.data.document_dataset import fill_batches
-from gtransformer.errors import UserError, explain
+from gtransformer.errors import UserError
+from gtransformer.search.positions import longest_source
 from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
@@ -43,39 +44,35 @@ class Engine:
         directory: where the model is.
         device: by default a GPU if there is one.
         fp16: half precision, on a GPU.
+
+    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, fp16: bool = False):
         self.directory = directory
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        overrides = {
-            "data": str(directory.path),
-            "source_lang": directory.source_lang,
-            "target_lang": directory.target_lang,
-            "langs": ",".join(directory.langs),
-            "eval_bleu": False,
-            "gen_output": None,
-            "prepend_bos": False,
+        self.device = choose_device(device)
+        if fp16 and self.device.type != "cuda":
+            raise UserError("--fp16 is for GPUs, and this run has none; leave it out")
+        self.model, self.task = load_trained(
+            directory.file(CHECKPOINT),
+            data=str(directory.path),
+            source_lang=directory.source_lang,
+            target_lang=directory.target_lang,
+            langs=",".join(directory.langs),
+            eval_bleu=False,
+            gen_output=None,
+            prepend_bos=False,
             # A text needs a line for each line; --doc-mode full would not promise that by itself.
-            "doc_constraint": True,
-        }
-        try:
-            (self.model,), _, self.task = load_model_ensemble_and_task([str(directory.file(CHECKPOINT))], overrides)
-        except Exception as error:
-            message = explain(error)
-            if message is None:
-                raise
-            raise UserError(message) from None
-        self.model.eval()
+            doc_constraint=True,
+        )
         if fp16:
-            if self.device.type != "cuda":
-                raise UserError("--fp16 is for GPUs, and this run has none; leave it out")
             self.model.half()
         self.model.to(self.device)
+        self.longest = longest_source(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.reserved = {
             self.source.bos(), self.source.pad(), self.source.eos(), self.source.index("<mask>"),
-            *self.task.language_symbols(),
+            *self.task.language_symbols(self.source),
         }  # fmt: skip
         self._generators: dict[SearchOptions, object] = {}
 
@@ -99,7 +96,6 @@ class Engine:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
         lengths = torch.tensor([len(one) for one in tokens])
-        self._check_positions(instances[int(lengths.argmax())], int(lengths.max()))
         dataset = self.task.build_dataset_for_inference(tokens, lengths.tolist())
         # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
         order = sorted(range(len(tokens)), key=lambda number: (-len(tokens[number]), number))
@@ -119,16 +115,6 @@ class Engine:
                     "its parameters may be damaged, export the model again"
                 )
         return results
-
-    def _check_positions(self, instance: Instance, length: int) -> None:
-        """UserError for an instance that is longer than the table of learned positions, if the model has one."""
-        positions = getattr(self.model.encoder, "embed_positions", None)
-        if isinstance(positions, torch.nn.Embedding) and length > positions.num_embeddings - self.source.pad() - 1:
-            begin = " ".join(instance[0])[:60]
-            raise UserError(
-                f"the text that begins with '{begin}' has {length} tokens, more than the model has learned positions; "
-                "split the sentence"
-            )
 
     def _generator(self, options: SearchOptions):
         if options not in self._generators:
@@ -153,3 +139,16 @@ def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) ->
             sums.append(total)
             total = 0.0
     return sums
+
+
+def choose_device(wanted: str | torch.device | None) -> torch.device:
+    """The device asked for, by default a GPU if there is one. Raises UserError for one that is not there."""
+    if wanted is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UserError(f"device {wanted!r} is unknown; give 'cpu', 'cuda', 'cuda:1', ...") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"device {str(device)!r}: PyTorch finds {torch.cuda.device_count()} GPUs here; give 'cpu'")
+    return device

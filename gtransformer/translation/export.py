@@ -14,10 +14,11 @@ from omegaconf import OmegaConf
 from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
-from gtransformer.translation.model_directory import CHECKPOINT, CODES, KIND, MANIFEST, VERSION, file_names
+from gtransformer.preprocess.encode import text_files
+from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 
-SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation", "moses")
+SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,12 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
         raise UserError(f"{output}: cannot be written ({error.strerror})") from None
     try:
         pair = settings["source_lang"], settings["target_lang"]
-        for name in [CODES, *(f"truecase.{lang}" for lang in pair)]:
+        for name in text_files(settings):
             _copy(sources.prepared / name, work / name)
         for lang in pair:
             _copy(sources.prepared / "bin" / f"dict.{lang}.txt", work / f"dict.{lang}.txt")
-            check_vocabulary(work / f"dict.{lang}.txt", settings["langs"], state, sources)
+            side = "encoder" if lang == pair[0] else "decoder"
+            check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], state, sources)
         torch.save(state, work / CHECKPOINT)
         manifest = {
             "kind": KIND,
@@ -86,7 +88,7 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
             "checkpoint": sources.checkpoint.name,
             "checkpoint_sha256": sha256(sources.checkpoint),
             "parameters": sum(value.numel() for value in state["model"].values()),
-            "files": {name: sha256(work / name) for name in file_names(*pair)},
+            "files": {name: sha256(work / name) for name in file_names(settings)},
             **origin,
         }
         write_json(work / MANIFEST, manifest)
@@ -123,7 +125,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         settings = read_json(manifest)["settings"]
         pair = settings["source_lang"], settings["target_lang"]
         found = {name: settings[name] for name in SETTINGS}
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made") from None
     task = (state.get("cfg") or {}).get("task") or vars(state["args"])
     name = task.get("_name") or task.get("task")
@@ -137,15 +139,20 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
             f"{sources.checkpoint}: translates {'-'.join(direction)}, but {sources.prepared} holds {'-'.join(pair)}; "
             "name the corpus that the model was trained on with --prepared"
         )
-    return {"source_lang": direction[0], "target_lang": direction[1], **found, "moses": bool(found["moses"])}
+    # Paths of the machine that prepared the corpus mean nothing elsewhere.
+    tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bert")}
+    return {"source_lang": direction[0], "target_lang": direction[1], **found, **tools}
 
 
-def check_vocabulary(dictionary: Path, langs: list[str], state: dict[str, Any], sources: Sources) -> None:
-    """UserError unless the model has as many embeddings as the dictionary, its added symbols included, has entries."""
+def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:
+    """UserError unless the model's ``side`` (encoder, decoder) has as many embeddings as the dictionary has entries.
+
+    The symbols that the task adds where the file lacks them count, too.
+    """
     words = dictionary_words(dictionary)
     added = {*map(language_symbol, langs), MASK} - set(words)
     entries = len(words) + len(RESERVED) + len(added)
-    table = state["model"].get("encoder.embed_tokens.weight")
+    table = state["model"].get(f"{side}.embed_tokens.weight")
     if table is None or len(table) != entries:
         found = "no embeddings" if table is None else f"{len(table)} embeddings"
         raise UserError(

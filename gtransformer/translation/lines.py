@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 
 from gtransformer.preprocess.clean import clean_line, is_blank
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
@@ -43,7 +43,7 @@ class Line:
         place: where reading stands behind it; all numbers of a sentence's place are its own, from 1.
         breaks: whether it ends a document (a blank line or ``<d>``).
         sentences: what is to be translated: one, several of running text, none of a blank line.
-        tokens: their BPE tokens.
+        tokens: their subwords; a sentence longer than the model's positions stands in several parts.
     """
 
     text: str
@@ -52,9 +52,18 @@ class Line:
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
 
+    @property
+    def was_cut(self) -> bool:
+        """Whether a sentence of it was too long for the model."""
+        return len(self.tokens) > len(self.sentences)
+
 
 def read_text(
-    lines: Iterable[str], encode: Encode, split: Callable[[str], list[str]] | None = None, start: Place = START
+    lines: Iterable[str],
+    encode: Encode,
+    split: Callable[[str], list[str]] | None = None,
+    start: Place = START,
+    longest: int | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of a plain text, encoded.
 
@@ -63,8 +72,9 @@ def read_text(
 
     Args:
         lines: without line ends, the first of them the one behind ``start``.
-        encode: sentences to BPE tokens, as many as go in.
+        encode: sentences to subwords, as many as go in.
         split: a line of running text to its sentences; None: a line is a sentence.
+        longest: most subwords of a sentence; a longer one is cut. None: no limit.
     """
     iterator = iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
@@ -77,10 +87,12 @@ def read_text(
             else:
                 start = start.after_sentence()
                 read.append(Line(text, start, breaks=False, sentences=(split(clean) if split else None) or [clean]))
-        yield from encoded(read, encode)
+        yield from encoded(read, encode, longest)
 
 
-def documents_to_lines(documents: Iterable[Iterable[str]], encode: Encode) -> Iterator[Line]:
+def documents_to_lines(
+    documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
+) -> Iterator[Line]:
     """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document."""
     place = Place()
     for document in documents:
@@ -90,15 +102,22 @@ def documents_to_lines(documents: Iterable[Iterable[str]], encode: Encode) -> It
             clean = clean_line(" ".join(text.split("\n")))
             place = place.after_sentence()
             read.append(Line(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
-        yield from encoded(read, encode)
+        yield from encoded(read, encode, longest)
 
 
-def encoded(lines: list[Line], encode: Encode) -> Iterator[Line]:
+def encoded(lines: list[Line], encode: Encode, longest: int | None = None) -> Iterator[Line]:
     """The lines with their tokens."""
     tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
     for line in lines:
-        line.tokens.extend(next(tokens) for _ in line.sentences)
+        line.tokens.extend(part for _ in line.sentences for part in cut(next(tokens), longest))
         yield line
+
+
+def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
+    """The tokens of a sentence in as few parts as ``longest`` allows, about equally long; mostly just one."""
+    count = 1 if longest is None else max(1, -(-len(tokens) // longest))
+    ends = [len(tokens) * number // count for number in range(count + 1)]
+    return [tokens[first:end] for first, end in pairwise(ends)]
 
 
 def shown_separator(line: Line) -> str:

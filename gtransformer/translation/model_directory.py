@@ -6,29 +6,34 @@
         model.pt          fairseq checkpoint without optimiser state
         dict.en.txt       dictionaries as fairseq names them, so that DIR is a data directory for fairseq-interactive
         dict.de.txt
-        bpe.codes         names as in a prepared corpus
+        bpe.codes         what cuts the text, named as in a prepared corpus
         truecase.en
         truecase.de
+
+With mBART, ``sentencepiece.model`` stands for the last three; with BERT, ``wordpieces.json`` for ``truecase.en``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
+from gtransformer.preprocess.encode import text_files
 from gtransformer.translation.options import SearchOptions
 
 KIND = "gtransformer model"
 VERSION = 1
-MANIFEST, CHECKPOINT, CODES = "manifest.json", "model.pt", "bpe.codes"
+MANIFEST, CHECKPOINT = "manifest.json", "model.pt"
 
 
-def file_names(source_lang: str, target_lang: str) -> list[str]:
-    """The files beside the manifest."""
-    pair = (source_lang, target_lang)
-    return [CHECKPOINT, CODES, *(f"dict.{lang}.txt" for lang in pair), *(f"truecase.{lang}" for lang in pair)]
+def file_names(settings: Mapping[str, Any]) -> list[str]:
+    """The files beside a manifest with these settings."""
+    dictionaries = [f"dict.{settings[side]}.txt" for side in ("source_lang", "target_lang")]
+    return [CHECKPOINT, *dictionaries, *text_files(settings)]
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,8 @@ class ModelDirectory:
 
     Attributes:
         source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
-        normalise_punctuation: whether punctuation was normalised before tokenising.
         moses: whether the corpus was prepared with the Perl scripts of Moses.
+        sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (DESIGN section 4).
         search: default options.
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
@@ -48,8 +53,8 @@ class ModelDirectory:
     source_lang: str
     target_lang: str
     langs: tuple[str, ...]
-    normalise_punctuation: bool
     moses: bool
+    sentencepiece: bool
     max_instance_tokens: int
     max_sents: int | None
     search: SearchOptions
@@ -57,7 +62,10 @@ class ModelDirectory:
 
     @classmethod
     def open(cls, path: str | Path) -> ModelDirectory:
-        """Read the manifest. Raises UserError if it is no model directory, of another version, or lacks a file."""
+        """Read the manifest and check the files against it, the checkpoint for presence alone.
+
+        Raises UserError if it is no model directory, is of another version, or if a file is missing or changed.
+        """
         path = Path(path)
         if not path.is_dir():
             raise UserError(f"{path}: no such model directory; make one with scripts/export.sh")
@@ -77,18 +85,22 @@ class ModelDirectory:
                 settings["source_lang"],
                 settings["target_lang"],
                 tuple(settings["langs"]),
-                bool(settings["normalise_punctuation"]),
                 bool(settings["moses"]),
+                bool(settings.get("sentencepiece")),
                 int(settings["max_instance_tokens"]),
                 settings["max_sents"],
                 SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            checksums = {name: value["files"][name] for name in file_names(settings)}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path / MANIFEST}: damaged ({error}); export the model again") from None
-        for name in file_names(directory.source_lang, directory.target_lang):
+        for name, checksum in checksums.items():
             if not (path / name).is_file():
                 raise UserError(f"{path / name}: no such file; the model directory is incomplete, export it again")
+            # The checkpoint is large, and PyTorch notices damage itself.
+            if name != CHECKPOINT and sha256(path / name) != checksum:
+                raise UserError(f"{path / name}: changed since the model was exported; export it again")
         return directory
 
     def file(self, name: str) -> Path:

@@ -41,6 +41,8 @@ class ResumableOutput:
         self._restart = restart
 
     def __enter__(self) -> ResumableOutput:
+        if self.path.is_dir():
+            raise UserError(f"{self.path}: is a directory; give --output the name of a file")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = open(self.part, "ab")

@@ -15,7 +15,7 @@ class SentenceSplitter:
             from sentencex import segment
         except ImportError:
             raise UserError("--split-sentences needs sentencex: pip install 'sentencex>=0.6.1,<0.7'") from None
-        self.lang, self._segment = lang, segment
+        self.lang, self._segment = lang.partition("_")[0], segment  # mBART's en_XX is en
 
     def __call__(self, line: str) -> list[str]:
         """The sentences of a line, blanks at their ends removed; nothing but blanks is lost."""

@@ -11,14 +11,24 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
-from sentencepiece import SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from gtransformer.cli.contrastive import main as contrastive
+from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.recipe import load_recipe, to_arguments, without_half_precision
 from gtransformer.cli.score import main as score
+from gtransformer.cli.translate import main as translate
+from gtransformer.errors import UserError
+from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.pieces import join_pieces
 from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor, postprocessor_for
+from gtransformer.preprocess.tokenise import Tokeniser
+from gtransformer.preprocess.truecase import Truecaser
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.translation.text_chain import TextChain
 from tests.bert import save_bert
 from tests.end_to_end.commands import run
 from tests.unit.models import fairseq_models
@@ -50,6 +60,56 @@ def arguments(name: str, sections: tuple[str, ...], **changes) -> list[str]:
     options = without_half_precision(load_recipe(name).options(*sections))
     options |= {key.replace("_", "-"): value for key, value in changes.items()}
     return to_arguments(options)
+
+
+def items(raw: Path, folder: Path) -> Path:
+    """A contrastive suite in ContraPro's format: a test sentence, right and wrong."""
+    english, german = ((raw / f"concatenated_en2de_test_{lang}.txt").read_text().splitlines()[1:4] for lang in WORDS)
+    known = {"src pronoun": "it", "ref pronoun": "es", "ante distance": 1, "intrasegmental": False}
+    entries = [
+        known | {"src segment": english[number], "ref segment": german[number],
+                 "errors": [{"contrastive": german[number - 1]}, {"contrastive": german[number - 2]}]}
+        for number in range(3)
+    ]  # fmt: skip
+    (folder / "contrapro.json").write_text(json.dumps(entries))
+    return folder / "contrapro.json"
+
+
+def check_contrastive(prepared: Path, checkpoint: Path, suite: Path, source, target) -> None:
+    """The command's scores are those of the plain forward pass over pieces that ``source`` and ``target`` cut."""
+    result = suite.with_name("result.json")
+    line = [str(prepared), f"--path={checkpoint}", f"--items={suite}", f"--output={result}", "--context=0", "--cpu"]
+    assert contrastive(line) == 0
+    (model,), _, task = load_model_ensemble_and_task([str(checkpoint)])
+    model.eval()
+    for entry, item in zip(json.loads(suite.read_text()), json.loads(result.read_text())["items"], strict=True):
+        expected = []
+        for text in (entry["ref segment"], *(error["contrastive"] for error in entry["errors"])):
+            sides = [(task.source_dictionary, source(entry["src segment"])), (task.target_dictionary, target(text))]
+            before, after = ([d.bos(), *(d.index(word) for word in words), d.eos()] for d, words in sides)
+            assert task.target_dictionary.unk() not in after
+            with torch.no_grad():
+                previous = torch.tensor([[task.language, *after[:-1]]])
+                logits = model(torch.tensor([before]), torch.tensor([len(before)]), previous)[0][0].double()
+            chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(after).unsqueeze(1))
+            expected.append(float(chosen[1:].sum()))  # <s> is no choice of the model's
+        assert item["scores"] == pytest.approx(expected, abs=1e-4) and len(set(expected)) == 3
+
+
+def check_translation(prepared: Path, checkpoint: Path, raw: Path, folder: Path, files: set[str]) -> Path:
+    """An exported model, alone, translates the raw text as fairseq-generate and the score command did."""
+    model = folder / "model"
+    assert export([str(prepared), str(model), f"--checkpoint={checkpoint}", "--beam=1"]) == 0
+    assert {path.name for path in model.iterdir()} == {"manifest.json", "model.pt", *files}
+    shutil.rmtree(prepared)
+    checkpoint.unlink()
+    text = folder / "translated.txt"
+    line = ["--model", str(model), str(raw / "concatenated_en2de_test_en.txt"), "-o", str(text), "--cpu", "--quiet"]
+    assert translate(line) == 0
+    found, expected = (path.read_text(encoding="utf-8").splitlines() for path in (text, folder / "test.txt"))
+    assert found == [" ".join(line.split()) for line in expected]
+    assert len(found) == 12 and found.count("<d>") == 3
+    return model
 
 
 def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
@@ -90,6 +150,21 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     assert "s-BLEU" in capsys.readouterr().out
     assert json.loads((tmp_path / "test.scores.json").read_text())["detokeniser"] == "sentencepiece"
 
+    processor = SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
+
+    def cut(text: str) -> list[str]:
+        return processor.encode(text, out_type=str)
+
+    check_contrastive(prepared, best, items(raw, tmp_path), cut, cut)
+    (tmp_path / "spm.model").unlink()
+    files = {"dict.en_XX.txt", "dict.de_DE.txt", "sentencepiece.model"}
+    model = check_translation(prepared, best, raw, tmp_path, files)
+    chain = TextChain(ModelDirectory.open(model))
+    assert chain.encode_target(plain[1:4]) == [sentence.split() for sentence in sentences]
+    (model / "sentencepiece.model").unlink()
+    with pytest.raises(UserError, match="sentencepiece.model: no such file; the model directory is incomplete"):
+        ModelDirectory.open(model)
+
 
 def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     """With recipe ``bert``: wordpieces and a dictionary of their own on the source side, BPE on the target side."""
@@ -118,3 +193,23 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     saved = torch.load(best)["model"]
     assert torch.equal(model.encoder.layers[0].fc1.weight, saved["encoder.layers.0.fc1.weight"])
     assert task.source_dictionary != task.target_dictionary
+
+    options = {"path": best, "gen-output": tmp_path / "test", "cpu": True, "beam": 1}
+    run("generate", prepared / "bin", *arguments("bert", ("task", "generate"), **options))
+    assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl")]) == 0
+    steps = [Tokeniser("de"), Truecaser(prepared / "truecase.de"), Encoder(prepared / "bpe.codes")]
+
+    def cut(text: str) -> list[str]:
+        lines = [text]
+        for step in steps:
+            lines = step(lines)
+        return lines[0].split()
+
+    suite = items(raw, tmp_path)
+    check_contrastive(prepared, best, suite, lambda text: text.lower().replace(".", " .").split(), cut)
+    files = {"dict.en.txt", "dict.de.txt", "wordpieces.json", "bpe.codes", "truecase.de"}
+    model = check_translation(prepared, best, raw, tmp_path, files)
+    # 64 positions: documents are cut accordingly, and so is a sentence that is longer.
+    long = ["Anna sees it."] * 40 + ["the " * 200]
+    found = GTransformer.from_pretrained(model, device="cpu").translate(long, beam=1, max_len_a=0, max_len_b=2)
+    assert len(found) == 41

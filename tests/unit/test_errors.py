@@ -7,6 +7,7 @@ import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain, install_excepthook
+from gtransformer.tasks.trained import load_trained
 
 
 def test_commands_report_user_errors_in_one_line(capsys):
@@ -95,6 +96,24 @@ def test_checkpoint_of_another_model():
         "1 are of another size (0.weight: [4, 7], not [4, 3]); use the architecture "
         "options and the data (dictionary) that it was trained with, or another --save-dir"
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "message"),
+    [
+        ("model", "levitating", "checkpoint {path}: its architecture 'levitating' is unknown to this package and to"),
+        ("task", "telepathy", "checkpoint {path}: its task 'telepathy' is unknown to this package and to fairseq"),
+    ],
+)
+def test_checkpoint_of_another_plugin(saved_model, tmp_path, part, name, message):
+    """fairseq's own message is the whole configuration."""
+    path = tmp_path / "checkpoint.pt"
+    state = torch.load(saved_model / "model.pt")
+    state["cfg"][part]["_name"] = name
+    torch.save(state, path)
+    with pytest.raises(UserError) as caught:
+        load_trained(path, data=str(saved_model))
+    assert str(caught.value).startswith(message.format(path=path)) and "\n" not in str(caught.value)
 
 
 def test_missing_checkpoint():

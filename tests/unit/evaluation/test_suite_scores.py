@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -140,3 +141,13 @@ def test_wrong_use(tmp_path, capsys) -> None:
     assert "ContraPro is scored alone" in fails(*both)
     save_model("transformer, marked", prepared, tmp_path / "model.pt", ("en", "de"))
     assert "the dictionary has no symbol '<sep>'" in fails(*items["contrapro.json"], "--context=0", "--separator=<sep>")
+    (tmp_path / "model.pt").write_bytes((tmp_path / "model.pt").read_bytes()[:2000])
+    assert "model.pt cannot be read, it is truncated or damaged" in fails(*items["contrapro.json"], "--context=0")
+    other = write_prepared(tmp_path / "other", "en", "de")
+    with open(other / "bin" / "dict.de.txt", "a", encoding="utf-8") as stream:
+        stream.write("surplus 1\n")
+    shutil.copy(other / "bin" / "dict.de.txt", other / "bin" / "dict.en.txt")
+    save_model("partial", other, tmp_path / "model.pt", ("en", "de"))
+    assert "does not fit this model: " in fails(*items["contrapro.json"], "--context=0")
+    (prepared / "manifest.json").unlink()
+    assert "manifest.json: no such file" in fails(*items["contrapro.json"], "--context=0")

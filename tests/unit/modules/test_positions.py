@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -34,5 +35,5 @@ def test_table_grows_without_changing_what_it_held():
 def test_learned_positions_have_an_end():
     positions = LearnedPositions(6, 4, padding=1)
     assert positions(torch.arange(6), 6).shape == (6, 4)
-    with pytest.raises(ValueError, match="7 tokens does not fit the 6 learned positions"):
+    with pytest.raises(UserError, match="7 tokens does not fit the 6 learned positions"):
         positions(torch.arange(7), 7)

@@ -89,3 +89,9 @@ def test_bad_files(tmp_path: Path):
         WordPieces(tmp_path / "bad")
     with pytest.raises(UserError, match="no tokeniser of a BERT"):
         save_wordpieces(tmp_path, tmp_path / "out.json")
+
+
+def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):
+    """What nothing is left of becomes one unknown token, as with the tokeniser: a place in the alignment is kept."""
+    assert SentencePieces(model)(["\u200b", "Das"])[0] == "\u200b"
+    assert WordPieces(wordpieces)(["\u0301 \u0301", "a cat"]) == ["\u0301\u0301", "a cat"]

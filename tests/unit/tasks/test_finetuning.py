@@ -159,7 +159,7 @@ def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
     assert read_settings(tmp_path / "bad.pt") == {}
 
 
-def test_instance_longer_than_the_models_positions(prepared, tmp_path):
+def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypatch):
     """mBART has 1024 positions, BERT 512: said in one sentence, unless such instances may be left out."""
     model, cfg = build(prepared, tmp_path, "--encoder-learned-pos", "--max-source-positions=4")
     task = tasks.setup_task(cfg.task)
@@ -170,3 +170,9 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path):
     with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .*the model takes \(4, 1000000\)"):
         task.filter_indices_by_size(indices, dataset, limits)
     assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
+    calls, filtered = [], type(dataset).filter_indices_by_size
+    monkeypatch.setattr(
+        type(dataset), "filter_indices_by_size", lambda *given: (calls.append(given), filtered(*given))[1]
+    )
+    assert task.filter_indices_by_size(indices, dataset, (1000, 1000)).tolist() == indices.tolist()
+    assert len(calls) == 1, "a large corpus takes a while to look through"

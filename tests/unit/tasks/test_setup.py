@@ -1,10 +1,15 @@
 """Setting the task up: dictionaries, languages, data, and what is said when something is missing."""
 
+from argparse import Namespace
+
 import pytest
+import torch
+from fairseq.data import ListDataset
 
 from gtransformer.errors import UserError
+from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.tasks.translation_doc import TranslationDocTask, add_symbols, shard_names
-from tests.support import task_config, tiny_dictionary, tiny_task
+from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 
 
 def setup(data, **options):
@@ -126,3 +131,24 @@ def test_shards(corpus, tmp_path):
     task.load_dataset("train", combine=True)
     assert len(task.dataset("train")) == 5
     assert shard_names(str(folder), "train", combine=False) == ["train"]
+
+
+def test_dictionaries_of_their_own(dictionary):
+    """With BERT each side has its own: neither <mask> nor the language symbols have the same index in both."""
+    source, target = tiny_dictionary(9), dictionary
+    task = TranslationDocTask(task_config(doc_noise_mask=1.0, langs="en,de"), source, target)
+    sides = []
+    for one in (source, target):
+        words = [one.index(f"w{number}") for number in range(9)]
+        sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
+    dataset = task._pairs(*(ListDataset([side], [len(side)]) for side in sides), dropout=True, shuffle=False)
+    item = dataset[0]
+    for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist()[1:])):
+        assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
+    assert item["target"].tolist() == [*sides[1].tolist(), target.index("[de]")]
+
+    options = Namespace(source_dictionary=source, target_dictionary=target)
+    model = GTransformerModel.build_model(tiny_config(share_all_embeddings=False), options)
+    generator = task.build_generator([model], Namespace(beam=1))
+    languages = [source.index("[en]"), source.index("[de]")]
+    assert sorted(generator.symbols.tolist()) == sorted([source.bos(), source.pad(), source.eos(), *languages])

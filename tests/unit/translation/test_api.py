@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
+import torch
 
 import gtransformer
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.engine import sentence_scores
+from gtransformer.translation.engine import choose_device, sentence_scores
+from gtransformer.translation.lines import CHUNK
 from tests.hard_text import STRANGE
 
 DOCUMENT = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
@@ -97,6 +101,34 @@ def test_search_options_and_mistakes(model):
 def test_half_precision_needs_a_gpu(saved_model):
     with pytest.raises(UserError, match="--fp16 is for GPUs"):
         GTransformer.from_pretrained(saved_model, device="cpu", fp16=True)
+
+
+def test_a_device_that_is_not_there(saved_model):
+    missing = f"cuda:{torch.cuda.device_count()}"
+    with pytest.raises(UserError, match=rf"device '{missing}': PyTorch finds \d+ GPUs here; give 'cpu'"):
+        GTransformer.from_pretrained(saved_model, device=missing)
+    with pytest.raises(UserError, match="device 'gpu' is unknown; give 'cpu', 'cuda', 'cuda:1'"):
+        GTransformer.from_pretrained(saved_model, device="gpu")
+
+
+def test_a_gpu_is_used_if_there_is_one(monkeypatch):
+    for available, expected in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
+        assert choose_device(None).type == expected
+
+
+def test_a_text_without_end_is_translated_as_it_comes(model):
+    """Memory is bounded by what a window holds: a few windows of an endless text are ready before its end."""
+    read = []
+
+    def endless():
+        while True:
+            read.append(None)
+            yield "The old dog sleeps near a house." if len(read) % 9 else ""
+
+    lines = [line for window in islice(model.translate_lines(endless()), 3) for line in window]
+    assert len(lines) > 20 and all(bool(line.translations) != line.line.breaks for line in lines)
+    assert len(read) <= len(lines) + 2 * CHUNK
 
 
 def test_reachable_from_the_package(saved_model):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from gtransformer.cli.export import main
+from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.model_directory import ModelDirectory, file_names
+from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
+from tests.support import ROOT
 
 TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 
@@ -48,9 +53,10 @@ def test_a_run_becomes_a_directory_that_needs_nothing_else(parts, saved_model, c
     for name in ("run", "prepared", "deep"):
         shutil.rmtree(parts / name)
     assert GTransformer.from_pretrained(moved, device="cpu").translate(TEXT) == expected
-    assert sorted(path.name for path in moved.iterdir()) == sorted(["manifest.json", *file_names("en", "de")])
+    names = ["model.pt", "dict.en.txt", "dict.de.txt", "bpe.codes", "truecase.en", "truecase.de"]
+    assert sorted(path.name for path in moved.iterdir()) == sorted(["manifest.json", *names])
     manifest = json.loads((moved / "manifest.json").read_text())
-    assert manifest["files"] == {name: sha256(moved / name) for name in file_names("en", "de")}
+    assert manifest["files"] == {name: sha256(moved / name) for name in names}
     assert manifest["command"].startswith("python -m gtransformer.cli.export") and "torch" in manifest["versions"]
     assert manifest["search"]["beam"] == 2
 
@@ -108,6 +114,13 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
         (lambda d: edit(d, "version", 9), "version 9 is unknown here"),
         (lambda d: edit(d, "settings", {}), "damaged .*; export the model again"),
         (lambda d: edit(d, "search", {"width": 3}), "damaged .*; export the model again"),
+        (lambda d: edit(d, "files", {}), "damaged .'model.pt'.; export the model again"),
+        (lambda d: edit(d, "files", None), "damaged .*; export the model again"),
+        (lambda d: (d / "dict.de.txt").write_text("other 1\n"), "dict.de.txt: changed since the model was exported"),
+        (
+            lambda d: (d / "bpe.codes").write_text(""),
+            "bpe.codes: changed since the model was exported; export it again",
+        ),
         (lambda d: (d / "model.pt").write_bytes(b"nonsense"), "model.pt cannot be read, it is truncated or damaged"),
     ],
 )
@@ -144,17 +157,26 @@ def test_models_of_other_tasks(parts, capsys):
     assert "a model of the task translation; only" in failure(capsys, parts / "run", parts / "model")
 
 
-def test_learned_positions_have_an_end(parts):
-    """A sentence longer than their table is named, not met with a traceback."""
+def test_learned_positions_have_an_end(parts, tmp_path, capsys):
+    """Instances stay within them, and a sentence that does not is cut in parts: a line out for each line in."""
     learned = ["--encoder-learned-pos", "--max-source-positions", "20"]
     checkpoint = make_checkpoint(parts / "prepared", parts / "learned.pt", *learned)
-    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    search = ["--beam", "2", "--max-len-a", "0", "--max-len-b", "2"]
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint), *search]) == 0
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
-    assert len(model.translate(TEXT[:1], max_len_a=0, max_len_b=2)) == 1
-    with pytest.raises(
-        UserError, match="begins with 'house house .* tokens, more than the model has learned positions"
-    ):
-        model.translate(["house " * 30])
+    assert model.max_instance_tokens == 21 < model.directory.max_instance_tokens and model.max_sentence_tokens == 18
+    tokens = len(model.chain.encode(["house " * 30])[0])
+    assert 18 < tokens <= 36
+    first, long, last = model.translate([TEXT[0], "house " * 30, TEXT[1]])
+    # Of 20 tokens there is no room for a neighbour.
+    whole = model.engine.translate([[["house"] * (tokens // 2)]], model.options)[0][0].sentences
+    assert long == " ".join(model.chain.decode(whole * 2))
+    assert len(model.translate(TEXT * 10)) == 20
+    (tmp_path / "text").write_text("The old dog.\n" + "house " * 30 + "\n")
+    capsys.readouterr()
+    assert translate(["--model", str(parts / "model"), str(tmp_path / "text"), "--cpu"]) == 0
+    output, errors = capsys.readouterr()
+    assert output.count("\n") == 2 and "1 sentences had more tokens than the model has positions" in errors
 
 
 def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
@@ -177,3 +199,16 @@ def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
     assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
     assert len(model.translate(TEXT * 2, beam=SHORT.beam, max_len_a=0, max_len_b=2)) == 4
+
+
+@pytest.mark.slow
+def test_works_without_the_checkout(saved_model, tmp_path):
+    """The package alone, without configs and scripts, and a model that was moved: no other file is needed."""
+    shutil.copytree(ROOT / "gtransformer", tmp_path / "site" / "gtransformer", ignore=shutil.ignore_patterns("__py*"))
+    shutil.copytree(saved_model, tmp_path / "moved")
+    (tmp_path / "text").write_text("\n".join(TEXT))
+    line = [sys.executable, "-m", "gtransformer.cli.translate", "--model", "moved", "text", "--cpu", "--quiet"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    expected = GTransformer.from_pretrained(saved_model, device="cpu").translate(TEXT)
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, expected, "")

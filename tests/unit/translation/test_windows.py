@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.preprocess.instances import greedy_instances
-from gtransformer.translation.lines import Line, read_text
+from gtransformer.translation.lines import Line, cut, read_text
 from gtransformer.translation.windows import MOST_LINES, windows
 from tests.hard_text import hard_lines
 
@@ -106,3 +106,18 @@ def test_hard_lines_are_hard():
     assert max(runs) == 60 and max(len(line.split()) for line in text) == 500
     joined = "\n".join(text)
     assert all(sign in joined for sign in ("\U0001f600", "\u0627", "\x00", "\u2028", "\r", "<d>", "\n\n", "[de]"))
+
+
+def test_sentences_that_are_too_long_are_cut_in_parts():
+    """Nothing is lost, parts are about equally long, and the line remains one line with one place."""
+    tokens = [str(number) for number in range(23)]
+    assert cut(tokens, None) == cut(tokens, 23) == [tokens] and cut([], 5) == [[]]
+    for longest in range(1, 23):
+        parts = cut(tokens, longest)
+        assert [token for part in parts for token in part] == tokens and len(parts) == -(-23 // longest)
+        assert max(map(len, parts)) <= longest and max(map(len, parts)) - min(map(len, parts)) <= 1
+    lines = list(read_text(["a b c", "d e f g h", ""], words, longest=3))
+    assert [line.tokens for line in lines] == [[["a", "b", "c"]], [["d", "e"], ["f", "g", "h"]], []]
+    assert [line.was_cut for line in lines] == [False, True, False] and lines[1].sentences == ["d e f g h"]
+    (window,) = windows(lines, 6, 1000)
+    assert window.instances == [[(0, 0)], [(1, 0)], [(1, 1)]]

@@ -1,0 +1,65 @@
+"""New text goes the way of its corpus: which files it needs, which Moses, and what pretrained pieces do with tokens."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from gtransformer.errors import UserError
+from gtransformer.preprocess.encode import TextEncoder, text_files
+from gtransformer.preprocess.moses import moses_as_prepared
+
+PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "moses": None, "normalise_punctuation": False}
+LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
+
+
+@pytest.fixture
+def pieces(tmp_path):
+    """A prepared directory of mBART's kind: a SentencePiece model and a manifest."""
+    (tmp_path / "text").write_text("\n".join(LINES * 20), encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "sentencepiece"), vocab_size=50,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    settings = PLAIN | {"sentencepiece": "/elsewhere/sentence.bpe.model"}
+    (tmp_path / "manifest.json").write_text(json.dumps({"settings": settings}))
+    return tmp_path
+
+
+def test_files():
+    assert text_files(PLAIN) == ["bpe.codes", "truecase.en_XX", "truecase.de_DE"]
+    assert text_files(PLAIN | {"sentencepiece": "x"}) == ["sentencepiece.model"]
+    assert text_files(PLAIN | {"bert": True}) == ["wordpieces.json", "bpe.codes", "truecase.de_DE"]
+
+
+def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):
+    """Published suites are tokenised; a pretrained model has seen plain text."""
+    processor = SentencePieceProcessor(model_file=str(pieces / "sentencepiece.model"))
+    expected = [" ".join(processor.encode(line, out_type=str)) for line in LINES]
+    assert TextEncoder(pieces, "en_XX")(LINES) == TextEncoder(pieces, "de_DE")(LINES) == expected
+    tokenised = ["It 's old , isn 't it ?", "Das Haus , das wir sehen , ist grün .", "Anna sees it !"]
+    assert TextEncoder(pieces, "de_DE", tokenised=True)(tokenised[1:]) == expected[1:]
+    assert TextEncoder(pieces, "en_XX", tokenised=True)(tokenised) == expected
+
+
+def test_mistakes(pieces):
+    with pytest.raises(UserError, match="prepared for en_XX-de_DE, which lacks en"):
+        TextEncoder(pieces, "en")
+    (pieces / "sentencepiece.model").unlink()
+    with pytest.raises(UserError, match="sentencepiece.model: no such file"):
+        TextEncoder(pieces, "en_XX")
+    for damaged in ("{}", "[]", '{"settings": {"source_lang": "en"}}'):
+        (pieces / "manifest.json").write_text(damaged)
+        with pytest.raises(UserError, match="manifest.json: not of a prepared corpus"):
+            TextEncoder(pieces, "en_XX")
+
+
+def test_moses_as_prepared(monkeypatch):
+    monkeypatch.setenv("MOSES", "/variable")
+    assert moses_as_prepared(None) is None, "a corpus prepared with sacremoses stays with it"
+    assert moses_as_prepared(None, "/option") == moses_as_prepared("/then", "/option") == "/option"
+    assert moses_as_prepared("/then") == moses_as_prepared(True) == "/variable"
+    monkeypatch.delenv("MOSES")
+    assert moses_as_prepared("/then") == "/then" and moses_as_prepared(True) is None

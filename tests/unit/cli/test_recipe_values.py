@@ -8,9 +8,11 @@ neither.
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.cli.recipe import Recipe, load_recipe, recipe_names, recipes_of_rows, to_arguments
 from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
@@ -200,21 +202,26 @@ OTHERS = {"2": {"SENTNMT", "HAN", "SAN", "Hybrid Context", "Flat-Transformer", "
                 "Flat-Transformer+BERT"}, "6": {"G-Transformer (rnd.)"}}  # fmt: skip
 
 
-def values(recipe: Recipe) -> dict:
-    """What a recipe comes to: its programs' own parsers have filled in the sizes of the architecture and defaults."""
+def training_options(recipe: Recipe) -> SimpleNamespace:
+    """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
     line = ["data", *to_arguments(recipe.options("task", "train"))]
-    train = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
+    cfg, found = convert_namespace_to_omegaconf(parsed), {}
+    for name in ("model", "task", "criterion", "optimizer", "lr_scheduler", "dataset", "checkpoint", "optimization"):
+        section = dict(cfg[name])
+        found |= {"arch" if name == "model" else name: section.pop("_name", None), **section}
+    return SimpleNamespace(**found)
+
+
+def values(recipe: Recipe) -> dict:
+    """What a recipe comes to, under the names of BASE."""
+    train = training_options(recipe)
     prepare, generate = recipe.options("prepare"), recipe.options("generate")
     fields = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
     kinds = {part: attention_kinds(train, part) for part in ("encoder", "decoder", "cross")}
     (lr,), (update_freq,) = train.lr, train.update_freq
-    found = {
-        key: getattr(train, key)
-        for key in BASE.keys() & vars(train).keys()
-        if key not in ("encoder", "decoder", "attention", "lr", "update_freq")
-    }
+    found = {key: getattr(train, key) for key in BASE.keys() & vars(train).keys()}
     init = getattr(train, "warmup_init_lr", -1)
-    total = getattr(train, "total_num_update", None)
     return found | {
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
         "max_instance_tokens": prepare["max-instance-tokens"],
@@ -228,7 +235,7 @@ def values(recipe: Recipe) -> dict:
         "lr": lr,
         "lr_pretrained": pytest.approx(lr * train.lr_scale_pretrained) if train.doc_double_lr else None,
         "warmup_init_lr": None if init < 0 else init,
-        "total_num_update": total if train.lr_scheduler == "polynomial_decay" else None,
+        "total_num_update": getattr(train, "total_num_update", None),
         "devices": recipe.devices,
         "update_freq": update_freq,
         "pretrained_from": recipe.pretrained_from,

@@ -91,7 +91,7 @@ def test_several_new_tokens_at_once(dictionary, mode):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("mode", ["combined", "full"])
+@pytest.mark.parametrize("mode", MODES)
 def test_more_target_sentences_than_source_sentences(dictionary, mode):
     draw = random.Random(6)
     model = tiny_model(dictionary, **MODES[mode]).double()

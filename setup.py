@@ -53,6 +53,7 @@ setup(
     # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
     data_files=[
         ("share/gtransformer/configs", sorted(glob("configs/*.yaml"))),
+        ("share/gtransformer/configs/ablations", sorted(glob("configs/ablations/*.yaml"))),
         ("share/gtransformer/configs/checksums", sorted(glob("configs/checksums/*"))),
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
     ],

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Drive a recipe over a corpus: scripts/run.sh RECIPE CORPUS STAGE [--option value ...] [-- options for fairseq]
 #
-#   RECIPE  a name in configs/ (base, doc_base, cpu_small, ...) or a YAML file
+#   RECIPE  one of the list that it prints without arguments (base, doc_base, cpu_small, ...), or a YAML file
 #   CORPUS  ted, news or europarl (after scripts/download.sh), or a directory in the raw corpus format
 #   STAGE   prepare, train, generate, score or all
 #

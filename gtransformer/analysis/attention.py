@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.models.gtransformer.reach import GLOBAL
 from gtransformer.modules.dense import attention_weights
 
 # part -> the layers that have it and the name of its modules
@@ -82,7 +83,7 @@ class Inspection:
         if gates:
             layers = [gates[layer] * local[layer] + (1 - gates[layer]) * whole[layer] for layer in gates]
         else:
-            layers = list((local or whole).values())
+            layers = list((local | whole).values())  # without gates a layer has one of them
         return token_means(np.mean(layers, axis=0), self.tags["cross"])
 
 
@@ -148,11 +149,11 @@ def dense_engine(model: GTransformerModel) -> Iterator[None]:
 @contextmanager
 def recording(model: GTransformerModel, found: Inspection) -> Iterator[None]:
     """Hooks that fill ``found`` while the model runs on a single document."""
-    whole = model.cfg.doc_mode == "full"
     handles = []
     for part, (side, name) in PARTS.items():
         for number, layer in enumerate(getattr(model, side).layers, 1):
-            for end, reach in (("local", "global" if whole else "group"), ("global", "global")):
+            first = "global" if layer.kinds[name] == GLOBAL else "group"
+            for end, reach in (("local", first), ("global", "global")):
                 module = getattr(layer, f"{name}_{end}")
                 if module is not None:
                     handles.append(module.register_forward_hook(_attention_hook(found, part, reach, number)))

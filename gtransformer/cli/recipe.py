@@ -1,4 +1,4 @@
-"""Recipes: the YAML files of ``configs/``, read, combined and turned into command-line options."""
+"""Recipes: the YAML files of ``configs/`` and ``configs/ablations/``, read, combined, turned into options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import yaml
 from gtransformer.errors import UserError
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
-SETTINGS = ("description", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
+SETTINGS = ("description", "rows", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
+ABLATIONS = "ablations"  # the folder in configs/ whose recipes are found by name, too
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 
@@ -30,6 +31,9 @@ class Recipe:
         vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
         pretrained_from: the recipe whose best checkpoint training starts from.
         sections: options by section, dashed names, options that were taken away removed.
+        rows: the rows of Bao et al. (2021) that it reproduces, as printed there, by table ("2") or section
+            ("section 5.4"); None for a setting that belongs to a table without being printed in it. Those of a recipe
+            that it is based on are not its own.
     """
 
     name: str
@@ -39,6 +43,17 @@ class Recipe:
     vocabulary_from: str | None = None
     pretrained_from: str | None = None
     sections: dict[str, Options] = field(default_factory=dict)
+    rows: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str | None:
+        """The first table of ``rows``."""
+        return next(iter(self.rows), None)
+
+    @property
+    def row(self) -> str | None:
+        """The row in that table."""
+        return next(iter(self.rows.values()), None)
 
     def options(self, *sections: str) -> Options:
         """The options of some sections together; a later section overrides an earlier one."""
@@ -51,16 +66,45 @@ def config_directory() -> Path:
     return checkout if checkout.is_dir() else Path(sys.prefix) / "share" / "gtransformer" / "configs"
 
 
+def _folders() -> list[Path]:
+    return [config_directory(), config_directory() / ABLATIONS]
+
+
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with the package."""
-    return sorted(path.stem for path in config_directory().glob("*.yaml"))
+    """Names of the recipes that come with the package, ablations behind the others."""
+    return [name for folder in _folders() for name in sorted(path.stem for path in folder.glob("*.yaml"))]
+
+
+def listing() -> str:
+    """One line for each recipe: its name, what it is, and the tables of the paper that it belongs to."""
+    recipes = [load_recipe(name) for name in recipe_names()]
+    width = max((len(recipe.name) for recipe in recipes), default=0)
+    return "\n".join(f"  {recipe.name:{width}}  {recipe.description}{_places(recipe)}" for recipe in recipes)
+
+
+def _places(recipe: Recipe) -> str:
+    places = [key if key.startswith("section") else f"Table {key}" for key in recipe.rows]
+    return f" [{', '.join(places)}]" if places else ""
+
+
+def recipes_of_rows() -> dict[tuple[str, str], str]:
+    """The recipe of every (table, row) of the paper that one reproduces.
+
+    Raises UserError where two recipes claim the same row.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for name in recipe_names():
+        for place in load_recipe(name).rows.items():
+            if place[1] is not None and found.setdefault(place, name) != name:
+                raise UserError(f"recipes '{found[place]}' and '{name}' both claim row '{place[1]}' of {place[0]}")
+    return found
 
 
 def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     """Read a recipe.
 
     Args:
-        name: a name in ``configs/``, or the path of a YAML file.
+        name: a name in ``configs/`` or its folder ``ablations/``, or the path of a YAML file.
         changes: ``SECTION.OPTION=VALUE`` (or ``devices=N``) from the command line; without VALUE the option goes.
 
     Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
@@ -80,16 +124,25 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         content.get("vocabulary-from"),
         content.get("pretrained-from"),
         {section: _present(content.get(section) or {}) for section in SECTIONS},
+        {str(key): value for key, value in (content.get("rows") or {}).items()},
     )
 
 
+class UnknownRecipe(UserError):
+    """No recipe of that name."""
+
+
 def find_recipe(name: str) -> Path:
-    """The file of a recipe. Raises UserError, naming those that exist, if there is none."""
-    path = Path(name) if name.endswith((".yaml", ".yml")) else config_directory() / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(recipe_names()) or "none"
-        raise UserError(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
-    return path
+    """The file of a recipe. Raises UnknownRecipe, naming those that exist, if there is none."""
+    if name.endswith((".yaml", ".yml")):
+        candidates = [Path(name)]
+    else:
+        candidates = [folder / f"{name}.yaml" for folder in _folders()]
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = ", ".join(recipe_names()) or "none"
+    raise UnknownRecipe(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
 
 
 def to_arguments(options: Options) -> list[str]:
@@ -118,6 +171,7 @@ def _with_bases(path: Path, seen: list[Path]) -> Options:
         return content
     sibling = path.parent / f"{base}.yaml"  # a user's own recipes may stand beside each other
     combined = _with_bases(sibling if sibling.is_file() else find_recipe(base), [*seen, path.resolve()])
+    combined.pop("rows", None)
     for key, value in content.items():
         combined[key] = combined.get(key, {}) | value if key in SECTIONS else value
     return combined
@@ -137,6 +191,8 @@ def _read(path: Path) -> Options:
     for key, value in content.items():
         if key not in (*SECTIONS, *SETTINGS):
             raise UserError(f"{path}: unknown key '{key}'; known are {', '.join((*SETTINGS, *SECTIONS))}")
+        if key == "rows" and not isinstance(value, dict):
+            raise UserError(f"{path}: 'rows' must hold lines of the form '\"TABLE\": ROW'")
         if key in SECTIONS:
             if not isinstance(value or {}, dict):
                 raise UserError(f"{path}: section '{key}' must hold lines of the form 'option: value'")

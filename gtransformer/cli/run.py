@@ -13,9 +13,10 @@ import torch
 from gtransformer.cli.recipe import (
     Options,
     Recipe,
+    UnknownRecipe,
     config_directory,
+    listing,
     load_recipe,
-    recipe_names,
     to_arguments,
     without_half_precision,
 )
@@ -242,10 +243,11 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
         prog="scripts/run.sh",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Prepare a corpus, train on it, translate its test set, score the translation.",
-        epilog=f"recipes: {', '.join(recipe_names())}. What follows -- goes to the program of the stage.",
+        epilog=f"What follows -- goes to the program of the stage.\n\nrecipes:\n{listing()}",
     )
-    parser.add_argument("recipe", help="a name in configs/ or the path of a YAML file")
+    parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     parser.add_argument("stage", help="prepare, train, generate, score or all")
     parser.add_argument("--output", type=Path, metavar="DIR", help="the run's directory (runs/RECIPE/CORPUS)")
@@ -273,13 +275,20 @@ def split_extra(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 @cli_main
-def main(argv: list[str] | None = None) -> None:
-    """Run the stages; the first that fails ends the run."""
+def main(argv: list[str] | None = None) -> int | None:
+    """Run the stages; the first that fails ends the run. Without arguments, say what there is to run (status 2)."""
     own, extra = split_extra(sys.argv[1:] if argv is None else argv)
+    if not own:
+        build_parser().print_help()
+        return 2
     args = build_parser().parse_args(own)
     args.extra = extra
     stages = stages_of(args)
-    run = make_run(args)
+    try:
+        run = make_run(args)
+    except UnknownRecipe:
+        print(f"recipes:\n{listing()}")
+        raise
     for stage in stages:
         run.execute(stage)
     print(f"results: {run.directory}")

@@ -8,6 +8,7 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
+CONTEXT_ATTENTION = ("combined", "global")
 AUTOCAST = ("none", "bfloat16", "float16")
 
 
@@ -47,6 +48,17 @@ class GTransformerConfig(FairseqDataclass):
     encoder_ctxlayers: int = option(2, "top encoder layers with combined (group and global) self-attention")
     decoder_ctxlayers: int = option(2, "top decoder layers with combined (group and global) self-attention")
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
+    context_attention: ChoiceEnum(CONTEXT_ATTENTION) = option(
+        "combined",
+        "on the top layers that --*-ctxlayers count: group and global attention, gated (combined), or global attention "
+        "alone (Table 6)",
+    )
+    no_language_locality: bool = option(
+        False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
+    )
+    no_translation_locality: bool = option(
+        False, "cross-attention of every layer sees the whole source document (Table 5)"
+    )
     group_attention: ChoiceEnum(GROUP_ATTENTION_ENGINES) = option(
         "packed", "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)"
     )

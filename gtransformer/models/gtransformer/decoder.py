@@ -9,10 +9,11 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.data.group_tags import last_tags
 from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.embedding import DocumentEmbedding, uses_context
+from gtransformer.models.gtransformer.embedding import DocumentEmbedding
 from gtransformer.models.gtransformer.encoder import Memory
 from gtransformer.models.gtransformer.incremental import DecoderState
-from gtransformer.models.gtransformer.layers import DecoderLayer, Patterns
+from gtransformer.models.gtransformer.layers import DecoderLayer
+from gtransformer.models.gtransformer.reach import attention_kinds
 from gtransformer.modules.linear import Linear, has_bfloat16
 from gtransformer.modules.ragged import Ragged
 
@@ -29,14 +30,9 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def __init__(self, cfg: GTransformerConfig, dictionary, embed_tokens: nn.Embedding):
         super().__init__(dictionary)
         self.init_embedding(cfg, dictionary, embed_tokens, cfg.decoder_learned_pos, cfg.max_target_positions)
-        layers = cfg.decoder_layers
+        self.self_kinds, self.cross_kinds = attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross")
         self.layers = nn.ModuleList(
-            DecoderLayer(
-                cfg,
-                uses_context(cfg, i, layers, cfg.decoder_ctxlayers),
-                uses_context(cfg, i, layers, cfg.cross_ctxlayers),
-            )
-            for i in range(layers)
+            DecoderLayer(cfg, *kinds) for kinds in zip(self.self_kinds, self.cross_kinds, strict=True)
         )
         self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
@@ -83,16 +79,8 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
         x = self.embed(layout.pack(prev_output_tokens), layout.offset, layout.length)
-        combined_self = any(layer.self_attn_global is not None for layer in self.layers)
-        combined_cross = any(layer.encoder_attn_global is not None for layer in self.layers)
-        own = Patterns(
-            self.pattern(layout, layout, local=True, causal=True),
-            self.pattern(layout, layout, local=False, causal=True) if combined_self else None,
-        )
-        cross = Patterns(
-            self.pattern(layout, memory.layout, local=True, causal=False),
-            self.pattern(layout, memory.layout, local=False, causal=False) if combined_cross else None,
-        )
+        own = self.patterns(layout, layout, self.self_kinds, causal=True)
+        cross = self.patterns(layout, memory.layout, self.cross_kinds, causal=False)
         for layer in self.layers:
             if self.cfg.checkpoint_activations and self.training:
                 x = checkpoint(layer, x, memory.states, own, cross, use_reentrant=False)

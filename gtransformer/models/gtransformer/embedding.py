@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.layers import Patterns
+from gtransformer.models.gtransformer.reach import GLOBAL, GROUP
 from gtransformer.modules.attention import make_pattern
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -76,10 +78,14 @@ class DocumentEmbedding(nn.Module):
         table = self.embed_positions
         return min(positions, table.positions) if isinstance(table, LearnedPositions) else positions
 
-    def pattern(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
-        """The chosen engine's pattern; in ``--doc-mode full`` nothing is local."""
-        local = local and self.cfg.doc_mode == "partial"
-        return make_pattern(str(self.cfg.group_attention), queries, keys, local, causal)
+    def patterns(self, queries: Ragged, keys: Ragged, kinds: list[str], causal: bool) -> Patterns:
+        """The chosen engine's patterns for the attention of layers of these ``kinds``."""
+        engine = str(self.cfg.group_attention)
+        some_local, some_global = (any(kind != alone for kind in kinds) for alone in (GLOBAL, GROUP))
+        return Patterns(
+            make_pattern(engine, queries, keys, True, causal) if some_local else None,
+            make_pattern(engine, queries, keys, False, causal) if some_global else None,
+        )
 
 
 def untagged_symbols(dictionary: Dictionary) -> list[int]:
@@ -93,8 +99,3 @@ def untagged_symbols(dictionary: Dictionary) -> list[int]:
             break
         symbols.append(index)
     return symbols
-
-
-def uses_context(cfg: GTransformerConfig, layer: int, layers: int, context_layers: int) -> bool:
-    """Combined attention stands on the top ``context_layers`` layers, in ``--doc-mode partial`` only (section 4.2)."""
-    return cfg.doc_mode == "partial" and layer >= layers - context_layers

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.embedding import DocumentEmbedding, uses_context
-from gtransformer.models.gtransformer.layers import EncoderLayer, Patterns
+from gtransformer.models.gtransformer.embedding import DocumentEmbedding
+from gtransformer.models.gtransformer.layers import EncoderLayer
+from gtransformer.models.gtransformer.reach import attention_kinds
 from gtransformer.modules.ragged import Ragged
 
 
@@ -54,10 +55,8 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
     def __init__(self, cfg: GTransformerConfig, dictionary, embed_tokens: nn.Embedding):
         super().__init__(dictionary)
         self.init_embedding(cfg, dictionary, embed_tokens, cfg.encoder_learned_pos, cfg.max_source_positions)
-        layers = cfg.encoder_layers
-        self.layers = nn.ModuleList(
-            EncoderLayer(cfg, uses_context(cfg, i, layers, cfg.encoder_ctxlayers)) for i in range(layers)
-        )
+        self.kinds = attention_kinds(cfg, "encoder")
+        self.layers = nn.ModuleList(EncoderLayer(cfg, kind) for kind in self.kinds)
         self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
@@ -84,11 +83,7 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
 
     def _encode(self, src_tokens: Tensor, layout: Ragged) -> Tensor:
         x = self.embed(layout.pack(src_tokens), layout.offset, layout.length)
-        combined = any(layer.self_attn_global is not None for layer in self.layers)
-        patterns = Patterns(
-            self.pattern(layout, layout, local=True, causal=False),
-            self.pattern(layout, layout, local=False, causal=False) if combined else None,
-        )
+        patterns = self.patterns(layout, layout, self.kinds, causal=False)
         for layer in self.layers:
             if self.cfg.checkpoint_activations and self.training:
                 x = checkpoint(layer, x, patterns, use_reentrant=False)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.gtransformer.caches import DocumentCache, History, SlotCache, attend, visible_to_score
+from gtransformer.models.gtransformer.reach import GLOBAL, GROUP
 from gtransformer.models.gtransformer.source_window import (
     GlobalSource,
     LocalSource,
@@ -49,12 +50,12 @@ class DecoderState:
         documents = np.arange(rows) if memory.rows is None else memory.rows.cpu().numpy()
         self.documents = group_rows(documents)
         self.beam = rows // max(1, len(self.documents))
-        grouped = decoder.cfg.doc_mode == "partial"
-        whole = not grouped or any(layer.self_attn_global is not None for layer in decoder.layers)
+        grouped, whole = (any(kind != alone for kind in decoder.self_kinds) for alone in (GLOBAL, GROUP))
         self.history = History(len(self.documents), self.beam, local=grouped, document=whole)
         spans = SourceSpans(memory.layout)
-        self.window = SourceWindow(spans, self.documents, grouped, self.device)
-        self.layers = [LayerStep(layer, self, grouped, spans.sort) for layer in decoder.layers]
+        by_sentence = any(kind != GLOBAL for kind in decoder.cross_kinds)
+        self.window = SourceWindow(spans, self.documents, self.device) if by_sentence else None
+        self.layers = [LayerStep(layer, self, spans.sort) for layer in decoder.layers]
         self.output = PackedLinear(decoder.output_projection, dtype=dtype)
         self._measure_sources()
 
@@ -75,7 +76,8 @@ class DecoderState:
         """
         offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
-        self.window.advance(tags)
+        if self.window is not None:
+            self.window.advance(tags)
         self._make_masks()
         x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
         for layer in self.layers:
@@ -122,7 +124,8 @@ class DecoderState:
         if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
             return
         self.documents = self.documents[groups]
-        self.window.pick(self.documents)
+        if self.window is not None:
+            self.window.pick(self.documents)
         self._measure_sources()
         picked = torch.from_numpy(groups).to(self.device)
         for layer in self.layers:
@@ -133,8 +136,9 @@ class DecoderState:
         self.documents = self.documents.copy()
         self.documents[group] = document
         self.history.restart(group)
-        self.window.documents = self.documents
-        self.window.first[group] = -1
+        if self.window is not None:
+            self.window.documents = self.documents
+            self.window.first[group] = -1
         self._measure_sources()
         for layer in self.layers:
             if layer.cross_global is not None:
@@ -159,7 +163,7 @@ def group_rows(documents: np.ndarray) -> np.ndarray:
 class LayerStep:
     """One decoder layer for one token of every row: its weights laid out for that, and its caches."""
 
-    def __init__(self, layer: DecoderLayer, state: DecoderState, grouped: bool, sort: Tensor):
+    def __init__(self, layer: DecoderLayer, state: DecoderState, sort: Tensor):
         self.layer = layer
         own = [layer.self_attn_local, layer.self_attn_global]
         cross = [layer.encoder_attn_local, layer.encoder_attn_global]
@@ -176,12 +180,14 @@ class LayerStep:
         self.cross_out = [pack(module.out_proj) for module in self.cross]
         self.cross_gate = pack(layer.encoder_attn_gate[0]) if layer.encoder_attn_gate is not None else None
         self.fc1, self.fc2 = pack(layer.fc1), pack(layer.fc2)
-        self.caches = [SlotCache() if grouped else DocumentCache(), DocumentCache()][: len(self.own)]
-        memory = state.memory
-        self.cross_local = LocalSource(layer.encoder_attn_local, memory, sort)
-        self.cross_global = None
-        if layer.encoder_attn_global is not None:
-            self.cross_global = GlobalSource(layer.encoder_attn_global, memory, state.documents.tolist())
+        first = DocumentCache() if layer.kinds["self_attn"] == GLOBAL else SlotCache()
+        self.caches = [first, DocumentCache()][: len(self.own)]
+        # Of group and global attention, in this order, a layer has the first, the second, or both.
+        self.cross_local = self.cross_global = None
+        if layer.kinds["encoder_attn"] != GLOBAL:
+            self.cross_local = LocalSource(self.cross[0], state.memory, sort)
+        if layer.kinds["encoder_attn"] != GROUP:
+            self.cross_global = GlobalSource(self.cross[-1], state.memory, state.documents.tolist())
 
     def step(self, x: Tensor, state: DecoderState) -> Tensor:
         """x (rows, channels): the newest token of every row through the layer."""
@@ -203,13 +209,15 @@ class LayerStep:
 
     def _cross_attention(self, h: Tensor, state: DecoderState) -> Tensor:
         queries = [q.unflatten(0, (-1, state.beam)).transpose(1, 2) for q in heads(self.cross[0], self.cross_in(h))]
-        local = _to_rows(self.cross_local.attend(queries[0], state.window))
-        if state.window.blind is not None:
-            local = local.masked_fill(state.window.blind.unsqueeze(1), 0.0)
-        results = [self.cross_out[0](local)]
+        results = []
+        if self.cross_local is not None:
+            local = _to_rows(self.cross_local.attend(queries[0], state.window))
+            if state.window.blind is not None:
+                local = local.masked_fill(state.window.blind.unsqueeze(1), 0.0)
+            results.append(self.cross_out[0](local))
         if self.cross_global is not None:
-            over_all = self.cross_global.attend(queries[1], state.source_mask)
-            results.append(self.cross_out[1](_to_rows(over_all)))
+            over_all = self.cross_global.attend(queries[-1], state.source_mask)
+            results.append(self.cross_out[-1](_to_rows(over_all)))
         return _combine(self.cross_gate, results)
 
     def absorb(self, moves: list) -> None:
@@ -222,7 +230,8 @@ class LayerStep:
         """Only these groups go on."""
         for cache in self.caches:
             cache.pick(groups)
-        self.cross_local.window = []
+        if self.cross_local is not None:
+            self.cross_local.window = []
         if self.cross_global is not None:
             self.cross_global.pick(groups)
 

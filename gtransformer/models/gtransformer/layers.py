@@ -8,6 +8,7 @@ from fairseq import utils
 from torch import Tensor, nn
 
 from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL
 from gtransformer.modules.attention import MultiheadAttention, Pattern, gated_sum, make_gate
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
@@ -15,9 +16,9 @@ from gtransformer.modules.linear import Linear
 
 @dataclass
 class Patterns:
-    """Who sees whom in one kind of attention: by group, and over the whole document."""
+    """Who sees whom by group and over the whole document, as far as any layer asks for it."""
 
-    local: Pattern
+    local: Pattern | None
     global_: Pattern | None
 
 
@@ -25,6 +26,7 @@ class Layer(nn.Module):
     """What encoder and decoder layers share: combined attention, the feed-forward block, residuals and norms.
 
     Parameter names are the release's: ``{name}_local``, ``{name}_global``, ``{name}_gate``, ``{name}_layer_norm``.
+    Attention that is alone is ``{name}_local``, over the document, too; ``kinds`` says by name what it is.
     """
 
     def __init__(self, cfg: GTransformerConfig, channels: int, ffn_channels: int, norm_before: bool):
@@ -35,30 +37,34 @@ class Layer(nn.Module):
         self.fc1 = Linear(channels, ffn_channels)
         self.fc2 = Linear(ffn_channels, channels)
         self.final_layer_norm = nn.LayerNorm(channels)
+        self.kinds: dict[str, str] = {}
 
     def add_attention(
-        self, name: str, cfg: GTransformerConfig, channels: int, heads: int, combined: bool, memory: int | None = None
+        self, name: str, cfg: GTransformerConfig, channels: int, heads: int, kind: str, memory: int | None = None
     ) -> None:
-        """Make the modules of one attention block; ``combined`` adds global attention and the gate."""
+        """Make the modules of one attention block; ``kind`` COMBINED adds global attention and the gate."""
 
         def make() -> MultiheadAttention:
             return MultiheadAttention(channels, heads, cfg.attention_dropout, memory)
 
+        combined = kind == COMBINED
+        self.kinds[name] = kind
         self.add_module(f"{name}_local", make())
         self.add_module(f"{name}_global", make() if combined else None)
         self.add_module(f"{name}_gate", make_gate(channels) if combined else None)
         self.add_module(f"{name}_layer_norm", nn.LayerNorm(channels))
 
     def combine(self, name: str, local: Tensor, global_: Tensor | None) -> Tensor:
-        """Eq. 10 where the layer has a gate, else the group attention alone."""
+        """Eq. 10 where the layer has a gate, else the one attention there is."""
         return local if global_ is None else gated_sum(getattr(self, f"{name}_gate"), local, global_)
 
     def attend(self, name: str, x: Tensor, memory: Tensor | None, patterns: Patterns) -> Tensor:
         """One attention block over ragged states, with residual and norm; ``memory`` None means self-attention."""
+        first = patterns.global_ if self.kinds[name] == GLOBAL else patterns.local
 
         def attention(h: Tensor) -> Tensor:
             keys = h if memory is None else memory
-            local = getattr(self, f"{name}_local")(h, keys, patterns.local)
+            local = getattr(self, f"{name}_local")(h, keys, first)
             module = getattr(self, f"{name}_global")
             return self.combine(name, local, module(h, keys, patterns.global_) if module is not None else None)
 
@@ -81,11 +87,11 @@ class Layer(nn.Module):
 
 
 class EncoderLayer(Layer):
-    """Group self-attention (Eq. 8 with G_Q = G_K = G_X), combined if ``combined``, then feed-forward."""
+    """Self-attention of a ``kind`` (group: Eq. 8 with G_Q = G_K = G_X), then feed-forward."""
 
-    def __init__(self, cfg: GTransformerConfig, combined: bool):
+    def __init__(self, cfg: GTransformerConfig, kind: str):
         super().__init__(cfg, cfg.encoder_embed_dim, cfg.encoder_ffn_embed_dim, cfg.encoder_normalize_before)
-        self.add_attention("self_attn", cfg, cfg.encoder_embed_dim, cfg.encoder_attention_heads, combined)
+        self.add_attention("self_attn", cfg, cfg.encoder_embed_dim, cfg.encoder_attention_heads, kind)
 
     def forward(self, x: Tensor, patterns: Patterns) -> Tensor:
         """x (N, channels) ragged -> (N, channels)."""
@@ -93,13 +99,13 @@ class EncoderLayer(Layer):
 
 
 class DecoderLayer(Layer):
-    """Group self-attention (G_Q = G_K = G_Y), group cross-attention (G_Q = G_Y, G_K = G_X), feed-forward."""
+    """Self-attention (group: G_Q = G_K = G_Y), cross-attention (group: G_Q = G_Y, G_K = G_X), feed-forward."""
 
-    def __init__(self, cfg: GTransformerConfig, combined_self: bool, combined_cross: bool):
+    def __init__(self, cfg: GTransformerConfig, self_kind: str, cross_kind: str):
         channels, heads = cfg.decoder_embed_dim, cfg.decoder_attention_heads
         super().__init__(cfg, channels, cfg.decoder_ffn_embed_dim, cfg.decoder_normalize_before)
-        self.add_attention("self_attn", cfg, channels, heads, combined_self)
-        self.add_attention("encoder_attn", cfg, channels, heads, combined_cross, cfg.encoder_embed_dim)
+        self.add_attention("self_attn", cfg, channels, heads, self_kind)
+        self.add_attention("encoder_attn", cfg, channels, heads, cross_kind, cfg.encoder_embed_dim)
 
     def forward(self, x: Tensor, memory: Tensor, self_patterns: Patterns, cross_patterns: Patterns) -> Tensor:
         """x (Nt, channels) and memory (Ns, encoder channels), both ragged -> (Nt, channels)."""

@@ -53,8 +53,8 @@ class SourceWindow:
     nothing, or None.
     """
 
-    def __init__(self, spans: SourceSpans, documents: np.ndarray, grouped: bool, device: torch.device):
-        self.spans, self.grouped, self.device = spans, grouped, device
+    def __init__(self, spans: SourceSpans, documents: np.ndarray, device: torch.device):
+        self.spans, self.device = spans, device
         self.pick(documents)
 
     def pick(self, documents: np.ndarray) -> None:
@@ -65,8 +65,6 @@ class SourceWindow:
 
     def advance(self, tags: np.ndarray) -> None:
         """``tags`` (groups, beam): the sentence that each row is at."""
-        if not self.grouped:
-            tags = np.zeros_like(tags)
         documents = np.broadcast_to(self.documents[:, None], tags.shape)
         start, length = self.spans.lookup(documents, tags)
         first = np.where(length > 0, start, start.max(axis=1, keepdims=True)).min(axis=1)

@@ -139,6 +139,24 @@ def test_plain_transformer_over_the_document(dictionary, tmp_path):
     assert gate_table(found) == "no layer has a gate"
 
 
+def test_global_attention_alone_on_the_top_layers(dictionary, tmp_path):
+    """No layer has a gate; what was drawn on is the mean of a layer with group and two with global attention."""
+    found = look(tiny_model(dictionary, context_attention="global"), dictionary)
+    assert not found.gates
+    layers = {reach: [one.layer for one in found.find("cross", reach)] for reach in ("group", "global")}
+    assert layers == {"group": [1], "global": [2, 3]}
+    tokens = np.array(LENGTHS) + 2
+    expected = (np.eye(3) + sum(one.mean * tokens for one in found.find("cross", "global"))) / 3
+    assert np.allclose(found.drawn_from(), expected, atol=1e-6)
+    draw_attention(found, tmp_path / "attention.png", "title")
+
+
+def test_without_language_locality_self_attention_alone_is_global(dictionary):
+    found = look(tiny_model(dictionary, no_language_locality=True), dictionary)
+    counts = [(len(found.find(part, "group")), len(found.find(part, "global"))) for part in found.tags]
+    assert list(found.tags) == ["encoder", "decoder", "cross"] and counts == [(0, 3), (0, 3), (3, 2)]
+
+
 def test_other_models_are_refused(dictionary):
     with pytest.raises(UserError, match="Linear: attention can be shown for G-Transformer models only"):
         inspect(nn.Linear(1, 1), [0, 4, 2], [0, 4, 2], 1)

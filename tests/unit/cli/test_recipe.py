@@ -1,4 +1,7 @@
-"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones."""
+"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones.
+
+The numbers of every recipe are checked in test_recipe_values.py.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,18 @@ import pytest
 from fairseq import options as fairseq_options
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
-from gtransformer.cli.recipe import load_recipe, recipe_names, to_arguments, without_half_precision
+from gtransformer.cli.recipe import (
+    find_recipe,
+    listing,
+    load_recipe,
+    recipe_names,
+    to_arguments,
+    without_half_precision,
+)
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_base_has_the_numbers_of_the_paper():
@@ -71,7 +81,7 @@ def test_every_option_is_known_to_its_program(name: str):
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_number_is_commented(name: str):
     """A reader can tell where each number of the base recipe comes from, and every recipe says what it is."""
-    text = (CONFIGS / f"{name}.yaml").read_text()
+    text = find_recipe(name).read_text()
     assert text.startswith("# ") and load_recipe(name).description
     if name == "base":
         numbers = [line for line in text.splitlines() if re.match(r"\s+[\w-]+: [\d(]", line)]
@@ -80,6 +90,20 @@ def test_every_number_is_commented(name: str):
         assert {line.split(":")[0].strip() for line in uncommented} <= {
             "decoder-ctxlayers", "cross-ctxlayers", "max-len-b"
         }  # fmt: skip
+
+
+def test_every_recipe_is_listed_and_documented():
+    lines = listing().splitlines()
+    assert [line.split()[0] for line in lines] == recipe_names()
+    for line, name in zip(lines, recipe_names(), strict=True):
+        assert load_recipe(name).description in line
+    assert lines[0].endswith("[Table 2, Table 5, Table 6, Table 7, section 5.4]")
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert "docs/recipes.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in recipe_names():
+        assert f"`{name}`" in page, name
+        for row in filter(None, load_recipe(name).rows.values()):
+            assert f"| {row} | `{name}` |" in page, row
 
 
 def test_to_arguments():
@@ -120,6 +144,7 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
         ("train: {lr: 1\n", "bad.yaml, line 2: not valid YAML"),
         ("trian:\n  lr: 1\n", "unknown key 'trian'; known are"),
         ("train:\n  lr:\n    start: 1\n", "train.lr holds further keys"),
+        ("rows: Table 2\n", "'rows' must hold lines of the form"),
         ("devices: many\n", "devices is 'many'"),
         ("based-on: bad\n", "based on itself"),
         ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),

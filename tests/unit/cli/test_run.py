@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import run as module
+from gtransformer.cli.recipe import load_recipe, recipe_names
 from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
 from gtransformer.cli.stage import run_logged, run_stage, was_run
 from gtransformer.errors import UserError
@@ -143,6 +144,18 @@ def test_errors_on_the_command_line(corpus: Path, capsys):
         assert module.main(arguments) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])
+def test_all_recipes_are_listed(arguments: list[str], capsys):
+    """Without a recipe, with an unknown one, and on request; only the last is no error."""
+    if arguments == ["--help"]:
+        with pytest.raises(SystemExit, match="0"):
+            module.main(arguments)
+    else:
+        assert module.main(arguments) > 0
+    output = capsys.readouterr().out
+    assert all(f"  {name} " in output and load_recipe(name).description in output for name in recipe_names())
 
 
 def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):

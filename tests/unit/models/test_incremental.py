@@ -14,6 +14,9 @@ MODES = {
     "cross only": {"decoder_ctxlayers": 0, "cross_ctxlayers": 1},
     "full": {"doc_mode": "full"},
     "prenorm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    "global on top": {"context_attention": "global"},
+    "no language locality": {"no_language_locality": True},
+    "no translation locality": {"no_translation_locality": True, "decoder_ctxlayers": 1},
 }
 TOLERANCE = 1e-11  # float64
 
@@ -88,7 +91,7 @@ def test_several_new_tokens_at_once(dictionary, mode):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("mode", ["combined", "full"])
+@pytest.mark.parametrize("mode", MODES)
 def test_more_target_sentences_than_source_sentences(dictionary, mode):
     draw = random.Random(6)
     model = tiny_model(dictionary, **MODES[mode]).double()

@@ -10,7 +10,9 @@ from tests.support import pad_batch, random_document, random_lengths, shifted, t
 ENGINES = ("dense", "packed")
 NO_CONTEXT = {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}
 MODES = {"combined": {}, "group": NO_CONTEXT, "full": {"doc_mode": "full"}, "prenorm": {
-    "encoder_normalize_before": True, "decoder_normalize_before": True}}  # fmt: skip
+    "encoder_normalize_before": True, "decoder_normalize_before": True},
+    "global": {"context_attention": "global"}, "no language": {"no_language_locality": True},
+    "no translation": {"no_translation_locality": True}}  # fmt: skip
 
 
 def close(a, b):

@@ -9,6 +9,7 @@ from tests.support import pad_batch, random_document, relative_error, tiny_model
 
 ODD_HEADS = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in
              {"embed_dim": 18, "attention_heads": 6}.items()}  # fmt: skip
+ABLATIONS = ({"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True})
 
 
 def forward_and_backward(model, pairs, pad):
@@ -27,7 +28,9 @@ def largest_gradient_error(found, expected):
     return max(float((found[name].double() - expected[name]).abs().max()) for name in expected) / scale
 
 
-@pytest.mark.parametrize("options", [{}, ODD_HEADS, {"doc_mode": "full"}, {"encoder_normalize_before": True}])
+@pytest.mark.parametrize(
+    "options", [{}, ODD_HEADS, {"doc_mode": "full"}, {"encoder_normalize_before": True}, *ABLATIONS]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_packed_equals_dense_forward_and_backward(dictionary, make_pairs, options, seed):
     pairs = make_pairs(seed, [random.Random(seed).randint(5, 25), 1, 3], most=(5, 30, 1)[seed], surplus=seed)

@@ -40,16 +40,32 @@ def test_finds_what_fairseqs_loop_finds(dictionary, documents, mode, name):
     for seed in range(3):
         model = tiny_model(dictionary, seed, **MODELS[mode]).double()
         batch = documents(draw, [random_lengths(draw, draw.randint(1, 6), 6) for _ in range(5)])
-        options = {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]}
-        translate = Translator(dictionary, [model], **options)
-        assert translate.generator.fast
-        found = translate(batch)
-        translate.generator.fast = False
-        expected = translate(batch)
-        assert_same(found, expected)
-        for at_once in (1, 2, 3, 7):
-            waiting = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
-            assert_same(waiting(batch), expected)
+        both_ways(dictionary, model, batch, (1, 2, 3, 7), {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "switch", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}]
+)
+def test_models_of_the_ablations(dictionary, documents, switch):
+    """Some of their layers have no group attention: documents that enter and leave are followed all the same."""
+    draw = random.Random(15)
+    model = tiny_model(dictionary, 2, **switch).double()
+    batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
+    both_ways(dictionary, model, batch, (1, 2), {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
+
+
+def both_ways(dictionary, model, batch, numbers_at_once, options):
+    """Our search, all documents together and so many at a time, against fairseq's loop."""
+    translate = Translator(dictionary, [model], **options)
+    assert translate.generator.fast
+    found = translate(batch)
+    translate.generator.fast = False
+    expected = translate(batch)
+    assert_same(found, expected)
+    for at_once in numbers_at_once:
+        waiting = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
+        assert_same(waiting(batch), expected)
 
 
 @torch.no_grad()

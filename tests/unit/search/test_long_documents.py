@@ -14,7 +14,8 @@ def held(state: DecoderState) -> int:
     """Elements of all caches of a state, source side included."""
     tensors = []
     for layer in state.layers:
-        tensors += [*layer.cross_local.sides, *layer.cross_local.window]
+        if layer.cross_local is not None:
+            tensors += [*layer.cross_local.sides, *layer.cross_local.window]
         tensors += layer.cross_global.sides if layer.cross_global is not None else []
         for cache in layer.caches:
             tensors += cache.sides or []

@@ -1,0 +1,29 @@
+"""Which attention stands in which layer: by group, over the document, or both combined (section 4.2).
+
+The paper's model has group attention below and combined attention on the top layers; ``--doc-mode full`` has attention
+over the document everywhere. What lies between them are the ablations of its Tables 5 and 6.
+"""
+
+from __future__ import annotations
+
+from gtransformer.models.gtransformer.config import GTransformerConfig
+
+GROUP = "group"  # Eq. 8 alone
+COMBINED = "combined"  # Eq. 10: group and global attention, gated
+GLOBAL = "global"  # Eq. 5 alone, over the whole document
+
+PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder, and cross-attention
+
+
+def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
+    """GROUP, COMBINED or GLOBAL for every layer, lowest first.
+
+    Args:
+        part: "encoder" or "decoder" (self-attention), or "cross" (the decoder's attention to the source).
+    """
+    layers = cfg.encoder_layers if part == "encoder" else cfg.decoder_layers
+    unbound = cfg.no_translation_locality if part == "cross" else cfg.no_language_locality
+    if cfg.doc_mode == "full" or unbound:
+        return [GLOBAL] * layers
+    context = getattr(cfg, f"{part}_ctxlayers")
+    return [GROUP] * (layers - context) + [str(cfg.context_attention)] * context

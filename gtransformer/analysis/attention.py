@@ -28,7 +28,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Which attention of a model: ``part`` (a key of PARTS), ``reach`` ("group", "global"), ``layer`` from 1, the lowest."""
+    """Which attention of a model: part (a key of PARTS), reach ("group", "global"), layer from 1, the lowest."""
 
     part: str
     reach: str
@@ -184,8 +184,8 @@ def watching(
     """Be told of every attention while the model runs, whatever it runs for; the model goes on as it is.
 
     Args:
-        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given: queries' states
-            (Nq, channels), keys' states (Nk, channels), and the engine's pattern that says who sees whom.
+        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given: states of
+            queries (Nq, channels) and keys (Nk, channels), and the engine's pattern that says who sees whom.
         see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10.
     """
     whole = model.cfg.doc_mode == "full"

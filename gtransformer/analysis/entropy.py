@@ -1,8 +1,8 @@
-"""Entropy of attention in bits, how far it spreads: low where a query looks at few keys, log2 n where it is flat over n.
+"""Entropy of attention in bits, how far it spreads: low where a query looks at few keys, log2 n if flat over n.
 
 What Bao et al. (2021) draw in Figures 4, 5 and 8 and read as the sign of a local minimum (section 3.2, "Attention
 Distribution"). For one query with weights p over the keys that it may see, H = -sum p_i log2 p_i, where p is the mean
-over the heads of their weights (Eq. 4 or 6), as in the authors' release, or, on request, the weights of each head alone.
+over the heads of their weights (Eq. 4 or 6), as in the authors' release, or, on request, those of each head alone.
 
 Weights are worked out beside the model from what its attention modules are given, segment by segment and in blocks, so
 that nothing of size (tokens, tokens) of a batch is ever made. Left out: padding, queries that may see no key, and in
@@ -64,7 +64,7 @@ def query_entropies(q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = Fal
 
 
 def _allowed(bucket: Bucket) -> Tensor:
-    """Who sees whom in a bucket of the packed engine, (segments, queries, keys) bool, without copies where it repeats."""
+    """Who sees whom in a bucket of the packed engine, (segments, queries, keys) bool, nothing copied."""
     (segments, queries), keys = bucket.query_index.shape, bucket.key_index.shape[1]
     if bucket.causal:
         mask = torch.ones(queries, keys, dtype=torch.bool, device=bucket.key_index.device).tril()
@@ -76,7 +76,7 @@ def _allowed(bucket: Bucket) -> Tensor:
 
 
 def _row_entropies(q: Tensor, k: Tensor, allowed: Tensor, per_head: bool) -> Tensor:
-    """q (segments, queries, heads, dim), k likewise, allowed (segments, queries, keys) -> (segments, queries, 1 or heads).
+    """q and k (segments, length, heads, dim), allowed (segments, queries, keys) -> (segments, queries, 1 or heads).
 
     In blocks of at most WEIGHTS_AT_ONCE weights (at least one query of one segment).
     """
@@ -156,7 +156,7 @@ class EntropyMeter:
         return kinds
 
     def to_json(self) -> list[dict]:
-        """For a result file, a record for each layer: mean entropy ``bits`` (of each head, on request), and ``flat``."""
+        """For a result file, a record for each layer: mean entropy ``bits`` (a list: of each head, on request), ``flat``."""
         return [
             {
                 "part": place.part,

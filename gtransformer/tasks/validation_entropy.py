@@ -38,7 +38,7 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
 
 
 def log_entropy(logging_outputs: list[dict]) -> None:
-    """Log ``entropy_PART_REACH``, mean bits over queries and layers, and ``..._flat``, what flat attention would have."""
+    """Log ``entropy_PART_REACH``, mean bits over queries and layers; ``..._flat``, what flat attention would have."""
     for part, reach in KINDS:
         key = f"_entropy_{part}_{reach}"
         queries = sum(float(log.get(f"{key}_queries", 0)) for log in logging_outputs)

@@ -156,7 +156,7 @@ class EntropyMeter:
         return kinds
 
     def to_json(self) -> list[dict]:
-        """For a result file, a record for each layer: mean entropy ``bits`` (a list: of each head, on request), ``flat``."""
+        """For a result file, a record for each layer; ``bits`` is a list of one mean entropy, or one for each head."""
         return [
             {
                 "part": place.part,

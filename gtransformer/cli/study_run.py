@@ -31,7 +31,7 @@ def make_run(directory: Path, order: dict[str, Any]) -> Run:
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
-    """Losses and entropies over updates, in bits: ``train_loss``, ``valid_loss``, ``valid_entropy_cross_global``, ..."""
+    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
     training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
     return training | read_series(log, VALIDATION)
 

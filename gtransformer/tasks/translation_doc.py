@@ -261,7 +261,7 @@ class TranslationDocTask(TranslationTask):
         return [_remove_bpe(sentence, symbol) for sentence in sentences]
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where it was measured."""
+        """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""
         eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             super().reduce_metrics(logging_outputs, criterion)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.curves import read_curve, read_series
-from gtransformer.cli.recipe import load_recipe
+from gtransformer.cli import score
+from gtransformer.cli.recipe import load_recipe, to_arguments
 from gtransformer.cli.run import Run
 from gtransformer.cli.stage import device_name
-from gtransformer.errors import cli_main
+from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import read_json, write_json
 
@@ -34,6 +35,14 @@ def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
     """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
     training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
     return training | read_series(log, VALIDATION)
+
+
+def score_test(run: Run) -> None:
+    """s-BLEU and d-BLEU of the translations, in test.scores.json."""
+    output = run.directory / "test.scores.json"
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output}
+    if score.main([str(run.prepared), *to_arguments(options | run.recipe.options("score"))]):
+        raise UserError(f"{run.directory}: its translations could not be scored; see above")
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
@@ -68,8 +77,9 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     order = read_json(args.directory / ORDER)
     run = make_run(args.directory, order)
-    for stage in ("train", "generate", "score"):
+    for stage in ("train", "generate"):
         run.execute(stage)
+    score_test(run)
     write_json(args.directory / RESULT, result_of(run, order, argv))
     if not args.keep_checkpoints:
         shutil.rmtree(args.directory / "checkpoints")

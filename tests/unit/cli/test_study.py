@@ -54,7 +54,7 @@ class QuickRunner(Runner):
 
 @pytest.fixture
 def runner(tmp_path):
-    """Four runs of two seeds over data that is not read."""
+    """Eight runs, of two systems, lengths and seeds, over data that is not read."""
     (tmp_path / "common.yaml").write_text(COMMON)
     (tmp_path / "figure.yaml").write_text(FIGURE)
     study = load_study(str(tmp_path / "figure.yaml"), miniature=True)

@@ -6,6 +6,7 @@ Runs that are done, for this figure or another one, are kept; an interrupted one
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,8 +103,8 @@ class Runner:
             "changes": [*run.changes, *([f"train.arch={run.model}"] if run.model else []), f"train.seed={run.seed}"],
             "data": vars(run.data),
             "seed": run.seed,
-            "raw": str(self.corpora.raw),
-            "prepared": str(self.corpora.prepared(run.data)),
+            "corpus": self.corpora.corpus,
+            "prepared": os.path.relpath(self.corpora.prepared(run.data), folder),
         }
         write_json(folder / ORDER, order)
         options = {"keep-checkpoints": self.keep_checkpoints}

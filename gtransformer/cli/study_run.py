@@ -28,7 +28,8 @@ def make_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], order["changes"])
     checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
-    return Run(recipe, Path(order["raw"]), directory, Path(order["prepared"]), None, checkpoint, "test", [])
+    prepared = (directory / order["prepared"]).resolve()
+    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
@@ -40,7 +41,7 @@ def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
 def score_test(run: Run) -> None:
     """s-BLEU and d-BLEU of the translations, in test.scores.json."""
     output = run.directory / "test.scores.json"
-    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output}
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu"]}
     if score.main([str(run.prepared), *to_arguments(options | run.recipe.options("score"))]):
         raise UserError(f"{run.directory}: its translations could not be scored; see above")
 
@@ -54,7 +55,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
     return {
         "version": 1,
         "run": order,
-        "options": run.recipe.options("task", "train", "generate"),
+        "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance")}
         | {"s_bleu": best["s_bleu"] if aligned else None},
         "counts": scores["counts"],

@@ -56,7 +56,9 @@ def table(result: Mapping[str, Any]) -> str:
                 rows.append([name, str(line["x"]), shown(line[SCORE]), shown(line["s_bleu"])])
                 signatures.add(line["signature"])
             else:
-                rows.append([f"{name}, {line['label']}", shown(line["last"]), shown(line["lowest"])])
+                rows.append(
+                    [", ".join(filter(None, [name, line["label"]])), shown(line["last"]), shown(line["lowest"])]
+                )
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         blocks.append("\n".join([panel["title"], *lines]))

@@ -88,7 +88,7 @@ def test_interrupted_and_resumed(command, tmp_path):
         assert len(set(flat)) == 1 and all(0 < value <= flat[0] + 1e-3 for value in bits)
         assert [update for update, _ in run["curves"]["valid_loss"]] == list(updates)
         assert run["curves"]["train_loss"][-1][0] == 24
-        assert run["scores"]["d_bleu"]["signature"] and run["options"]["max-update"] == 24
+        assert run["scores"]["d_bleu"]["signature"] and run["options"]["train"]["max-update"] == 24
     assert ours["scores"]["s_bleu"] is not None and ours["counts"]["misaligned_instances"] == 0
     assert {"command", "commit", "versions", "date", "device", "panels"} <= found.keys()
     assert found["runs"] == {run["run"]["name"]: run for run in (plain, ours)}

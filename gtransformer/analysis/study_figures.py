@@ -1,7 +1,7 @@
 """The figure of a convergence study, drawn from its result file alone: scores over sizes, curves over updates.
 
 Nothing is smoothed, cut or left out: score panels show the mean, the lowest and highest seed and every seed as a dot,
-axes of scores begin at 0; panels with curves draw every seed.
+panels with curves draw every seed; all axes begin at 0.
 """
 
 from __future__ import annotations
@@ -81,5 +81,6 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
             flat = curves.get(f"{line['curve']}_flat", [])
             if line["flat"] and flat and seed == 0:
                 axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
+    axes.set_ylim(bottom=0)
     axes.set_xlabel("updates", fontsize=8)
     axes.set_ylabel(panel["axis"], fontsize=8)

@@ -36,6 +36,7 @@ COMMANDS = {
     "download": "download",
     "run": "run",
     "demo": "demo",
+    "study": "study",
 }
 
 readme = ROOT / "README.md"
@@ -56,6 +57,7 @@ setup(
         ("share/gtransformer/configs/ablations", sorted(glob("configs/ablations/*.yaml"))),
         ("share/gtransformer/configs/checksums", sorted(glob("configs/checksums/*"))),
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
+        ("share/gtransformer/configs/studies", sorted(glob("configs/studies/*.yaml"))),
     ],
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "bert", "comet", "discourse")},

@@ -6,7 +6,7 @@ model itself goes on as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -25,6 +25,15 @@ PARTS = {
     "decoder": ("decoder", "self_attn"),
     "cross": ("decoder", "encoder_attn"),
 }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attention of a model: part (a key of PARTS), reach ("group", "global"), layer from 1, the lowest."""
+
+    part: str
+    reach: str
+    layer: int
 
 
 @dataclass(frozen=True)
@@ -148,44 +157,58 @@ def dense_engine(model: GTransformerModel) -> Iterator[None]:
 
 @contextmanager
 def recording(model: GTransformerModel, found: Inspection) -> Iterator[None]:
-    """Hooks that fill ``found`` while the model runs on a single document."""
-    handles = []
-    for part, (side, name) in PARTS.items():
-        for number, layer in enumerate(getattr(model, side).layers, 1):
-            first = "global" if layer.kinds[name] == GLOBAL else "group"
-            for end, reach in (("local", first), ("global", "global")):
-                module = getattr(layer, f"{name}_{end}")
-                if module is not None:
-                    handles.append(module.register_forward_hook(_attention_hook(found, part, reach, number)))
-            gate = getattr(layer, f"{name}_gate")
-            if gate is not None:
-                handles.append(gate.register_forward_hook(_gate_hook(found, part, number)))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    """Fill ``found`` while the model runs on a single document."""
 
-
-def _attention_hook(found: Inspection, part: str, reach: str, layer: int):
-    def hook(module, inputs, output) -> None:
-        x, memory, pattern = inputs
+    def see(place: Place, module, x: Tensor, memory: Tensor, pattern) -> None:
         queries, keys = pattern.queries, pattern.keys
         q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
         weights = attention_weights(q, k, pattern.allowed)[0].double().mean(dim=0).cpu()
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)
-        found.maps.append(AttentionMap(part, reach, layer, mean.numpy(), mass.numpy()))
-        found.tags[part] = queries.tag
+        found.maps.append(AttentionMap(place.part, place.reach, place.layer, mean.numpy(), mass.numpy()))
+        found.tags[place.part] = queries.tag
 
-    return hook
-
-
-def _gate_hook(found: Inspection, part: str, layer: int):
-    def hook(module, inputs, output) -> None:
-        tokens = output.double().mean(dim=-1).cpu().numpy()
+    def see_gate(part: str, layer: int, values: Tensor) -> None:
+        tokens = values.double().mean(dim=-1).cpu().numpy()
         # The gate runs behind the attention of its own block, whose queries are its tokens.
         found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
 
-    return hook
+    with watching(model, see, see_gate):
+        yield
+
+
+@contextmanager
+def watching(
+    model: GTransformerModel, see: Callable[..., None], see_gate: Callable[[str, int, Tensor], None] | None = None
+) -> Iterator[None]:
+    """Be told of every attention while the model runs, whatever it runs for; the model goes on as it is.
+
+    Args:
+        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given: states of
+            queries (Nq, channels) and keys (Nk, channels), and the engine's pattern that says who sees whom.
+        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10.
+    """
+    handles = []
+
+    def attention_hook(place: Place):
+        return lambda module, inputs, output: see(place, module, *inputs)
+
+    def gate_hook(part: str, layer: int):
+        return lambda module, inputs, output: see_gate(part, layer, output)
+
+    for part, (side, name) in PARTS.items():
+        for number, layer in enumerate(getattr(model, side).layers, 1):
+            first = "global" if layer.kinds[name] == GLOBAL else "group"
+            for end, reach in (("local", first), ("global", "global")):
+                module = getattr(layer, f"{name}_{end}")
+                if module is not None:
+                    handles.append(module.register_forward_hook(attention_hook(Place(part, reach, number))))
+            gate = getattr(layer, f"{name}_gate")
+            if gate is not None and see_gate is not None:
+                handles.append(gate.register_forward_hook(gate_hook(part, number)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gtransformer.errors import UserError
@@ -59,6 +60,22 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
         ends = [wall for wall, following in zip(walls, [*walls[1:], -1.0], strict=True) if following < wall]
         curve.seconds = sum(ends)
     return curve
+
+
+def read_series(path: str | Path, names: Sequence[str], valid: str = "valid") -> dict[str, list[tuple[int, float]]]:
+    """Whatever a log of fairseq holds over updates, by name: (updates, value), ascending.
+
+    ``names`` are keys of its entries, or patterns such as ``valid_entropy_*``; what is not there is not in the result.
+    Where a resumed training repeats updates, the later values stand. Raises UserError if the file is missing.
+    """
+    series: dict[str, list[tuple[int, float]]] = {}
+    for line in read_lines(path):
+        stats = _entry(line)
+        for key, value in stats.items():
+            counter = f"{valid}_num_updates" if key.startswith(f"{valid}_") else "num_updates"
+            if counter in stats and any(fnmatchcase(key, name) for name in names):
+                _append(series.setdefault(key, []), int(stats[counter]), float(value))
+    return series
 
 
 def _entry(line: str) -> dict:

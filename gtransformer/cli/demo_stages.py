@@ -35,21 +35,21 @@ class Stages:
     done with others, what it had written is removed first.
     """
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, what: str = "demonstration"):
         self.directory = directory
         try:
             (directory / "stages").mkdir(parents=True, exist_ok=True)
             self.lock = open(directory / "stages" / "lock", "w")
         except OSError as error:
-            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another --output") from None
+            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another directory") from None
         try:
             # flock is inherited: a training that outlives a killed demonstration still holds it.
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.lock.close()
             raise UserError(
-                f"{directory}: another demonstration, or a training that a killed one has left behind, is at work in "
-                "this directory; wait for it or choose another --output"
+                f"{directory}: another {what}, or a training that a killed one has left behind, is at work in "
+                "this directory; wait for it or choose another directory"
             ) from None
 
     def close(self) -> None:
@@ -116,12 +116,19 @@ class Job:
     status: Callable[[], str | None] = lambda: None
 
 
-def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None, lock: int) -> dict[str, float]:
+def run_jobs(
+    label: str,
+    jobs: Sequence[Job],
+    at_once: int,
+    threads: int | None,
+    lock: int,
+    finished: Callable[[Job, float], None] = lambda job, seconds: None,
+) -> dict[str, float]:
     """Run programs, ``at_once`` at a time with ``threads`` threads each (None: their own choice), showing progress.
 
     Their output goes to their logs. Returns the seconds that each took. Raises UserError with the end of the log as
     soon as one fails; then, and on an interrupt, the others are ended too. ``lock`` is a file descriptor that they
-    inherit.
+    inherit; ``finished`` is called with every job that ends well and the seconds it took.
     """
     waiting, running, seconds = list(jobs), {}, {}
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
@@ -154,6 +161,8 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
                         f"{label}: {job.name} stopped with exit status {process.returncode}: "
                         f"{_last_error(job.log)} (its output: {job.log})"
                     )
+                progress.end()
+                finished(job, seconds[job.name])
     finally:
         progress.end()
         for _, process in running.values():

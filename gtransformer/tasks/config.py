@@ -46,6 +46,11 @@ class TranslationDocConfig(TranslationConfig):
     weight_decay_randinit: Optional[float] = option(  # noqa: UP045
         None, "--doc-double-lr: weight decay of global attention and gates (default: --weight-decay)"
     )
+    doc_attn_entropy: bool = option(
+        False,
+        "at each validation, log the entropy in bits of encoder, decoder and cross-attention (mean over heads, layers "
+        "and tokens), by group and over the document, beside what flat attention would have",
+    )
     doc_seed: int = II("common.seed")
     max_source_positions: int = option(UNLIMITED_POSITIONS, "longest source instance in tokens")
     max_target_positions: int = option(UNLIMITED_POSITIONS, "longest target instance in tokens")

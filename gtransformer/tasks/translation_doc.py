@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -25,6 +26,7 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
 from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
+from gtransformer.tasks.validation_entropy import log_entropy, measured
 
 logger = logging.getLogger(__name__)
 
@@ -233,12 +235,14 @@ class TranslationDocTask(TranslationTask):
         return TranslationWriter(self.cfg.gen_output, len(dataset), sidecar)
 
     def valid_step(self, sample, model, criterion):
-        """Loss, and BLEU counts if ``--eval-bleu``."""
+        """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
         eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
-            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+            with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
+                loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         finally:
             self.cfg.eval_bleu = eval_bleu
+        logging_output.update(entropy)
         if eval_bleu:
             logging_output.update(self._validation_counts(sample, model))
         return loss, sample_size, logging_output
@@ -259,7 +263,7 @@ class TranslationDocTask(TranslationTask):
         return [_remove_bpe(sentence, symbol) for sentence in sentences]
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log what the criterion logs, and s_bleu and d_bleu if ``--eval-bleu``."""
+        """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""
         eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             super().reduce_metrics(logging_outputs, criterion)
@@ -267,6 +271,7 @@ class TranslationDocTask(TranslationTask):
             self.cfg.eval_bleu = eval_bleu
         if eval_bleu:
             log_bleu(logging_outputs)
+        log_entropy(logging_outputs)
 
 
 def _remove_bpe(sentence: str, symbol: str | None) -> str:

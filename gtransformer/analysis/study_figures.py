@@ -1,0 +1,86 @@
+"""The figure of a convergence study, drawn from its result file alone: scores over sizes, curves over updates.
+
+Nothing is smoothed, cut or left out: score panels show the mean, the lowest and highest seed and every seed as a dot,
+panels with curves draw every seed; all axes begin at 0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gtransformer.files import atomic_write
+
+AXES = {"length": "input length (tokens)", "instances": "training instances", "model": "model"}
+
+
+def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
+    """Draw all panels side by side (at most two in a row); the PNG appears only when it is complete."""
+    # fairseq lets every library log; matplotlib would list all fonts of the machine.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = [panel for panel in result["panels"] if panel["lines"]]
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.5), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, panel in zip(grid, panels, strict=False):
+        (_draw_scores if panel["kind"] == "scores" else _draw_curves)(axes, panel, result)
+        axes.set_title(panel["title"], fontsize=9)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+        axes.tick_params(labelsize=7)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    size = "miniature, " if result["miniature"] else ""
+    figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name})", fontsize=10)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png")
+
+
+def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """d-BLEU over the values of the axis, in the order of the file, evenly spaced as in the paper."""
+    values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
+    systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
+    for number, system in enumerate(systems):
+        lines = [line for line in panel["lines"] if line["system"] == system]
+        places = [values.index(line["x"]) for line in lines]
+        scores = [line["d_bleu"] for line in lines]
+        mean = [one["mean"] for one in scores]
+        below = [one["mean"] - one["min"] for one in scores]
+        above = [one["max"] - one["mean"] for one in scores]
+        color = f"C{number}"
+        name = result["systems"][system]
+        axes.errorbar(places, mean, yerr=[below, above], marker="o", markersize=4, capsize=3, color=color, label=name)
+        dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
+        axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
+    axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(AXES[panel["axis"]], fontsize=8)
+    axes.set_ylabel("d-BLEU", fontsize=8)
+
+
+def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """A colour a line, a stroke a seed; dotted what flat attention over all keys would have."""
+    systems = {line["system"] for line in panel["lines"]}
+    for number, line in enumerate(panel["lines"]):
+        name = result["systems"][line["system"]]
+        label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
+        for seed, run in enumerate(line["runs"]):
+            curves = result["runs"][run]["curves"]
+            points = curves.get(line["curve"], [])
+            if not points:
+                continue
+            look = {"color": f"C{number}", "linewidth": 1.0, "alpha": 0.8}
+            axes.plot(*zip(*points, strict=True), label=label if seed == 0 else None, **look)
+            flat = curves.get(f"{line['curve']}_flat", [])
+            if line["flat"] and flat and seed == 0:
+                axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("updates", fontsize=8)
+    axes.set_ylabel(panel["axis"], fontsize=8)

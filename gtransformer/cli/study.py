@@ -1,0 +1,203 @@
+"""Convergence studies: the runs that a figure of the paper needs, and the figure (scripts/study.sh FIGURE CORPUS OUT).
+
+Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gtransformer.analysis.study_figures import draw_study
+from gtransformer.cli.demo_stages import (
+    Job,
+    Stages,
+    batch_status,
+    duration,
+    end_on_signals,
+    run_jobs,
+    say,
+    training_status,
+)
+from gtransformer.cli.recipe import load_recipe
+from gtransformer.cli.run import python_command
+from gtransformer.cli.stage import device_name
+from gtransformer.cli.study_data import Corpora
+from gtransformer.cli.study_plan import Study, StudyRun, load_study, study_names
+from gtransformer.cli.study_run import ORDER, RESULT
+from gtransformer.cli.study_table import summary, table
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import read_json, write_json
+from gtransformer.modules.linear import has_bfloat16
+from gtransformer.preprocess.parallel import available_cores
+
+# What a study reads from the log of a training.
+NEEDED = ("train.log-format=json", "train.doc-attn-entropy=true")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
+    parser.add_argument("figure", help=f"{', '.join(study_names())}, or the path of a YAML file")
+    parser.add_argument("corpus", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)")
+    parser.add_argument("output", type=Path, help="directory for data, runs, FIGURE.json and FIGURE.png")
+    parser.add_argument(
+        "--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
+    )
+    parser.add_argument("--list", action="store_true", help="show the runs and which are done, and stop")
+    parser.add_argument("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
+    return parser
+
+
+@dataclass
+class Runner:
+    """Does what a study lacks in one directory."""
+
+    study: Study
+    corpora: Corpora
+    directory: Path
+    jobs: int
+    keep_checkpoints: bool = False
+
+    def folder(self, run: StudyRun) -> Path:
+        """Where a run lies."""
+        return self.directory / "runs" / run.name(self.corpora.fingerprint)
+
+    def is_done(self, run: StudyRun) -> bool:
+        """Whether a run has its result."""
+        return (self.folder(run) / RESULT).is_file()
+
+    def run(self, runs: Sequence[StudyRun]) -> None:
+        """Do the runs that are not done, so many at a time; the first that fails ends the others."""
+        todo = [run for run in runs if not self.is_done(run)]
+        say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
+        left = len(todo)
+
+        def finished(job: Job, seconds: float) -> None:
+            nonlocal left
+            left -= 1
+            score = read_json(self.directory / "runs" / job.name / RESULT)["scores"]["d_bleu"]["score"]
+            say(f"{job.name}: d-BLEU {score:.2f}, {duration(seconds)}; {left} to go")
+
+        threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
+        lock = self.corpora.stages.lock.fileno()
+        run_jobs(self.study.figure, [self.job(run) for run in todo], self.jobs, threads, lock, finished)
+
+    def job(self, run: StudyRun) -> Job:
+        """The program of a run, whose order it writes first."""
+        folder, recipe = self.folder(run), run.settings()
+        order = {
+            "name": folder.name,
+            "recipe": run.recipe,
+            "changes": [*run.changes, *([f"train.arch={run.model}"] if run.model else []), f"train.seed={run.seed}"],
+            "data": vars(run.data),
+            "seed": run.seed,
+            "corpus": self.corpora.corpus,
+            "prepared": os.path.relpath(self.corpora.prepared(run.data), folder),
+        }
+        write_json(folder / ORDER, order)
+        options = {"keep-checkpoints": self.keep_checkpoints}
+        command = python_command("gtransformer.cli.study_run", str(folder), options)
+        updates = recipe.sections["train"].get("max-update", "?")
+
+        def status() -> str | None:
+            translating = folder / "generate.test.log"
+            if translating.is_file():
+                return f"translates {batch_status(translating) or ''}"
+            return training_status(folder / "train.log", updates)
+
+        return Job(folder.name, command, folder / "study.log", status)
+
+    def collect(self) -> dict[str, Any]:
+        """The study's result: its panels, whose lines name their runs, and every run's result."""
+        names = {run: self.folder(run).name for run in self.study.runs()}
+        whole = self.corpora.instances()
+        panels = [
+            {
+                "kind": panel.kind,
+                "title": panel.title,
+                "axis": panel.axis,
+                "lines": [
+                    {
+                        "system": line.system,
+                        "x": whole if panel.axis == "instances" and line.runs[0].data.instances is None else line.x,
+                        "curve": line.curve,
+                        "label": line.label,
+                        "flat": line.flat,
+                        "runs": [names[run] for run in line.runs],
+                    }
+                    for line in panel.lines
+                ],
+            }
+            for panel in self.study.panels
+        ]
+        results = {names[run]: read_json(self.folder(run) / RESULT) for run in names}
+        return {
+            "version": 1,
+            "figure": self.study.figure,
+            "description": self.study.description,
+            "miniature": self.study.miniature,
+            "corpus": self.corpora.corpus,
+            "systems": self.study.systems,
+            "panels": summary(panels, results),
+            "runs": results,
+        }
+
+
+def make_study(args: argparse.Namespace) -> Study:
+    """The study that was asked for, as this machine can do it."""
+    changes = list(NEEDED)
+    if args.miniature and not torch.cuda.is_available() and has_bfloat16():
+        changes.append("train.autocast=bfloat16")
+    study = load_study(args.figure, args.miniature, [*changes, *args.set])
+    for run in study.runs():
+        run.settings()  # a wrong change shows before anything is done
+    return study
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Do the study."""
+    args = build_parser().parse_args(argv)
+    if args.jobs is not None and args.jobs < 1:
+        raise UserError(f"--jobs {args.jobs}: give at least 1")
+    end_on_signals()
+    study = make_study(args)
+    directory = args.output.absolute()
+    with Stages(directory, "study") as stages:
+        recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
+        corpora = Corpora(stages, directory, args.corpus, study.corpus, recipe)
+        jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
+        runner = Runner(study, corpora, directory, jobs, args.keep_checkpoints)
+        say(f"{study.figure}, {'miniature' if study.miniature else 'full'}, in {directory}: {device_name()}")
+        corpora.begin()
+        for note in study.limit(corpora.instances()):
+            say(note)
+        runs = study.runs()
+        if not runs:
+            raise UserError(f"{args.corpus}: too small for every point of {study.figure}; use a larger corpus")
+        if args.list:
+            for run in runs:
+                print(f"{'done' if runner.is_done(run) else 'to do'}  {runner.folder(run).name}")
+            return
+        runner.run(runs)
+        result = runner.collect() | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
+        path = directory / f"{study.figure}.json"
+        write_json(path, result)
+        draw_study(result, path.with_suffix(".png"))
+    print(f"\n{table(result)}\n\nresults: {path}\nfigure:  {path.with_suffix('.png')}", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

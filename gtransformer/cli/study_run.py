@@ -1,0 +1,90 @@
+"""One run of a study: train, translate, score, and the run's result (``python -m gtransformer.cli.study_run DIR``).
+
+``DIR/run.json`` says what to do, ``DIR/result.json`` that it is done. Every stage goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from gtransformer.analysis.curves import read_curve, read_series
+from gtransformer.cli import score
+from gtransformer.cli.recipe import load_recipe, to_arguments
+from gtransformer.cli.run import Run
+from gtransformer.cli.stage import device_name
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import read_json, write_json
+
+ORDER, RESULT = "run.json", "result.json"
+TRAINING = ("loss", "nll_loss")
+VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
+
+
+def make_run(directory: Path, order: dict[str, Any]) -> Run:
+    """The recipe's run that an order describes."""
+    recipe = load_recipe(order["recipe"], order["changes"])
+    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
+    prepared = (directory / order["prepared"]).resolve()
+    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])
+
+
+def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
+    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
+    training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
+    return training | read_series(log, VALIDATION)
+
+
+def score_test(run: Run) -> None:
+    """s-BLEU and d-BLEU of the translations, in test.scores.json."""
+    output = run.directory / "test.scores.json"
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu"]}
+    if score.main([str(run.prepared), *to_arguments(options | run.recipe.options("score"))]):
+        raise UserError(f"{run.directory}: its translations could not be scored; see above")
+
+
+def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
+    """What the stages have left. s-BLEU is null where sentences are not aligned with the source's (appendix A)."""
+    scores = read_json(run.directory / "test.scores.json")
+    best = scores["scores"]["raw"]
+    aligned = scores["counts"]["misaligned_instances"] == 0
+    log = run.directory / "train.log"
+    return {
+        "version": 1,
+        "run": order,
+        "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
+        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance")}
+        | {"s_bleu": best["s_bleu"] if aligned else None},
+        "counts": scores["counts"],
+        "curves": read_curves(log),
+        "seconds": {
+            "train": read_curve(log).seconds,
+            "generate": read_json(run.directory / "generate.test.json")["seconds"],
+        },
+        "device": device_name(),
+        **provenance("gtransformer.cli.study_run", argv),
+    }
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Do what a run lacks, and write its result."""
+    parser = argparse.ArgumentParser(prog="python -m gtransformer.cli.study_run", description=__doc__)
+    parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
+    parser.add_argument("--keep-checkpoints", action="store_true", help="else they are removed when all is done")
+    args = parser.parse_args(argv)
+    order = read_json(args.directory / ORDER)
+    run = make_run(args.directory, order)
+    for stage in ("train", "generate"):
+        run.execute(stage)
+    score_test(run)
+    write_json(args.directory / RESULT, result_of(run, order, argv))
+    if not args.keep_checkpoints:
+        shutil.rmtree(args.directory / "checkpoints")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

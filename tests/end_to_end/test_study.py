@@ -1,0 +1,98 @@
+"""A study at its smallest: two runs of a few updates, ended in the first training and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from tests.processes import run_group
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMON = """
+description: the smallest
+miniature:
+  corpus: {documents: 8, dev-documents: 2, test-documents: 1, contrastive-items: 3}
+  seeds: [1]
+  systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
+  length: 64
+  changes:
+    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
+     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
+     train.max-update: 24, train.total-num-update: 24, train.warmup-updates: 2, train.log-interval: 2,
+     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
+     generate.max-len-b: 3}
+"""
+FIGURE = """
+description: smallest figure
+miniature:
+  panels:
+    - {title: d-BLEU, kind: scores, systems: [plain, ours], axis: instances, values: [20], length: 64}
+    - title: entropy
+      kind: curves
+      quantity: bits
+      lines:
+        - {system: plain, instances: 20, curve: valid_entropy_cross_global, flat: true}
+        - {system: ours, instances: 20, curve: valid_entropy_cross_group, label: local, flat: true}
+"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def command(tmp_path) -> list[str]:
+    """The study's command, one run at a time."""
+    (tmp_path / "common.yaml").write_text(COMMON)
+    (tmp_path / "smallest.yaml").write_text(FIGURE)
+    arguments = [str(tmp_path / "smallest.yaml"), "demo", str(tmp_path / "out"), "--miniature", "--jobs", "1"]
+    return [sys.executable, "-m", "gtransformer.cli.study", *arguments]
+
+
+def interrupt_when(command: list[str], environment: dict, words: str, logs: str, folder: Path) -> str:
+    """Start the command, end it by SIGTERM as soon as a log has these words, and return its output."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        while process.poll() is None and not any(words in log.read_text() for log in folder.glob(logs)):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        return process.communicate(timeout=100)[0]
+    finally:
+        process.kill()
+
+
+def test_interrupted_and_resumed(command, tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    out = tmp_path / "out"
+    # Two updates after a checkpoint was saved, two before the next one is.
+    output = interrupt_when(command, environment, '"num_updates": "6"', "out/runs/*/train.log", tmp_path)
+    assert output.rstrip().endswith("interrupted"), output[-3000:]
+    assert not list(out.glob("runs/*/result.json")) and not (out / "smallest.json").exists()
+
+    done = run_group(command, env=environment)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "2 runs, 0 done before; 1 at a time" in done.stdout and done.stdout.count("done before, kept") >= 2
+    found = json.loads((out / "smallest.json").read_text())
+    plain, ours = (json.loads((out / "runs" / name / "result.json").read_text()) for name in found["runs"])
+    logs = [(out / "runs" / name / "train.log").read_text() for name in found["runs"]]
+    assert "Loaded checkpoint" in logs[0] and "Loaded checkpoint" not in logs[1], "the first goes on, the other is new"
+    for run, reach in ((plain, "global"), (ours, "group")):
+        updates, bits = zip(*run["curves"][f"valid_entropy_cross_{reach}"], strict=True)
+        assert {4, 8, 12, 16, 20, 24} <= set(updates) and list(updates) == sorted(set(updates))
+        flat = [value for _, value in run["curves"][f"valid_entropy_cross_{reach}_flat"]]
+        assert len(set(flat)) == 1 and all(0 < value <= flat[0] + 1e-3 for value in bits)
+        assert [update for update, _ in run["curves"]["valid_loss"]] == list(updates)
+        assert run["curves"]["train_loss"][-1][0] == 24
+        assert run["scores"]["d_bleu"]["signature"] and run["options"]["train"]["max-update"] == 24
+    assert ours["scores"]["s_bleu"] is not None and ours["counts"]["misaligned_instances"] == 0
+    assert {"command", "commit", "versions", "date", "device", "panels"} <= found.keys()
+    assert found["runs"] == {run["run"]["name"]: run for run in (plain, ours)}
+    assert imread(out / "smallest.png").ndim == 3
+    manifest = json.loads((out / "prepared" / "len64-20" / "manifest.json").read_text())
+    assert manifest["splits"]["train"]["instances"] == 20 and manifest["splits"]["train"]["documents"] == 20
+    assert not list(out.glob("runs/*/checkpoints")), "results and curves are kept, not checkpoints"

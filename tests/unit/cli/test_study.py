@@ -1,0 +1,205 @@
+"""Which runs a study does and which it keeps, what it makes of their results, and which data they get."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from matplotlib.image import imread
+
+from gtransformer.analysis.study_figures import draw_study
+from gtransformer.cli.demo_stages import Job, Stages
+from gtransformer.cli.study import Runner
+from gtransformer.cli.study_data import long_documents, sampled, write_part
+from gtransformer.cli.study_plan import load_study
+from gtransformer.cli.study_table import spread, summary, table
+from gtransformer.errors import UserError
+from gtransformer.preprocess.sidecar import Sidecar
+from tests.unit.cli.test_study_plan import COMMON, FIGURE
+
+
+def result(score: float, curve: list[float], aligned: bool = True) -> dict:
+    """A run's result, as far as a study reads it."""
+    bleu = {"score": score, "signature": "nrefs:1"}
+    points = [[10 * number, value] for number, value in enumerate(curve, 1)]
+    curves = {"valid_loss": points, "valid_loss_flat": [[update, 9.0] for update, _ in points]}
+    return {"scores": {"d_bleu": bleu, "s_bleu": bleu if aligned else None}, "curves": curves}
+
+
+# Stands in for a training: fails as often as there are files fail*, else writes the result with the seed as its score.
+PROGRAM = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+order = json.loads((folder / "run.json").read_text())
+with open(folder / "calls", "a") as calls:
+    calls.write("x")
+for path in folder.parent.parent.glob("fail*"):
+    path.unlink()
+    sys.exit("error: out of memory")
+score = {"score": float(order["seed"]), "signature": "nrefs:1"}
+curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
+(folder / "result.json").write_text(json.dumps({"scores": {"d_bleu": score, "s_bleu": None}, "curves": curves}))
+"""
+
+
+class QuickRunner(Runner):
+    """The runner with a quick program in place of each run's."""
+
+    def job(self, run) -> Job:
+        job = super().job(run)
+        return Job(job.name, [sys.executable, "-c", PROGRAM, str(self.folder(run))], job.log)
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """Eight runs, of two systems, lengths and seeds, over data that is not read."""
+    (tmp_path / "common.yaml").write_text(COMMON)
+    (tmp_path / "figure.yaml").write_text(FIGURE)
+    study = load_study(str(tmp_path / "figure.yaml"), miniature=True)
+    directory = tmp_path / "out"
+    with Stages(directory, "study") as stages:
+        corpora = SimpleNamespace(
+            stages=stages,
+            fingerprint="f",
+            raw=tmp_path,
+            corpus="demo",
+            instances=lambda: 77,
+            prepared=lambda data: tmp_path,
+        )
+        yield QuickRunner(study, corpora, directory, jobs=2)
+
+
+def calls(runner) -> list[int]:
+    """How often each run's program was started."""
+    paths = [runner.folder(run) / "calls" for run in runner.study.runs()]
+    return [len(path.read_text()) if path.is_file() else 0 for path in paths]
+
+
+def test_what_is_missing_is_run_and_what_is_done_is_kept(runner, capsys):
+    runs = runner.study.runs()
+    runner.run(runs[:3])
+    assert calls(runner) == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert "3 runs, 0 done before; 2 at a time" in capsys.readouterr().out
+    runner.run(runs)
+    assert calls(runner) == [1] * 8
+    output = capsys.readouterr().out
+    assert "8 runs, 3 done before" in output and "d-BLEU 1.00" in output and "; 0 to go" in output
+
+
+def test_a_failure_ends_the_study_and_the_same_command_goes_on(runner):
+    (runner.directory / "fail").touch()
+    with pytest.raises(UserError, match="figure: demo.*stopped with exit status 1: out of memory"):
+        runner.run(runner.study.runs())
+    runner.run(runner.study.runs())
+    assert all(runner.is_done(run) for run in runner.study.runs())
+    assert sorted(calls(runner))[-1] == 2, "the one that failed was run again"
+
+
+def test_orders_say_all_that_a_run_needs(runner):
+    run = runner.study.runs()[0]
+    runner.job(run)
+    order = json.loads((runner.folder(run) / "run.json").read_text())
+    assert order["name"] == runner.folder(run).name and (order["recipe"], order["seed"]) == ("demo_full", 3)
+    assert order["changes"] == ["train.max-update=5", "train.patience=", "generate.quiet=false", "train.seed=3"]
+    assert order["data"] == {"length": 64, "instances": None, "min_document_tokens": None}
+
+
+def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    original = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
+    runner.run(runner.study.runs())
+    found = json.loads(json.dumps(runner.collect()))
+    assert len(found["runs"]) == 8
+    scores, curves = found["panels"]
+    assert [(line["system"], line["x"]) for line in scores["lines"]] == [
+        ("plain", 64), ("plain", 512), ("ours", 64), ("ours", 512)
+    ]  # fmt: skip
+    assert scores["lines"][0]["d_bleu"] == spread([3.0, 1.0])
+    assert curves["lines"][0]["last"]["mean"] == 3 and set(curves["lines"][0]["runs"]) <= set(found["runs"])
+    text = table(found)
+    assert "Plain" in text and "2.00 (1.00 to 3.00)" in text and "BLEU: nrefs:1" in text and "2 seed(s)" in text
+    draw_study(found, tmp_path / "figure.png")
+    first, second = drawn[0].axes
+    assert imread(tmp_path / "figure.png").ndim == 3
+    assert first.get_ylim()[0] == 0 and [label.get_text() for label in first.get_xticklabels()] == ["64", "512"]
+    strokes = [line.get_xydata().tolist() for line in second.get_lines()]
+    assert strokes == [[[10, 8], [20, 3]]] * 2, "every seed is drawn, and nothing is smoothed"
+
+
+def test_mean_and_spread():
+    assert spread([1.0, 4.0]) == {"values": [1, 4], "mean": 2.5, "std": pytest.approx(4.5**0.5), "min": 1, "max": 4}
+    assert spread([2.0])["std"] is None
+
+
+def test_s_bleu_only_where_sentences_are_aligned():
+    panel = {"kind": "scores", "title": "t", "axis": "length", "lines": [{"system": "s", "x": 1, "runs": ["a", "b"]}]}
+    results = {"a": result(10, [1.0]), "b": result(20, [1.0])}
+    assert summary([panel], results)[0]["lines"][0]["s_bleu"]["mean"] == 15
+    results["b"] = result(20, [1.0], aligned=False)
+    assert summary([panel], results)[0]["lines"][0]["s_bleu"] is None
+
+
+def test_a_curve_that_a_run_does_not_have_is_said_to_be_missing(tmp_path):
+    line = {"system": "s", "curve": "valid_entropy_cross_group", "label": "local", "flat": True, "runs": ["a"]}
+    panel = {"kind": "curves", "title": "t", "axis": "entropy", "lines": [line, line | {"curve": "valid_loss"}]}
+    results = {"a": result(10, [5.0, 2.0])}
+    found = {"panels": summary([panel], results), "systems": {"s": "System"}, "runs": results}
+    lacking, there = found["panels"][0]["lines"]
+    assert lacking["last"] is None and there["lowest"]["mean"] == 2
+    assert "System, local  -" in table(found)
+    draw_study(found | {"miniature": True, "description": "d", "corpus": "demo"}, tmp_path / "figure.png")
+
+
+# Two documents; instances of at most 9 tokens: two and one sentence, then one.
+TEXT = {
+    "en": ["<d>", "a b", "c", "d e f", "<d>", "g"],
+    "de": ["<d>", "A B C", "D", "E F", "<d>", "G H"],
+}
+INSTANCES = {
+    "en": ["<s> a b </s> <s> c </s>", "<s> d e f </s>", "<s> g </s>"],
+    "de": ["<s> A B C </s> <s> D </s>", "<s> E F </s>", "<s> G H </s>"],
+}
+SIDECAR = Sidecar("train", "en", "de", documents=2, instances=[(0, 0, 2), (0, 2, 1), (1, 0, 1)])
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """As much of a prepared directory as is read."""
+    for folder, texts in (("text", TEXT), ("instances", INSTANCES)):
+        (tmp_path / folder).mkdir()
+        for lang, lines in texts.items():
+            (tmp_path / folder / f"train.{lang}").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def written(folder) -> dict[str, list[str]]:
+    return {lang: (folder / f"concatenated_en2de_train_{lang}.txt").read_text().splitlines() for lang in ("en", "de")}
+
+
+def test_documents_by_length(prepared):
+    """Costs: max(2, 3) + 2, 1 + 2 and 3 + 2 tokens in the first document, 2 + 2 in the second."""
+    for tokens, documents in ((4, {0, 1}), (5, {0}), (13, {0}), (14, set())):
+        cuts = long_documents(SIDECAR, prepared, ("en", "de"), tokens)
+        assert set(cuts) == documents
+    write_part(prepared, prepared / "part", ("en", "de"), {0: [(0, None)]})
+    assert written(prepared / "part") == {lang: lines[:4] for lang, lines in TEXT.items()}
+
+
+def test_sampled_instances_become_documents(prepared):
+    cuts = sampled(SIDECAR, 3)
+    assert cuts == {0: [(0, 2), (2, 1)], 1: [(0, 1)]}
+    write_part(prepared, prepared / "part", ("en", "de"), cuts)
+    assert written(prepared / "part") == {
+        "en": ["<d>", "a b", "c", "<d>", "d e f", "<d>", "g"],
+        "de": ["<d>", "A B C", "D", "<d>", "E F", "<d>", "G H"],
+    }
+    assert sampled(SIDECAR, 1) == sampled(SIDECAR, 1), "the draw can be repeated"
+    draws = [sampled(Sidecar("train", "en", "de", 100, [(i, 0, 1) for i in range(100)]), n) for n in (10, 50)]
+    assert [len(draw) for draw in draws] == [10, 50] and list(draws[1]) != list(range(50))
+    with pytest.raises(UserError, match="4 training instances were asked for, but the corpus has 3"):
+        sampled(SIDECAR, 4)

@@ -35,6 +35,7 @@ COMMANDS = {
     "discourse": "discourse",
     "download": "download",
     "run": "run",
+    "compare": "compare",
     "demo": "demo",
 }
 

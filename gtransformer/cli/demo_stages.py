@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,8 @@ class Stages:
         except OSError:
             self.lock.close()
             raise UserError(
-                f"{directory}: another demonstration, or a training that a killed one has left behind, is at work in "
-                "this directory; wait for it or choose another --output"
+                f"{directory}: another run, or a training that a killed one has left behind, is at work in this "
+                "directory; wait for it or choose another --output"
             ) from None
 
     def close(self) -> None:
@@ -108,12 +108,18 @@ class Stages:
 
 @dataclass
 class Job:
-    """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet."""
+    """A program to run.
+
+    ``status`` says in a few words how far it is, None if that cannot be said yet. The job waits for those named in
+    ``after``; ``done`` is told the seconds it took as soon as it has succeeded.
+    """
 
     name: str
     command: list[str]
     log: Path
     status: Callable[[], str | None] = lambda: None
+    after: Sequence[str] = ()
+    done: Callable[[float], None] = lambda seconds: None
 
 
 def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None, lock: int) -> dict[str, float]:
@@ -131,8 +137,10 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
     progress = Progress(label)
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
-                job = waiting.pop(0)
+            if not running and next_job(waiting, running) is None:
+                raise ValueError(f"{label}: {waiting[0].name} waits for itself")
+            while len(running) < at_once and (job := next_job(waiting, running)):
+                waiting.remove(job)
                 job.log.parent.mkdir(parents=True, exist_ok=True)
                 with open(job.log, "ab") as log:
                     # A group of its own, so that ending it ends what it has started as well.
@@ -154,6 +162,7 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
                         f"{label}: {job.name} stopped with exit status {process.returncode}: "
                         f"{_last_error(job.log)} (its output: {job.log})"
                     )
+                job.done(seconds[job.name])
     finally:
         progress.end()
         for _, process in running.values():
@@ -161,6 +170,12 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
         for _, process in running.values():
             process.wait()
     return seconds
+
+
+def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:
+    """The first job none of those it comes after is still to be finished; None if there is none."""
+    unfinished = {job.name for job in waiting} | set(running)
+    return next((job for job in waiting if unfinished.isdisjoint(job.after)), None)
 
 
 def _last_error(log: Path) -> str:
@@ -225,13 +240,13 @@ def tail(path: Path, size: int = 4096) -> str:
         return ""
 
 
-def training_status(log: Path, updates: int) -> str | None:
-    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log."""
+def training_status(log: Path, updates: int | None) -> str | None:
+    """``128/550 updates, perplexity 1.92, validation 1.81``; ``128 updates`` without a known end."""
     text = tail(log)
     done = re.findall(r'num_updates": "(\d+)"', text)
     if not done:
         return None
-    parts = [f"{done[-1]}/{updates} updates"]
+    parts = [f"{done[-1]}/{updates} updates" if updates else f"{done[-1]} updates"]
     for kind, name in (("ppl", "perplexity"), ("valid_ppl", "validation")):
         found = re.findall(rf'"{kind}": "([\d.]+)"', text)
         parts += [f"{name} {found[-1]}"] if found else []

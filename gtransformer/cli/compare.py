@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     plan, sets = check_arguments(args)
     end_on_signals()
-    with Stages(args.output.absolute()) as stages:
+    with Stages(args.output.absolute(), "comparison") as stages:
         (args.output / "comparison.json").unlink(missing_ok=True)
         comparison = Comparison(args, stages, plan, sets)
         say(f"{', '.join(plan.recipes)}: {args.minutes:g} minutes each on {args.corpus}, {device_name()}")

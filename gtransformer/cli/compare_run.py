@@ -39,15 +39,19 @@ class Comparison:
         self.threads = None if torch.cuda.is_available() else max(1, available_cores() // args.jobs)
         files = [path for split in RAW.values() for path in split_files(self.raw, plan.languages, split)]
         self.corpus = {"every": self.every, "files": {path.name: sha256(path) for path in files}}
-        self.begun: set[str] = set()
+        self.begun: dict[str, Any] = {}  # settings of the jobs of this run, by name
 
     def run(self) -> dict[str, Any]:
         """All that is missing; returns the results by recipe."""
         self.write_corpora()
         jobs = [*self.preparations(), *self.trainings(), *self.translations()]
-        run_jobs("compare", jobs, self.at_once, self.threads, self.stages.lock.fileno())
+        run_jobs("compare", jobs, self.at_once, self.threads, self.stages.lock.fileno(), self.finished)
         self.score()
         return {name: self.result(name) for name in self.plan.recipes}
+
+    def finished(self, job: Job, seconds: float) -> None:
+        """Note that a job is done."""
+        self.stages.finish(job.name, self.begun[job.name], seconds)
 
     # Where things lie
 
@@ -132,12 +136,12 @@ class Comparison:
         status: Callable[[], str | None],
         after: Sequence[str],
     ) -> Job | None:
-        """A job that is noted as begun and, when it has succeeded, as done; None if it was done before."""
+        """A job, noted as begun; None if it was done before."""
         if self.stages.is_done(stage, settings, outputs):
             return None
         self.stages.begin(stage, settings, [])
-        self.begun.add(stage)
-        return Job(stage, command, log, status, after, lambda seconds: self.stages.finish(stage, settings, seconds))
+        self.begun[stage] = settings
+        return Job(stage, command, log, status, after)
 
     def command(self, name: str, corpus: Path, stage: str, options: dict[str, Any], changes: list[str]) -> list[str]:
         """The command that runs one stage of a recipe."""
@@ -268,5 +272,3 @@ class Comparison:
             for name in self.plan.corpora
             for one in self.sets
         }
-
-

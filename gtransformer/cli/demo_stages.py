@@ -35,21 +35,21 @@ class Stages:
     done with others, what it had written is removed first.
     """
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, what: str = "demonstration"):
         self.directory = directory
         try:
             (directory / "stages").mkdir(parents=True, exist_ok=True)
             self.lock = open(directory / "stages" / "lock", "w")
         except OSError as error:
-            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another --output") from None
+            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another directory") from None
         try:
             # flock is inherited: a training that outlives a killed demonstration still holds it.
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.lock.close()
             raise UserError(
-                f"{directory}: another run, or a training that a killed one has left behind, is at work in this "
-                "directory; wait for it or choose another --output"
+                f"{directory}: another {what}, or a training that a killed one has left behind, is at work in "
+                "this directory; wait for it or choose another directory"
             ) from None
 
     def close(self) -> None:
@@ -108,10 +108,9 @@ class Stages:
 
 @dataclass
 class Job:
-    """A program to run.
+    """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
 
-    ``status`` says in a few words how far it is, None if that cannot be said yet. The job waits for those named in
-    ``after``; ``done`` is told the seconds it took as soon as it has succeeded.
+    It waits for the jobs that are named in ``after``, as far as they are run together with it.
     """
 
     name: str
@@ -119,15 +118,21 @@ class Job:
     log: Path
     status: Callable[[], str | None] = lambda: None
     after: Sequence[str] = ()
-    done: Callable[[float], None] = lambda seconds: None
 
 
-def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None, lock: int) -> dict[str, float]:
+def run_jobs(
+    label: str,
+    jobs: Sequence[Job],
+    at_once: int,
+    threads: int | None,
+    lock: int,
+    finished: Callable[[Job, float], None] = lambda job, seconds: None,
+) -> dict[str, float]:
     """Run programs, ``at_once`` at a time with ``threads`` threads each (None: their own choice), showing progress.
 
     Their output goes to their logs. Returns the seconds that each took. Raises UserError with the end of the log as
     soon as one fails; then, and on an interrupt, the others are ended too. ``lock`` is a file descriptor that they
-    inherit.
+    inherit; ``finished`` is called with every job that ends well and the seconds it took.
     """
     waiting, running, seconds = list(jobs), {}, {}
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
@@ -162,7 +167,8 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
                         f"{label}: {job.name} stopped with exit status {process.returncode}: "
                         f"{_last_error(job.log)} (its output: {job.log})"
                     )
-                job.done(seconds[job.name])
+                progress.end()
+                finished(job, seconds[job.name])
     finally:
         progress.end()
         for _, process in running.values():
@@ -173,7 +179,7 @@ def run_jobs(label: str, jobs: Sequence[Job], at_once: int, threads: int | None,
 
 
 def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:
-    """The first job none of those it comes after is still to be finished; None if there is none."""
+    """The first job none of those that it comes after is still to be finished; None if there is none."""
     unfinished = {job.name for job in waiting} | set(running)
     return next((job for job in waiting if unfinished.isdisjoint(job.after)), None)
 
@@ -241,7 +247,7 @@ def tail(path: Path, size: int = 4096) -> str:
 
 
 def training_status(log: Path, updates: int | None) -> str | None:
-    """``128/550 updates, perplexity 1.92, validation 1.81``; ``128 updates`` without a known end."""
+    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
     text = tail(log)
     done = re.findall(r'num_updates": "(\d+)"', text)
     if not done:

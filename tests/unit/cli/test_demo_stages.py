@@ -70,7 +70,7 @@ def test_an_interrupted_stage_goes_on_with_what_it_has(stages) -> None:
 
 
 def test_one_demonstration_per_directory(stages) -> None:
-    with pytest.raises(UserError, match="another run.*is at work"):
+    with pytest.raises(UserError, match="another demonstration.*is at work"):
         Stages(stages.directory)
     stages.close()
     Stages(stages.directory).close()

@@ -13,7 +13,6 @@ from gtransformer.cli import report
 from gtransformer.cli.report_page import markdown
 from gtransformer.cli.report_paper import commands, read_paper
 from gtransformer.cli.report_results import read_folder
-from gtransformer.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = ROOT / "exp_logs"
@@ -118,9 +117,15 @@ def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
     lines = report.make_page(logs).splitlines()
     rows = [line for line in lines if line.startswith("| G-Transformer, randomly initialised | `base` | 23.53 |")]
     budget = "(5 min of training)"
-    assert len(rows) == 1 and rows[0].startswith(
-        f"| G-Transformer, randomly initialised | `base` | 23.53 | 21.00 {budget} | 25.84\\* | 23.00 {budget} | 23.55 |  |"
-    ), "the paper's reference: a point more"
+    cells = [
+        "23.53",
+        f"21.00 {budget}",
+        r"25.84\*",
+        f"23.00 {budget}",
+        "23.55",
+        "",
+    ]  # the paper's reference: a point more
+    assert len(rows) == 1 and rows[0].split(" | ")[2:8] == cells
     (documents,) = [line for line in lines if line.startswith("| Transformer on documents | `doc_base` |")]
     assert documents.startswith(f"| Transformer on documents | `doc_base` |  |  | 0.76 | 4.00 {budget} |"), "no s-BLEU"
     assert (
@@ -140,7 +145,8 @@ def test_results_on_other_data_stand_apart(logs: Path):
     (logs / "new" / "learning_curves.png").write_bytes(b"")
     page = report.make_page(logs)
     assert "5 min of training" not in page, "not in the paper's tables"
-    row = "| `cpu_small_doc` | techdocs, every 4th document | one H1 GPU | 5 | 77 | 9.50 | techdocs_test | (not aligned) | 7.25 |"
+    row = "| `cpu_small_doc` | techdocs, every 4th document | one H1 GPU | 5 | 77 | 9.50 | techdocs_test |"
+    row += " (not aligned) | 7.25 |"
     section = page.split("### Table 2")[1].split("### Table 3")[0]
     assert f"| Transformer on documents {row}" in section.split("*not comparable with the figures above*")[1]
     assert "![new/learning_curves.png](new/learning_curves.png)" in section

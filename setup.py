@@ -19,7 +19,7 @@ def version() -> str:
     for line in (ROOT / "gtransformer" / "__init__.py").read_text(encoding="utf-8").splitlines():
         if line.startswith("__version__"):
             return line.split("=", 1)[1].strip().strip("\"'")
-    raise SystemExit("gtransformer/__init__.py: no line __version__ = \"...\"")
+    raise SystemExit('gtransformer/__init__.py: no line __version__ = "..."')
 
 
 # command -> module in gtransformer/cli; every module has main(argv=None)
@@ -35,6 +35,7 @@ COMMANDS = {
     "discourse": "discourse",
     "download": "download",
     "run": "run",
+    "compare": "compare",
     "demo": "demo",
     "study": "study",
 }

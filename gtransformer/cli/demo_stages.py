@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,16 @@ class Stages:
 
 @dataclass
 class Job:
-    """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet."""
+    """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
+
+    It waits for the jobs that are named in ``after``, as far as they are run together with it.
+    """
 
     name: str
     command: list[str]
     log: Path
     status: Callable[[], str | None] = lambda: None
+    after: Sequence[str] = ()
 
 
 def run_jobs(
@@ -138,8 +142,10 @@ def run_jobs(
     progress = Progress(label)
     try:
         while waiting or running:
-            while waiting and len(running) < at_once:
-                job = waiting.pop(0)
+            if not running and next_job(waiting, running) is None:
+                raise ValueError(f"{label}: {waiting[0].name} waits for itself")
+            while len(running) < at_once and (job := next_job(waiting, running)):
+                waiting.remove(job)
                 job.log.parent.mkdir(parents=True, exist_ok=True)
                 with open(job.log, "ab") as log:
                     # A group of its own, so that ending it ends what it has started as well.
@@ -170,6 +176,12 @@ def run_jobs(
         for _, process in running.values():
             process.wait()
     return seconds
+
+
+def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:
+    """The first job none of those that it comes after is still to be finished; None if there is none."""
+    unfinished = {job.name for job in waiting} | set(running)
+    return next((job for job in waiting if unfinished.isdisjoint(job.after)), None)
 
 
 def _last_error(log: Path) -> str:
@@ -234,13 +246,13 @@ def tail(path: Path, size: int = 4096) -> str:
         return ""
 
 
-def training_status(log: Path, updates: int) -> str | None:
-    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log."""
+def training_status(log: Path, updates: int | None) -> str | None:
+    """``128/550 updates, perplexity 1.92, validation 1.81``, from fairseq's JSON log; the end may be unknown."""
     text = tail(log)
     done = re.findall(r'num_updates": "(\d+)"', text)
     if not done:
         return None
-    parts = [f"{done[-1]}/{updates} updates"]
+    parts = [f"{done[-1]}/{updates} updates" if updates else f"{done[-1]} updates"]
     for kind, name in (("ppl", "perplexity"), ("valid_ppl", "validation")):
         found = re.findall(rf'"{kind}": "([\d.]+)"', text)
         parts += [f"{name} {found[-1]}"] if found else []

@@ -22,6 +22,7 @@ from gtransformer.cli.recipe import (
 )
 from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
+from gtransformer.tasks.finetuning import trained_seconds
 
 STAGES = ("prepare", "train", "generate", "score")
 SPLITS = ("train", "valid", "test")
@@ -81,6 +82,10 @@ class Run:
                     f"{self._other_recipe(self.recipe.pretrained_from, 'train')}"
                 )
             options["finetune-from-model"] = self.pretrained
+        if "finetune-from-model" in options and "stop-time-hours" in options:
+            # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
+            spent = trained_seconds(Path(options["finetune-from-model"])) / 3600
+            options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options)) + self.extra
         best = self.directory / "checkpoints" / "checkpoint_best.pt"

@@ -141,6 +141,18 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
     return sections
 
 
+def trained_seconds(path: Path) -> float:
+    """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
+
+    The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
+    with it is said when fairseq loads it.
+    """
+    try:
+        return float(_load(path)["extra_state"]["previous_training_time"])
+    except Exception:  # a damaged file makes the loader raise anything
+        return 0.0
+
+
 def _load(path: Path) -> Any:
     """Read lazily where the format allows it: the tensors stay on disk."""
     try:

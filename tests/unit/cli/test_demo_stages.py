@@ -16,6 +16,7 @@ from gtransformer.cli.demo_stages import (
     digest,
     duration,
     last_line,
+    next_job,
     run_jobs,
     training_status,
 )
@@ -100,6 +101,24 @@ def test_jobs_get_their_threads_and_leave_logs_and_times(stages, tmp_path) -> No
     assert set(seconds) == {"a", "b"} and all(0.2 < value < 20 for value in seconds.values())
 
 
+def test_a_job_waits_for_those_it_comes_after(stages, tmp_path) -> None:
+    marks = tmp_path / "marks"
+    jobs = [
+        Job(name, [sys.executable, "-c", f"open({str(marks)!r}, 'a').write({name!r})"], tmp_path / name, after=after)
+        for name, after in (("c", ["b"]), ("b", ["a", "of another run"]), ("a", []))
+    ]
+    done = []
+    run_jobs("three", jobs, 3, 1, stages.lock.fileno(), lambda job, seconds: done.append(job.name))
+    assert marks.read_text() == "abc" and done == ["a", "b", "c"]
+    assert next_job(jobs[:2], ["a"]) is None and next_job(jobs[:2], []).name == "b"
+
+
+def test_jobs_that_wait_for_each_other_are_refused(stages, tmp_path) -> None:
+    jobs = [Job(name, ["true"], tmp_path / name, after=[other]) for name, other in (("a", "b"), ("b", "a"))]
+    with pytest.raises(ValueError, match="a waits for itself"):
+        run_jobs("two", jobs, 2, 1, stages.lock.fileno())
+
+
 def test_a_failing_job_ends_the_others_and_what_they_started_and_says_why(tmp_path) -> None:
     read, write = os.pipe()  # in place of the lock: its end tells when the last program that inherited it is gone
     sleep = "import time; time.sleep(60)"
@@ -119,6 +138,7 @@ def test_statuses(tmp_path) -> None:
         'x | train_inner | {"ppl": "3.5", "num_updates": "12"}\n{"valid_ppl": "3.25", "valid_num_updates": "12"}\n'
     )
     assert training_status(log, 550) == "12/550 updates, perplexity 3.5, validation 3.25"
+    assert training_status(log, None) == "12 updates, perplexity 3.5, validation 3.25"
     log.write_text("... generate-test:      1 / 3 wps=80.1, wall=4\n... generate-test:      2 / 3 wps=81, wall=8\n")
     assert batch_status(log) == "2/3 batches"
     log.write_text("contrastive items:  10%|#  | 1/10 [00:01<00:09]\rcontrastive items:  20%|#  | 2/10 [00:02<00:08]")

@@ -1,0 +1,68 @@
+"""The results page exp_logs/README.md, made from the result files beside it and from the paper's figures.
+
+With --check nothing is written: the command fails where the page is not what it would write.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.report_page import page
+from gtransformer.cli.report_paper import read_paper
+from gtransformer.cli.report_results import ABOUT, read_folders, read_yaml
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import atomic_write
+
+LOGS = Path(__file__).resolve().parents[2] / "exp_logs"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/report.sh", description=" ".join(__doc__.split()))
+    parser.add_argument(
+        "--logs", type=Path, default=LOGS, metavar="DIR", help="the folder of results (exp_logs/ of the checkout)"
+    )
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    return parser
+
+
+def make_page(logs: Path) -> str:
+    """The page of a folder of results. Raises UserError for anything in it that cannot be read."""
+    if not (logs / "paper.yaml").is_file():
+        raise UserError(f"{logs}: no folder of results; it must hold paper.yaml, as exp_logs/ of the checkout does")
+    machine = read_yaml(logs / ABOUT).get("machine", "not noted")
+    return page(read_paper(logs / "paper.yaml"), read_folders(logs), machine)
+
+
+def check_page(path: Path, text: str) -> None:
+    """Raise UserError, with the first line that differs, unless the file ``path`` holds ``text``."""
+    if not path.is_file():
+        raise UserError(f"{path}: not there yet; run: bash scripts/report.sh")
+    old = path.read_text(encoding="utf-8")
+    if old == text:
+        return
+    lines, wanted = old.splitlines(), text.splitlines()
+    pairs = zip(lines, wanted, strict=False)
+    number = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(lines), len(wanted)) + 1)
+    raise UserError(
+        f"{path}, line {number}: out of date, it differs from what the results say; run: bash scripts/report.sh"
+    )
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Write the page, or check it."""
+    args = build_parser().parse_args(argv)
+    text, path = make_page(args.logs), args.logs / "README.md"
+    if args.check:
+        check_page(path, text)
+        print(f"{path}: up to date")
+        return
+    with atomic_write(path) as stream:
+        stream.write(text)
+    print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,230 @@
+"""Comparisons: what they need, in which order, with which budget. Real runs: tests/end_to_end/test_compare.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gtransformer.analysis.curves import Curve
+from gtransformer.cli import compare
+from gtransformer.cli.compare import build_parser, check_arguments
+from gtransformer.cli.compare_corpus import split_files, thin_corpus
+from gtransformer.cli.compare_plan import Plan, check_budget, parse_set, stop_hours
+from gtransformer.cli.compare_result import comparison_table, count_parameters, recipe_result, set_scores
+from gtransformer.cli.compare_run import Comparison
+from gtransformer.cli.demo_stages import Stages
+from gtransformer.cli.recipe import load_recipe
+from gtransformer.errors import UserError
+from gtransformer.preprocess.corpus import find_splits
+
+FOUR = ["cpu_small_finetune", "cpu_small_doc", "cpu_small_sent", "cpu_small"]
+SIGNATURE = "nrefs:1|version:2"
+
+
+def write_corpus(directory: Path, documents: dict[str, int]) -> Path:
+    """Documents of two sentences that say which they are, by raw split."""
+    directory.mkdir(parents=True)
+    for split, count in documents.items():
+        for lang in ("en", "de"):
+            text = "".join(f"<d>\n{lang} {number} a\n{lang} {number} b\n" for number in range(count))
+            (directory / f"concatenated_en2de_{split}_{lang}.txt").write_text(text)
+    return directory
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "tech", {"train": 7, "dev": 2, "test": 2})
+
+
+def comparison(corpus: Path, output: Path, *options: object, recipes: str = ",".join(FOUR)) -> Comparison:
+    """A comparison about to start, in a directory that it has locked."""
+    arguments = [str(corpus), str(output), "--recipes", recipes, "--minutes", "30", *map(str, options)]
+    args = build_parser().parse_args(arguments)
+    return Comparison(args, Stages(output.absolute(), "comparison"), *check_arguments(args))
+
+
+def planned(plan: Comparison) -> dict[str, object]:
+    """The jobs of a comparison, by name."""
+    try:
+        return {job.name: job for job in (*plan.preparations(), *plan.trainings(), *plan.translations())}
+    finally:
+        plan.stages.close()
+
+
+def changes(job) -> list[str]:
+    """What ``--set`` gives a job."""
+    return [value for flag, value in zip(job.command, job.command[1:], strict=False) if flag == "--set"]
+
+
+def test_recipes_that_others_need_come_first():
+    plan = Plan(FOUR, [])
+    assert list(plan.recipes) == ["cpu_small_sent", "cpu_small_finetune", "cpu_small_doc", "cpu_small"]
+    assert list(plan.corpora) == ["cpu_small", "cpu_small_sent"]
+    assert plan.lender("cpu_small_sent") == "cpu_small" and plan.lender("cpu_small") is None
+    assert [plan.preparer(name) for name in plan.recipes] == ["cpu_small_sent", *["cpu_small"] * 3]
+    assert list(Plan(["cpu_small_doc"], []).corpora) == ["cpu_small"], "prepared by a recipe that is not compared"
+
+
+def test_recipes_that_do_not_go_together(tmp_path: Path):
+    with pytest.raises(UserError, match="'cpu_small_finetune' starts from 'cpu_small_sent'; add 'cpu_small_sent'"):
+        Plan(["cpu_small", "cpu_small_finetune"], [])
+    with pytest.raises(UserError, match="name every recipe once"):
+        Plan(["cpu_small", "cpu_small"], [])
+    with pytest.raises(UserError, match="unknown recipe 'x'"):
+        Plan(["x"], [])
+    (tmp_path / "a.yaml").write_text("based-on: cpu_tiny\npretrained-from: b\n")
+    (tmp_path / "b.yaml").write_text("based-on: cpu_tiny\npretrained-from: a\n")
+    with pytest.raises(UserError, match="'a' starts from itself"):
+        Plan([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")], [])
+    (tmp_path / "fr.yaml").write_text("based-on: cpu_tiny\ntask: {target-lang: fr, langs: 'en,fr'}\n")
+    with pytest.raises(UserError, match=r"different language pairs \(en-de, en-fr\)"):
+        Plan(["cpu_tiny", str(tmp_path / "fr.yaml")], [])
+    assert list(Plan([str(tmp_path / "a.yaml")], ["train.finetune-from-model=x.pt"]).recipes) == ["a"]
+    with pytest.raises(UserError, match="'mbart' cuts text by a pretrained model .sentencepiece.*leave out --also"):
+        Plan(["mbart"], []).check_sets()
+
+
+def test_sets():
+    one = parse_set("ted:dev=some/where")
+    assert (one.name, one.split, one.directory) == ("ted_dev", "dev", Path("some/where"))
+    for text in ("ted=x", "ted:dev", "t d:dev=x"):
+        with pytest.raises(UserError, match="write NAME:SPLIT=DIRECTORY"):
+            parse_set(text)
+    with pytest.raises(UserError, match="no split is called 'valid'; choose one of train, dev, test"):
+        parse_set("ted:valid=x")
+
+
+def test_every_nth_training_document(corpus: Path, tmp_path: Path):
+    thin_corpus(corpus, tmp_path / "thin", ("en", "de"), 3)
+    assert set(find_splits(tmp_path / "thin", "en", "de")) == {"train", "valid", "test"}
+    for lang in ("en", "de"):
+        text = (tmp_path / "thin" / f"concatenated_en2de_train_{lang}.txt").read_text()
+        assert text == "".join(f"<d>\n{lang} {number} a\n{lang} {number} b\n" for number in (0, 3, 6))
+        for split in ("dev", "test"):
+            name = f"concatenated_en2de_{split}_{lang}.txt"
+            assert (tmp_path / "thin" / name).read_text() == (corpus / name).read_text()
+    with pytest.raises(UserError, match="no test set; it has dev"):
+        split_files(write_corpus(tmp_path / "other", {"dev": 1}), ("en", "de"), "test")
+
+
+def test_jobs_and_what_they_wait_for(corpus: Path, tmp_path: Path):
+    other = write_corpus(tmp_path / "other", {"dev": 1, "train": 9})
+    plan = comparison(corpus, tmp_path / "out", "--also", f"ted:dev={other}", "--set", "train.autocast=bfloat16")
+    plan.write_corpora()
+    assert {path.name for path in (tmp_path / "out" / "sets" / "ted_dev").iterdir()} == {
+        "concatenated_en2de_dev_en.txt", "concatenated_en2de_dev_de.txt",
+    }, "the split alone"  # fmt: skip
+    jobs = planned(plan)
+    prepared = {f"prepare-{name}{end}" for name in ("cpu_small", "cpu_small_sent") for end in ("", ".ted_dev")}
+    assert len(jobs) == 4 + 4 + 8 and prepared <= set(jobs)
+    assert jobs["prepare-cpu_small"].after == []
+    assert jobs["prepare-cpu_small_sent"].after == jobs["prepare-cpu_small.ted_dev"].after == ["prepare-cpu_small"]
+    vocabulary = f"prepare.vocabulary={tmp_path / 'out' / 'prepared'}"
+    assert f"{vocabulary}/cpu_small" in changes(jobs["prepare-cpu_small_sent"])
+    assert f"{vocabulary}/cpu_small_sent" in changes(jobs["prepare-cpu_small_sent.ted_dev"])
+    for name in FOUR:
+        job = jobs[f"train-{name}"]
+        start = ["train-cpu_small_sent"] if name == "cpu_small_finetune" else []
+        assert set(job.after) == {*prepared, *start}
+        assert {"train.autocast=bfloat16", "train.stop-time-hours=0.500000", "train.patience="} <= set(changes(job))
+        model = f"train.finetune-from-model={plan.folder('cpu_small_sent') / 'checkpoints' / 'checkpoint_best.pt'}"
+        assert (model in changes(job)) == bool(start)
+        recipe = load_recipe(name, changes(job))
+        assert recipe.sections["train"]["stop-time-hours"] == 0.5 and "patience" not in recipe.sections["train"]
+        translation = jobs[f"generate-{name}-ted_dev"]
+        assert f"train-{name}" in translation.after
+        assert translation.command[translation.command.index("--split") + 1] == "valid"
+
+
+def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path: Path):
+    out, name = tmp_path / "out", "cpu_small_doc"
+
+    def pretend(plan: Comparison) -> None:
+        """All jobs leave what they are to leave."""
+        jobs = planned(plan)
+        for path in (
+            plan.prepared("cpu_small") / "manifest.json",
+            plan.folder(name) / "checkpoints" / "checkpoint_best.pt",
+            plan.folder(name) / "train.log",
+            plan.translation(name, plan.sets[0]),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+        for job in jobs.values():
+            plan.finished(job, 1.0)
+
+    pretend(comparison(corpus, out, recipes=name))
+    assert planned(comparison(corpus, out, recipes=name)) == {}
+    best = out / "runs" / name / "checkpoints" / "checkpoint_best.pt"
+    longer = comparison(corpus, out, "--minutes", 40, recipes=name)
+    assert set(planned(longer)) == {f"train-{name}", f"generate-{name}-tech_test"} and best.is_file()
+    shorter = comparison(corpus, out, "--minutes", 5, recipes=name)
+    with pytest.raises(UserError, match=r"begun with 40 minutes of training, more than --minutes 5; choose another"):
+        planned(shorter)
+    changed = comparison(corpus, out, "--minutes", 5, "--set", "train.lr=1", recipes=name)
+    assert set(planned(changed)) == {f"train-{name}", f"generate-{name}-tech_test"}
+    assert not best.exists(), "a model of other settings is not gone on with"
+
+
+def test_budget(tmp_path: Path):
+    record = tmp_path / "budget.json"
+    assert not check_budget(record, "a", 5)
+    record.write_text(json.dumps({"settings": "a", "minutes": 5}))
+    assert check_budget(record, "a", 5) and check_budget(record, "a", 6) and not check_budget(record, "b", 4)
+    with pytest.raises(UserError, match="more than --minutes 4"):
+        check_budget(record, "a", 4)
+    assert float(stop_hours(30)) == 0.5 and float(stop_hours(0.01)) == pytest.approx(0.01 / 60, abs=1e-6)
+
+
+def test_results_say_what_the_fine_tuned_model_had_before():
+    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)])
+    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, [])
+    assert (plain["updates"], plain["validation_perplexity"], plain["minutes_with_pretraining"]) == (20, 40.0, 30)
+    assert (plain["note"], plain["sentences_per_instance"], plain["doc_mode"]) == (None, 1, "full")
+    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, ["cpu_small_sent"])
+    assert tuned["note"] == "fine-tuned: its 30 minutes are on top of those of cpu_small_sent"
+    assert tuned["minutes_with_pretraining"] == 60 and tuned["doc_mode"] == "partial"
+    bleu = {kind: {"score": 12.345, "signature": SIGNATURE} for kind in ("s_bleu", "d_bleu", "d_bleu_instance")}
+    for missing, shown in ((0, ["12.35", "12.35"]), (3, ["-", "12.35"])):
+        scores = set_scores({"counts": {"misaligned_instances": missing}, "scores": {"raw": bleu | {"ter": 1}}})
+        assert scores["aligned"] == (missing == 0) and set(scores["raw"]) == set(bleu)
+        lines = comparison_table({"tuned": tuned | {"scores": {"x": scores}}}, ["x"]).splitlines()
+        assert lines[2].split() == ["tuned", "20", "30.0", "40.00", *shown]
+        assert any(SIGNATURE in line for line in lines) and any("on top of" in line for line in lines)
+        assert any("not aligned" in line for line in lines) == (missing > 0)
+
+
+def test_parameters_are_read_from_the_log(tmp_path: Path):
+    log = tmp_path / "log"
+    log.write_text("x\n... | num. shared model params: 1,234,567 (num. trained: 1,234,567)\n")
+    assert count_parameters(log) == 1234567
+    log.write_text("x\n")
+    assert count_parameters(log) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--minutes", "0"], "--minutes 0: give at least 0.01"),
+        (["--jobs", "0"], "--jobs 0: give at least 1"),
+        (["--every", "0"], "--every 0: give at least 1"),
+        (["--recipes", ","], "--recipes: name at least one recipe"),
+        (["--also", "ted:dev=nowhere"], "nowhere: no such directory"),
+        (["--also", "tech:test=nowhere"], "give every set a name of its own"),
+        (["--set", "trian.lr=1"], "--set trian.lr=1: write SECTION.OPTION=VALUE"),
+    ],
+)
+def test_errors_of_a_user(corpus: Path, tmp_path: Path, capsys, options: list[str], message: str):
+    arguments = [str(corpus), str(tmp_path / "out"), "--recipes", "cpu_small", "--minutes", "1", *options]
+    assert compare.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_without_a_test_set(tmp_path: Path, capsys):
+    corpus = write_corpus(tmp_path / "tech", {"train": 2, "dev": 1})
+    assert compare.main([str(corpus), str(tmp_path / "out"), "--recipes", "cpu_small", "--minutes", "1"]) == 1
+    assert "no test set; it has train, dev" in capsys.readouterr().err

@@ -91,7 +91,7 @@ MBART = BASE | {
     "attention": ("g" * 10 + "cc",) * 3,  # [4.2]
     "share_all_embeddings": False,  # the architecture sees to it
     "attention_dropout": 0.1,  # [mBART]
-    "doc_noise_mask": 0.0,  # [C.1] it "empirically shows a damage"
+    "doc_noise_mask": 0.0,  # [C.1] it made fine-tuning from mBART worse
     "label_smoothing": 0.2,  # [mBART]
     "adam_eps": 1e-6,  # [mBART]
     "lr": 3e-5,  # [C.1]
@@ -162,6 +162,11 @@ RECIPES = {
     },
     # None of the paper's: sizes and budgets for CPUs [ours].
     "cpu_small": CPU_SMALL,
+    "cpu_small_doc": CPU_SMALL | PLAIN | {"attention": ("ddd",) * 3, "prepared_from": "cpu_small"},
+    "cpu_small_sent": CPU_SMALL | PLAIN | SENTENCES | {"attention": ("ddd",) * 3, "vocabulary_from": "cpu_small"},
+    "cpu_small_finetune": CPU_SMALL | {
+        "prepared_from": "cpu_small", "pretrained_from": "cpu_small_sent", "load_partial": True, "lr_pretrained": 2e-4,
+    },
     "cpu_tiny": CPU_SMALL | {
         "bpe_merges": 300, "arch": "gtransformer_tiny", "encoder": (2, 128, 512, 4), "decoder": (2, 128, 512, 4),
         "attention": ("gc",) * 3, "warmup_updates": 4, "max_tokens": 1500, "max_update": 10, "beam": 2,

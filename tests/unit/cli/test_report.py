@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import report
+from gtransformer.cli.recipe import recipes_of_rows
 from gtransformer.cli.report_page import markdown
 from gtransformer.cli.report_paper import commands, read_paper
 from gtransformer.cli.report_results import read_folder
@@ -86,6 +87,18 @@ def test_check_fails_without_a_page_and_when_a_folder_is_added(logs: Path, capsy
     assert "out of date" in refused(logs, capsys, "--check")
     (logs / "README.md").unlink()
     assert "not there yet; run: bash scripts/report.sh" in refused(logs, capsys, "--check")
+
+
+def test_recipes_are_those_that_claim_the_tables():
+    """The recipes that a table of the page names are those whose ``rows`` name the table, one a row."""
+    claimed: dict[str, list[str]] = {}
+    for (table, _), recipe in recipes_of_rows().items():
+        claimed.setdefault(f"Table {table}" if table.isdigit() else table.capitalize(), []).append(recipe)
+    paper = read_paper(LOGS / "paper.yaml")
+    named = {table.name: sorted(row.recipe for row in table.rows if row.recipe) for table in paper.tables}
+    assert {name: recipes for name, recipes in named.items() if recipes} == {
+        name: sorted(recipes) for name, recipes in claimed.items()
+    }
 
 
 @pytest.mark.skipif(not PAPER.is_file(), reason="the paper is not at hand (../shared)")

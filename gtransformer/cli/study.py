@@ -29,7 +29,7 @@ from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.run import python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.cli.study_data import Corpora
-from gtransformer.cli.study_plan import Study, StudyRun, load_study, study_names
+from gtransformer.cli.study_plan import ALL, Study, StudyRun, load_study, study_names
 from gtransformer.cli.study_run import ORDER, RESULT
 from gtransformer.cli.study_table import summary, table
 from gtransformer.errors import UserError, cli_main
@@ -122,7 +122,6 @@ class Runner:
     def collect(self) -> dict[str, Any]:
         """The study's result: its panels, whose lines name their runs, and every run's result."""
         names = {run: self.folder(run).name for run in self.study.runs()}
-        whole = self.corpora.instances()
         panels = [
             {
                 "kind": panel.kind,
@@ -131,7 +130,7 @@ class Runner:
                 "lines": [
                     {
                         "system": line.system,
-                        "x": whole if panel.axis == "instances" and line.runs[0].data.instances is None else line.x,
+                        "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
                         "curve": line.curve,
                         "label": line.label,
                         "flat": line.flat,
@@ -182,7 +181,7 @@ def main(argv: list[str] | None = None) -> None:
         runner = Runner(study, corpora, directory, jobs, args.keep_checkpoints)
         say(f"{study.figure}, {'miniature' if study.miniature else 'full'}, in {directory}: {device_name()}")
         corpora.begin()
-        for note in study.limit(corpora.instances()):
+        for note in study.limit(corpora.instances):
             say(note)
         runs = study.runs()
         if not runs:

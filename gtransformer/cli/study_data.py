@@ -61,9 +61,10 @@ class Corpora:
         self.fingerprint = digest({path.name: sha256(path) for path in files})
         self._prepare("base", self.raw, self.base, {})
 
-    def instances(self) -> int:
-        """Training instances of the whole corpus, cut as the recipe says."""
-        return read_json(self.base / "manifest.json")["splits"]["train"]["instances"]
+    def instances(self, data: Data) -> int:
+        """How many training instances there are before any are drawn, cut to the length of ``data``."""
+        whole = self.prepared(replace(data, instances=None))
+        return read_json(whole / "manifest.json")["splits"]["train"]["instances"]
 
     def prepared(self, data: Data) -> Path:
         """The prepared directory of some data, made if need be. UserError if the corpus has less than is asked for."""

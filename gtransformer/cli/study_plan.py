@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -118,15 +118,15 @@ class Study:
         found = [run for panel in self.panels for line in panel.lines for run in line.runs]
         return sorted(dict.fromkeys(found), key=lambda run: self.seeds.index(run.seed))
 
-    def limit(self, instances: int) -> list[str]:
-        """Drop what asks for more training instances than the corpus has; returns a sentence for each."""
+    def limit(self, instances: Callable[[Data], int]) -> list[str]:
+        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each."""
         notes = []
         for panel in self.panels:
             for line in list(panel.lines):
-                wanted = line.runs[0].data.instances
-                if wanted and wanted > instances:
+                data = line.runs[0].data
+                if data.instances and data.instances > (there := instances(data)):
                     panel.lines.remove(line)
-                    notes.append(f"{panel.title}: {wanted} instances left out, the corpus has {instances}")
+                    notes.append(f"{panel.title}: {data.instances} instances left out, the corpus has {there}")
         return list(dict.fromkeys(notes))
 
 

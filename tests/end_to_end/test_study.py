@@ -34,7 +34,7 @@ FIGURE = """
 description: smallest figure
 miniature:
   panels:
-    - {title: d-BLEU, kind: scores, systems: [plain, ours], axis: instances, values: [20], length: 64}
+    - {title: d-BLEU, kind: scores, systems: [plain, ours], axis: instances, values: [20, 900000], length: 64}
     - title: entropy
       kind: curves
       quantity: bits
@@ -42,7 +42,7 @@ miniature:
         - {system: plain, instances: 20, curve: valid_entropy_cross_global, flat: true}
         - {system: ours, instances: 20, curve: valid_entropy_cross_group, label: local, flat: true}
 """
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]
 
 
 @pytest.fixture
@@ -76,6 +76,7 @@ def test_interrupted_and_resumed(command, tmp_path):
 
     done = run_group(command, env=environment)
     assert done.returncode == 0, done.stdout[-3000:]
+    assert "d-BLEU: 900000 instances left out, the corpus has" in done.stdout
     assert "2 runs, 0 done before; 1 at a time" in done.stdout and done.stdout.count("done before, kept") >= 2
     found = json.loads((out / "smallest.json").read_text())
     plain, ours = (json.loads((out / "runs" / name / "result.json").read_text()) for name in found["runs"])

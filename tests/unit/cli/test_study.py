@@ -65,7 +65,7 @@ def runner(tmp_path):
             fingerprint="f",
             raw=tmp_path,
             corpus="demo",
-            instances=lambda: 77,
+            instances=lambda data: 77,
             prepared=lambda data: tmp_path,
         )
         yield QuickRunner(study, corpora, directory, jobs=2)
@@ -129,6 +129,14 @@ def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):
     assert first.get_ylim()[0] == 0 and [label.get_text() for label in first.get_xticklabels()] == ["64", "512"]
     strokes = [line.get_xydata().tolist() for line in second.get_lines()]
     assert strokes == [[[10, 8], [20, 3]]] * 2, "every seed is drawn, and nothing is smoothed"
+
+
+def test_all_instances_stand_where_their_number_is(runner, tmp_path):
+    figure = FIGURE.replace("axis: length, values: [64, 512]", "axis: instances, length: 64, values: [10, all]")
+    (tmp_path / "figure.yaml").write_text(figure)
+    runner.study = load_study(str(tmp_path / "figure.yaml"), miniature=True)
+    runner.run(runner.study.runs())
+    assert [line["x"] for line in runner.collect()["panels"][0]["lines"]] == [10, 77, 10, 77]
 
 
 def test_mean_and_spread():

@@ -121,7 +121,7 @@ def test_names_say_what_a_run_is_and_change_with_its_settings():
 def test_points_larger_than_the_corpus_are_left_out(write):
     figure = FIGURE.replace("axis: length, values: [64, 512]", "axis: instances, values: [10, 20, all]")
     study = load_study(write(figure), miniature=True)
-    assert study.limit(15) == ["a: 20 instances left out, the corpus has 15"]
+    assert study.limit(lambda data: 15) == ["a: 20 instances left out, the corpus has 15"]
     assert [line.x for line in study.panels[0].lines] == [10, "all"] * 2
     assert {run.data.instances for run in study.runs()} == {10, None}
 

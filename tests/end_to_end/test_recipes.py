@@ -189,6 +189,8 @@ def test_recipe(workshop: Workshop, name: str) -> None:
         options = without_half_precision(options)
     if options.get("doc-double-lr"):
         options["optimizer"] = "adam_two_rates"
+    if recipe.pretrained_from and "stop-time-hours" in options:  # fairseq counts from the pretrained model's start
+        assert noted["stop-time-hours"][0] > options.pop("stop-time-hours")
     for key, value in options.items():
         if key not in changed:
             assert any(same(one, value) for one in noted[key]), (key, value, noted[key])

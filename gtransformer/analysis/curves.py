@@ -98,8 +98,9 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
 
     The perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
     """
-    # fairseq lets every library log; matplotlib would list all fonts of the machine.
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
+    for name in ("matplotlib", "PIL"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter

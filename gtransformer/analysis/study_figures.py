@@ -60,7 +60,7 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
         axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel(AXES[panel["axis"]], fontsize=8)
     axes.set_ylabel("d-BLEU", fontsize=8)
 
@@ -81,6 +81,6 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
             flat = curves.get(f"{line['curve']}_flat", [])
             if line["flat"] and flat and seed == 0:
                 axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel("updates", fontsize=8)
     axes.set_ylabel(panel["axis"], fontsize=8)

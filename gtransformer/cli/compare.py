@@ -88,8 +88,9 @@ def main(argv: list[str] | None = None) -> None:
     plan, sets = check_arguments(args)
     end_on_signals()
     with Stages(args.output.absolute(), "comparison") as stages:
-        (args.output / "comparison.json").unlink(missing_ok=True)
         comparison = Comparison(args, stages, plan, sets)
+        comparison.check_models()
+        (args.output / "comparison.json").unlink(missing_ok=True)
         say(f"{', '.join(plan.recipes)}: {args.minutes:g} minutes each on {args.corpus}, {device_name()}")
         if args.jobs > 1 and comparison.threads:
             say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each")

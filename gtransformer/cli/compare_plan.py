@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.cli.recipe import Recipe, load_recipe
+from gtransformer.cli.recipe import Options, Recipe, load_recipe
 from gtransformer.errors import UserError
-from gtransformer.files import read_json
+from gtransformer.files import read_json, sha256
 
 # Raw names of the splits.
 SPLITS = ("train", "dev", "test")
+# Options whose value is the path of a file or directory; what lies there may change under the same name.
+OUTSIDE = ("sentencepiece", "dictionary", "bert", "finetune-from-model", "bert-checkpoint")
 
 
 @dataclass(frozen=True)
@@ -135,18 +137,34 @@ def stop_hours(minutes: float) -> str:
     return f"{minutes / 60:.6f}"
 
 
-def check_budget(record: Path, settings: str, minutes: float) -> bool:
-    """Whether what lies there may be trained on: begun with the same ``settings``, and for no longer than ``minutes``.
+def check_budget(folder: Path, settings: str, minutes: float) -> None:
+    """Whether the run in ``folder`` may be trained, or trained on, for ``minutes`` with these ``settings`` (a digest).
 
-    ``record`` is the file with {"settings", "minutes"} of what was begun. False if it is missing or names other
-    settings. Raises UserError for a model that has had a larger budget already.
+    Raises UserError for a model of other settings, which nothing but its owner should remove, and for one that has had
+    a larger budget already. A run that was begun without ever leaving a checkpoint is no model.
     """
-    before = read_json(record) if record.is_file() else {}
+    record = folder / "budget.json"
+    if not record.is_file() or not any((folder / "checkpoints").glob("*.pt")):
+        return
+    before = read_json(record)
     if before.get("settings") != settings:
-        return False
+        raise UserError(
+            f"{folder}: was trained with other settings, or on another corpus, than this comparison has; choose "
+            "another output directory, or remove that folder to train the model again"
+        )
     if before["minutes"] > minutes:
         raise UserError(
-            f"{record.parent}: was begun with {before['minutes']:g} minutes of training, more than --minutes "
-            f"{minutes:g}; choose another output directory"
+            f"{folder}: was begun with {before['minutes']:g} minutes of training, more than --minutes {minutes:g}; "
+            "choose another output directory"
         )
-    return True
+
+
+def outside_files(options: Options) -> dict[str, str | None]:
+    """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing."""
+    found: dict[str, str | None] = {}
+    for key in OUTSIDE:
+        if options.get(key):
+            path = Path(str(options[key]))
+            for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+                found[f"{key} {file.name}"] = sha256(file) if file.is_file() else None
+    return found

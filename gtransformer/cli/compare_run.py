@@ -15,9 +15,9 @@ import torch
 from gtransformer.analysis.curves import read_curve
 from gtransformer.cli import score
 from gtransformer.cli.compare_corpus import RAW, split_files, thin_corpus, write_split
-from gtransformer.cli.compare_plan import Plan, TextSet, check_budget, stop_hours
+from gtransformer.cli.compare_plan import Plan, TextSet, check_budget, outside_files, stop_hours
 from gtransformer.cli.compare_result import count_parameters, recipe_result, set_scores
-from gtransformer.cli.demo_stages import Job, Stages, batch_status, digest, last_line, run_jobs, training_status
+from gtransformer.cli.demo_stages import Job, Stages, batch_status, digest, last_line, run_jobs, say, training_status
 from gtransformer.cli.run import python_command
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256, write_json
@@ -68,6 +68,18 @@ class Comparison:
         """A recipe's run."""
         return self.directory / "runs" / name
 
+    def best(self, name: str) -> Path:
+        """A recipe's best checkpoint."""
+        return self.folder(name) / "checkpoints" / "checkpoint_best.pt"
+
+    def start_checkpoint(self, name: str) -> Path | None:
+        """The checkpoint that a recipe's training starts from: another recipe's best one, or one from outside."""
+        recipe = self.plan.recipes[name]
+        if first := self.plan.start(recipe):
+            return self.best(first)
+        outside = recipe.sections["train"].get("finetune-from-model")
+        return Path(str(outside)) if outside else None
+
     def translation(self, name: str, one: TextSet) -> Path:
         """A recipe's translation of a set."""
         return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
@@ -78,6 +90,7 @@ class Comparison:
         """What a prepared corpus depends on."""
         recipe, lender = self.plan.corpora[name], self.plan.lender(name)
         settings = {"corpus": self.corpus, "options": recipe.options("prepare"), "task": recipe.options("task")}
+        settings["files"] = outside_files(settings["options"])
         settings["lender"] = self.preparing(lender) if lender else None
         if one in (None, self.sets[0]):
             return settings
@@ -90,7 +103,9 @@ class Comparison:
         return {
             "prepare": self.preparing(self.plan.preparer(name)),
             "options": recipe.options("task", "train"),
-            "start": self.training(start) if start else None,
+            "files": outside_files(recipe.options("train")),
+            "devices": recipe.devices,
+            "start": self.model(start) if start else None,
         }
 
     def training(self, name: str) -> dict[str, Any]:
@@ -107,6 +122,11 @@ class Comparison:
         }
 
     # What is done
+
+    def check_models(self) -> None:
+        """Before anything is removed: UserError for a trained model that this comparison would have to throw away."""
+        for name in self.plan.recipes:
+            check_budget(self.folder(name), digest(self.model(name)), self.minutes)
 
     def write_corpora(self) -> None:
         """The raw corpora: fewer training documents, and of further sets the split alone."""
@@ -173,12 +193,12 @@ class Comparison:
         jobs = []
         for name, recipe in self.plan.recipes.items():
             folder, start = self.folder(name), self.plan.start(recipe)
-            log, best = folder / "train.log", folder / "checkpoints" / "checkpoint_best.pt"
+            log, best = folder / "train.log", self.best(name)
             # Minutes are the budget, so nobody stops early; curves come from the log.
             changes = ["train.patience=", "train.tensorboard-logdir=", *self.changes]
             changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.minutes)}"]
             if start:
-                changes.append(f"train.finetune-from-model={self.folder(start) / 'checkpoints' / 'checkpoint_best.pt'}")
+                changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
             options = {"output": folder, "prepared": self.prepared(self.plan.preparer(name))}
             command = self.command(name, self.training_corpus, "train", options, changes)
             stage, outputs = f"train-{name}", [best, log]
@@ -192,12 +212,16 @@ class Comparison:
         return jobs
 
     def begin_training(self, name: str) -> None:
-        """Note the budget; what was trained with other settings is removed."""
-        folder = self.folder(name)
-        record, settings = folder / "budget.json", digest(self.model(name))
-        if not check_budget(record, settings, self.minutes):
-            shutil.rmtree(folder, ignore_errors=True)
-        write_json(record, {"settings": settings, "minutes": self.minutes})
+        """Note the budget; what never got as far as a model is removed, and a model whose start is trained on."""
+        folder, start = self.folder(name), self.plan.start(self.plan.recipes[name])
+        record = {"settings": digest(self.model(name)), "minutes": self.minutes}
+        record["start"] = self.minutes if start else None
+        before = read_json(folder / "budget.json") if (folder / "budget.json").is_file() else {}
+        if before and any(before.get(key) != record[key] for key in ("settings", "start")):
+            if any((folder / "checkpoints").glob("*.pt")):
+                say(f"{name}: trained again from the beginning, since {start} is trained on")
+            shutil.rmtree(folder)
+        write_json(folder / "budget.json", record)
 
     def translations(self) -> list[Job]:
         """fairseq-generate for every recipe and set."""
@@ -209,7 +233,7 @@ class Comparison:
                 options = {
                     "output": output.parent,
                     "prepared": self.prepared(self.plan.preparer(name), one),
-                    "checkpoint": self.folder(name) / "checkpoints" / "checkpoint_best.pt",
+                    "checkpoint": self.best(name),
                     "split": PREPARED[one.split],
                 }
                 changes = [*self.changes, "generate.log-format=simple", "generate.log-interval=1"]
@@ -247,13 +271,13 @@ class Comparison:
     def result(self, name: str) -> dict[str, Any]:
         """What one recipe has achieved."""
         folder, recipe = self.folder(name), self.plan.recipes[name]
-        before, start = [], recipe
-        while first := self.plan.start(start):
+        before, earlier = [], recipe
+        while first := self.plan.start(earlier):
             before.append(first)
-            start = self.plan.recipes[first]
+            earlier = self.plan.recipes[first]
         spent = trained_seconds(folder / "checkpoints" / "checkpoint_last.pt")
-        if before:
-            spent -= trained_seconds(self.folder(before[0]) / "checkpoints" / "checkpoint_best.pt")
+        if start := self.start_checkpoint(name):
+            spent -= trained_seconds(start)  # fairseq goes on counting from there
         log = folder / "train.log"
         result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.minutes, before)
         for one in self.sets:

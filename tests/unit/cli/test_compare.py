@@ -11,7 +11,7 @@ from gtransformer.analysis.curves import Curve
 from gtransformer.cli import compare
 from gtransformer.cli.compare import build_parser, check_arguments
 from gtransformer.cli.compare_corpus import split_files, thin_corpus
-from gtransformer.cli.compare_plan import Plan, check_budget, parse_set, stop_hours
+from gtransformer.cli.compare_plan import Plan, check_budget, outside_files, parse_set, stop_hours
 from gtransformer.cli.compare_result import comparison_table, count_parameters, recipe_result, set_scores
 from gtransformer.cli.compare_run import Comparison
 from gtransformer.cli.demo_stages import Stages
@@ -160,21 +160,85 @@ def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path
     best = out / "runs" / name / "checkpoints" / "checkpoint_best.pt"
     longer = comparison(corpus, out, "--minutes", 40, recipes=name)
     assert set(planned(longer)) == {f"train-{name}", f"generate-{name}-tech_test"} and best.is_file()
-    shorter = comparison(corpus, out, "--minutes", 5, recipes=name)
-    with pytest.raises(UserError, match=r"begun with 40 minutes of training, more than --minutes 5; choose another"):
-        planned(shorter)
-    changed = comparison(corpus, out, "--minutes", 5, "--set", "train.lr=1", recipes=name)
+    for options, message in (
+        (["--minutes", 5], r"begun with 40 minutes of training, more than --minutes 5; choose another"),
+        (["--set", "train.lr=1"], r"cpu_small_doc: was trained with other settings.*choose another output"),
+        (["--every", 2], r"was trained with other settings, or on another corpus"),
+    ):
+        before = {path: path.read_bytes() for path in out.rglob("*.*")}
+        plan = comparison(corpus, out, *options, recipes=name)
+        with pytest.raises(UserError, match=message), plan.stages:
+            plan.check_models()
+        assert {path: path.read_bytes() for path in out.rglob("*.*")} == before, "a refusal leaves everything in place"
+    best.unlink()
+    changed = comparison(corpus, out, "--set", "train.lr=1", recipes=name)
+    changed.check_models()
     assert set(planned(changed)) == {f"train-{name}", f"generate-{name}-tech_test"}
-    assert not best.exists(), "a model of other settings is not gone on with"
+    assert not (best.parent.parent / "train.log").exists(), "what is left of a run without a model does not stay"
+
+
+def test_a_refused_comparison_keeps_its_result(corpus: Path, tmp_path: Path, capsys):
+    folder = tmp_path / "out" / "runs" / "cpu_small"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "checkpoints" / "checkpoint_last.pt").write_text("")
+    (folder / "budget.json").write_text(json.dumps({"settings": "others", "minutes": 1}))
+    result = tmp_path / "out" / "comparison.json"
+    result.write_text("{}")
+    assert compare.main([str(corpus), str(tmp_path / "out"), "--recipes", "cpu_small", "--minutes", "1"]) == 1
+    assert "was trained with other settings" in capsys.readouterr().err
+    assert result.read_text() == "{}" and (folder / "checkpoints" / "checkpoint_last.pt").exists()
+
+
+def test_a_fine_tuned_model_is_trained_again_when_its_start_is_trained_on(corpus: Path, tmp_path: Path, capsys):
+    two = "cpu_small_sent,cpu_small_finetune"
+    planned(comparison(corpus, tmp_path / "out", recipes=two))
+    best = [tmp_path / "out" / "runs" / name / "checkpoints" / "checkpoint_best.pt" for name in two.split(",")]
+    for path in best:
+        path.parent.mkdir()
+        path.write_text("")
+    planned(comparison(corpus, tmp_path / "out", recipes=two))
+    assert all(path.exists() for path in best)
+    longer = comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two)
+    longer.check_models()
+    planned(longer)
+    assert [path.exists() for path in best] == [True, False]
+    assert "cpu_small_finetune: trained again from the beginning" in capsys.readouterr().out
+
+
+def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_path: Path):
+    model = tmp_path / "model.pt"
+    model.write_text("one")
+    changes = ["--set", f"train.finetune-from-model={model}"]
+
+    def settings(*options: object) -> object:
+        plan = comparison(corpus, tmp_path / "out", *options, recipes="cpu_small")
+        plan.stages.close()
+        assert plan.start_checkpoint("cpu_small") == (model if options else None)
+        return plan.model("cpu_small")
+
+    first = settings(*changes)
+    assert first == settings(*changes) != settings()
+    model.write_text("two")
+    assert settings(*changes) != first
+    assert settings(*changes, "--set", "devices=4") != settings(*changes)
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text("{}")
+    found = outside_files({"bert-checkpoint": str(tmp_path / "bert"), "dictionary": "nowhere", "lr": 1})
+    assert found["dictionary nowhere"] is None and len(found["bert-checkpoint config.json"]) == 64 and len(found) == 2
 
 
 def test_budget(tmp_path: Path):
-    record = tmp_path / "budget.json"
-    assert not check_budget(record, "a", 5)
-    record.write_text(json.dumps({"settings": "a", "minutes": 5}))
-    assert check_budget(record, "a", 5) and check_budget(record, "a", 6) and not check_budget(record, "b", 4)
+    check_budget(tmp_path, "a", 5)
+    (tmp_path / "budget.json").write_text(json.dumps({"settings": "a", "minutes": 5}))
+    check_budget(tmp_path, "b", 4)  # nothing was trained yet
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "checkpoint_last.pt").write_text("")
+    check_budget(tmp_path, "a", 5)
+    check_budget(tmp_path, "a", 6)
     with pytest.raises(UserError, match="more than --minutes 4"):
-        check_budget(record, "a", 4)
+        check_budget(tmp_path, "a", 4)
+    with pytest.raises(UserError, match="other settings"):
+        check_budget(tmp_path, "b", 5)
     assert float(stop_hours(30)) == 0.5 and float(stop_hours(0.01)) == pytest.approx(0.01 / 60, abs=1e-6)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_keys import ABOUT, NUMBER, need, need_texts
 from gtransformer.errors import UserError
 
@@ -63,9 +65,9 @@ class Place:
 def comparison_results(content: dict[str, Any], place: Place) -> list[Result]:
     """Results in a file that scripts/compare.sh has written. Raises UserError for a key that is missing."""
     path, results = place.path, []
-    changes = need_texts(content, path, "changes")
     for recipe in need(content, path, "recipes", kind=dict):
         at = ("recipes", recipe)
+        changes = real_changes(recipe, need_texts(content, path, "changes"))
         for name in need(content, path, *at, "scores", kind=dict):
             result = Result(
                 recipe,
@@ -140,6 +142,14 @@ def listed_results(entry: Any, folder: Path, objects: dict[str, dict], machine: 
         )
         results.append(result)
     return results
+
+
+def real_changes(recipe: str, changes: Sequence[str]) -> tuple[str, ...]:
+    """Those of the changes to a recipe that make another model; all of them if it is not one of configs/."""
+    try:
+        return tuple(load_recipe(recipe, list(changes)).changes)
+    except UserError:
+        return tuple(changes)
 
 
 def listed_file(file: Any, folder: Path, objects: dict[str, dict]) -> dict[str, Any]:

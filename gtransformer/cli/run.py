@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -46,7 +46,6 @@ class Run:
     extra: list[str]
     again: bool = False
     pretrained: Path | None = None  # the checkpoint that training starts from
-    changes: list[str] = field(default_factory=list)  # of the recipe, as given with --set
 
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
@@ -135,7 +134,7 @@ class Run:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""
         stage = name.partition(".")[0]
         before = noted_changes(self._sources(stage))
-        changes = dict.fromkeys([*before, *stage_changes(stage, self.changes, self.extra)])
+        changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
         noted = {"recipe": self.recipe.name, "changes": list(changes), **results}
         run_stage(name, command + self.extra, self.directory, noted)
 
@@ -256,7 +255,6 @@ def make_run(args: argparse.Namespace) -> Run:
         args.extra,
         args.again,
         pretrained,
-        args.set,
     )
 
 

@@ -16,22 +16,19 @@ SECTIONS = {
     "generate": ("task", "generate"),
     "score": ("score",),
 }
-# Every score names its reference, so choosing among them changes none.
-HARMLESS = ("score.reference", "score.paper")
 
 
 def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> list[str]:
     """What a stage does otherwise than its recipe says.
 
     Args:
-        changes: ``SECTION.OPTION=VALUE`` or ``devices=N``, as given with --set.
+        changes: the recipe's, ``SECTION.OPTION=VALUE`` or ``devices=N``.
         extra: options for the stage's program, as given behind ``--``.
     """
     found = []
     for change in changes:
-        target = change.partition("=")[0]
-        section = target.partition(".")[0]
-        if target not in HARMLESS and (section in SECTIONS[stage] or (section, stage) == ("devices", "train")):
+        section = change.partition("=")[0].partition(".")[0]
+        if section in SECTIONS[stage] or (section, stage) == ("devices", "train"):
             found.append(change)
     return [*found, *([f"{stage} -- {shlex.join(extra)}"] if extra else [])]
 

@@ -182,6 +182,14 @@ def test_changed_recipes_are_not_the_paper_s(logs: Path):
     assert len(rows) == 1 and f"| `base` (`{change}`) | europarl | one H1 GPU |" in rows[0]
 
 
+def test_files_that_lie_elsewhere_are_no_change(logs: Path):
+    """README and configs/mbart.yaml name such options for pretrained models in other places."""
+    sets = {"news_test": only("raw", scores(20.0, 22.0))}
+    write_comparison(logs, "news", {"mbart": sets}, changes=("train.finetune-from-model=elsewhere/model.pt",))
+    page = report.make_page(logs)
+    assert "20.00 (raw text" in page and "news_test" not in page
+
+
 def write_listed(logs: Path, entry: str = "", **content: object) -> None:
     """A folder ``new`` that lists one score file, as scripts/run.sh leaves it."""
     (logs / "new").mkdir()

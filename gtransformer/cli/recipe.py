@@ -16,6 +16,15 @@ SETTINGS = ("description", "rows", "devices", "based-on", "prepared-from", "voca
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes are found by name, too
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+# Where a recipe's own files lie changes no model, and every score names its reference.
+FILES = (
+    "prepare.bert",
+    "prepare.dictionary",
+    "prepare.sentencepiece",
+    "train.bert-checkpoint",
+    "train.finetune-from-model",
+)
+REFERENCE = ("score.paper", "score.reference")
 
 Options = dict[str, Any]
 
@@ -34,6 +43,8 @@ class Recipe:
         rows: the rows of Bao et al. (2021) that it reproduces, as printed there, by table ("2") or section
             ("section 5.4"); None for a setting that belongs to a table without being printed in it. Those of a recipe
             that it is based on are not its own.
+        changes: what was changed on the command line (``SECTION.OPTION=VALUE``, ``devices=N``), but for what makes no
+            other model: the places of files that the recipe names, and the reference that is scored against.
     """
 
     name: str
@@ -44,6 +55,7 @@ class Recipe:
     pretrained_from: str | None = None
     sections: dict[str, Options] = field(default_factory=dict)
     rows: dict[str, str | None] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
 
     @property
     def table(self) -> str | None:
@@ -111,6 +123,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     """
     path = find_recipe(name)
     content = _with_bases(path, [])
+    real = [change for change in changes or [] if _is_real(content, change)]
     for change in changes or []:
         _apply(content, change)
     devices = content.get("devices", 1)
@@ -125,6 +138,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         content.get("pretrained-from"),
         {section: _present(content.get(section) or {}) for section in SECTIONS},
         {str(key): value for key, value in (content.get("rows") or {}).items()},
+        real,
     )
 
 
@@ -205,6 +219,14 @@ def _check_values(path: Path, section: str, options: Options) -> None:
     for option, value in options.items():
         if isinstance(value, dict):
             raise UserError(f"{path}: {section}.{option} holds further keys; an option has one value")
+
+
+def _is_real(content: Options, change: str) -> bool:
+    """Whether a change makes another model than the recipe's; see ``Recipe.changes``."""
+    target, _, text = change.partition("=")
+    section, _, option = _dashed(target).partition(".")
+    moved = _dashed(target) in FILES and text and (content.get(section) or {}).get(option) is not None
+    return not moved and _dashed(target) not in REFERENCE
 
 
 def _apply(content: Options, change: str) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.report_keys import ABOUT, need, read_yaml
 from gtransformer.cli.report_page import page
 from gtransformer.cli.report_paper import read_paper
-from gtransformer.cli.report_results import ABOUT, read_folders, read_yaml
+from gtransformer.cli.report_results import read_folders
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 
@@ -31,7 +32,7 @@ def make_page(logs: Path) -> str:
     """The page of a folder of results. Raises UserError for anything in it that cannot be read."""
     if not (logs / "paper.yaml").is_file():
         raise UserError(f"{logs}: no folder of results; it must hold paper.yaml, as exp_logs/ of the checkout does")
-    machine = read_yaml(logs / ABOUT).get("machine", "not noted")
+    machine = need(read_yaml(logs / ABOUT), logs / ABOUT, "machine", kind=str, optional=True) or "not noted"
     return page(read_paper(logs / "paper.yaml"), read_folders(logs), machine)
 
 

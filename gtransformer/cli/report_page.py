@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gtransformer.cli.report_paper import Column, Paper, Row, Table, commands
-from gtransformer.cli.report_results import Folder, Result
+from gtransformer.cli.report_results import TOKENS, UNITS, Folder
+from gtransformer.cli.report_scores import Result
 
 SPLITS = ("train", "valid", "test")
 
@@ -14,7 +15,8 @@ INTRODUCTION = """\
 # What was run
 
 Made by `bash scripts/report.sh` from the result files in the folders here; change those, not this page. The command,
-the commit and the versions of every result are in its JSON file, paths shortened to the checkout's.
+the commit and the versions of every result are in its JSON file, paths shortened to the checkout's; here commands stand
+as the scripts that run them.
 
 Machine of all runs, unless a folder says otherwise: {machine}.
 
@@ -22,13 +24,16 @@ Machine of all runs, unless a folder says otherwise: {machine}.
 
 Figures under *paper* are those printed by Bao et al. (2021, "G-Transformer for Document-level Machine Translation"),
 typed into `paper.yaml`; "\\*": significant there at p < 0.01 against the Transformer baselines. *Ours* are models of
-the row's recipe trained on the same corpus, whole, and scored on its test set as the paper did it: tokenised, truecased
-text (`--paper`). A cell is empty where nothing was run. `bash scripts/download.sh CORPUS` fetches the corpora; CORPUS,
+the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test set as the paper did it:
+tokenised, truecased text (`--paper`); marked "raw text" where there is no such score, as with mBART, whose corpora are
+not tokenised. A cell is empty where nothing was run. `bash scripts/download.sh CORPUS` fetches the corpora; CORPUS,
 here and below, is {corpora}.
 
-Scores of our runs on **other data** stand in tables of their own, against untouched text. They compare our models with
-each other, on one corpus and budget; they **must not be compared with the paper's figures**."""
+Scores of our runs on **other data**, or with options **changed**, stand in tables of their own, against untouched text
+unless marked. They compare our models with each other, on one corpus and budget; they **must not be compared with the
+paper's figures**."""
 
+RAW_NOTE = "*raw text*: against the untouched text, detokenised, with sacrebleu's tokeniser, not as the paper measured."
 OTHER_HEADER = (
     "row of the paper's table", "recipe", "trained on", "machine", "minutes", "updates", "validation perplexity",
     "translated", "s-BLEU", "d-BLEU", "result file",
@@ -54,15 +59,15 @@ def page(paper: Paper, folders: Sequence[Folder], machine: str) -> str:
 def sort_results(paper: Paper, results: Sequence[Result]) -> tuple[list[Result], dict[str | None, Placed]]:
     """Results that stand in the tables themselves, and the others by the table whose row names their recipe first.
 
-    In the tables stand models that were trained on a whole corpus of the paper, on the test set of that corpus; under
-    None those of recipes that no row names.
+    In the tables stand models of unchanged recipes that were trained on a whole corpus of the paper, on the test set of
+    that corpus; under None those of recipes that no row names.
     """
     ours: list[Result] = []
     other: dict[str | None, Placed] = {None: [], **{table.name: [] for table in paper.tables}}
     rows = [(table.name, row) for table in paper.tables for row in table.rows]
     for result in results:
-        of_paper = result.corpus in paper.corpora.values() and result.every == 1 and "paper" in result.scores
-        of_paper = of_paper and result.set == f"{result.corpus}_test"
+        of_paper = result.corpus in paper.corpora.values() and result.set == f"{result.corpus}_test"
+        of_paper = of_paper and result.every == 1 and not result.changes
         if of_paper and any(row.recipe == result.recipe for _, row in rows):
             ours.append(result)
             continue
@@ -98,18 +103,12 @@ def statistics(paper: Paper, folders: Sequence[Folder]) -> str:
 
 
 def _counts(splits: dict[str, Any]) -> list[str]:
-    """The columns of Table 1 from a manifest's counts; empty where there is none."""
+    """The columns of Table 1 from the counts of a corpus; empty where there are none."""
     if not splits:
         return [""] * 5
     return [
-        "/".join(show(splits[split]) if split in splits else "-" for split in SPLITS)
-        for show in (
-            lambda counts: f"{counts['sentences']:,}",
-            lambda counts: f"{counts['documents']:,}",
-            lambda counts: f"{counts['instances']:,}",
-            lambda counts: f"{counts['sentences_per_instance']:.1f}",
-            lambda counts: f"{next(iter(counts['tokens_per_instance'].values())):.0f}",
-        )
+        "/".join(f"{splits[split][unit]:{form}}" if split in splits else "-" for split in SPLITS)
+        for unit, form in zip((*UNITS, TOKENS), (",", ",", ",", ".1f", ".0f"), strict=True)
     ]
 
 
@@ -117,13 +116,13 @@ def table_section(table: Table, results: Sequence[Result], other: Placed) -> str
     """One table: the paper's figures and ours side by side, the commands; then results of its rows on other data."""
     header = ["", "recipe"]
     for column in table.columns:
-        header += [f"{column.title}, paper"] if column.title == "Drop" else [f"{column.title}, paper", "ours"]
+        header += [f"{column.title}, paper", "ours"] if column.metric else [f"{column.title}, paper"]
     rows, used = [], []
     for row in table.rows:
         cells = [row.method, f"`{row.recipe}`" if row.recipe else ""]
         for column, figure in zip(table.columns, row.paper, strict=True):
             cells.append("" if figure == "-" else figure.replace("*", r"\*"))
-            if column.title != "Drop":
+            if column.metric:
                 found = [result for result in results if fills(result, row, column)]
                 used += found
                 cells.append("; ".join(own_cell(result, column) for result in found))
@@ -132,13 +131,15 @@ def table_section(table: Table, results: Sequence[Result], other: Placed) -> str
     sources = dict.fromkeys(f"[{r.source}]({r.source})" + (f" ({r.machine})" if r.machine else "") for r in used)
     if sources:
         parts.append(f"Ours: {', '.join(sources)}.")
+    if any(result.reference("paper") == "raw" for result in used):
+        parts.append(RAW_NOTE)
     lines = table_commands(table)
     if lines:
         parts.append("```bash\n" + "\n".join(lines) + "\n```")
     if table.note:
         parts.append(table.note)
     if other:
-        parts += ["Ours on other data, *not comparable with the figures above*:", other_section(other)]
+        parts += ["Ours on other data or changed, *not comparable with the figures above*:", other_section(other)]
     return "\n\n".join(parts)
 
 
@@ -149,9 +150,11 @@ def fills(result: Result, row: Row, column: Column) -> bool:
 
 
 def own_cell(result: Result, column: Column) -> str:
-    """Our score, as the paper took it, and the budget if there was one."""
-    budget = f" ({result.minutes:g} min of training)" if result.minutes else ""
-    return f"{result.scores['paper'][column.metric][0]:.2f}{budget}"
+    """Our score, as the paper took it or marked as not so, and the budget if there was one."""
+    reference = result.reference("paper")
+    notes = ["raw text"] if reference == "raw" else []
+    notes += [f"{result.minutes:g} min of training"] if result.minutes else []
+    return f"{result.scores[reference][column.metric][0]:.2f}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def table_commands(table: Table) -> list[str]:
@@ -168,7 +171,7 @@ def table_commands(table: Table) -> list[str]:
 def other_section(placed: Placed) -> str:
     """A table of results on other data, the signatures of the scores, the learning curves."""
     rows = [[row.method if row else "", *_cells(result)] for row, result in placed]
-    found = sorted({result.scores["raw"][kind][1] for _, result in placed for kind in ("s_bleu", "d_bleu")})
+    found = sorted({score[1] for _, result in placed for score in result.scores[result.reference("raw")].values()})
     lines = f"""BLEU: {", ".join(f"`{signature}`" for signature in found)}. Perplexity counts the language symbol
 that ends every instance, too: models of single sentences and of documents are not measured on quite the same tokens."""
     pictures = dict.fromkeys(result.picture for _, result in placed if result.picture)
@@ -177,17 +180,20 @@ that ends every instance, too: models of single sentences and of documents are n
 
 def _cells(result: Result) -> list[str]:
     trained = result.corpus if result.every == 1 else f"{result.corpus}, every {_ordinal(result.every)} document"
-    s_bleu = f"{result.scores['raw']['s_bleu'][0]:.2f}" if result.aligned else "(not aligned)"
+    notes = [*filter(None, [result.note]), *(f"`{change}`" for change in result.changes)]
+    reference = result.reference("raw")
+    mark = "" if reference == "raw" else " (tokenised text)"
+    s_bleu, d_bleu = (f"{result.scores[reference][kind][0]:.2f}{mark}" for kind in ("s_bleu", "d_bleu"))
     return [
-        f"`{result.recipe}`" + (f" ({result.note})" if result.note else ""),
+        f"`{result.recipe}`" + (f" ({', '.join(notes)})" if notes else ""),
         trained,
         result.machine or "as above",
         "" if result.minutes is None else f"{result.minutes:g}",
         "" if result.updates is None else str(result.updates),
         "" if result.perplexity is None else f"{result.perplexity:.2f}",
         result.set,
-        s_bleu,
-        f"{result.scores['raw']['d_bleu'][0]:.2f}",
+        s_bleu if result.aligned else "(not aligned)",
+        d_bleu,
         f"[{result.source}]({result.source})",
     ]
 

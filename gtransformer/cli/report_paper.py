@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.cli.recipe import load_recipe
-from gtransformer.cli.report_results import read_yaml
+from gtransformer.cli.report_keys import need, need_texts, read_yaml
 from gtransformer.errors import UserError
 
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
@@ -54,40 +54,44 @@ class Paper:
 
 
 def read_paper(path: Path) -> Paper:
-    """The tables in a file. Raises UserError for a missing key, an unknown recipe, too few or too many figures."""
+    """The tables in a file.
+
+    Raises UserError for a missing or mistaken key, an unknown recipe, too few or too many figures.
+    """
     content = read_yaml(path)
-    try:
-        statistics = content["statistics"]
-        paper = Paper(
-            content["corpora"],
-            statistics["columns"],
-            statistics["rows"],
-            [_table(path, table, content["corpora"]) for table in content["tables"]],
-        )
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: lacks {error}") from None
+    corpora = need(content, path, "corpora", kind=dict)
+    rows = need(content, path, "statistics", "rows", kind=dict)
+    paper = Paper(
+        corpora,
+        list(need_texts(content, path, "statistics", "columns")),
+        {corpus: list(need_texts(content, path, "statistics", "rows", corpus)) for corpus in rows},
+        [_table(path, table, corpora) for table in need(content, path, "tables", kind=list)],
+    )
     for corpus, figures in paper.statistics.items():
+        if corpus not in paper.corpora:
+            raise UserError(f"{path}: Table 1, {corpus}: not one of the corpora, {', '.join(paper.corpora)}")
         if len(figures) != len(paper.columns):
             raise UserError(f"{path}: Table 1, {corpus}: {len(figures)} figures for {len(paper.columns)} columns")
     return paper
 
 
-def _table(path: Path, content: dict[str, Any], corpora: dict[str, str]) -> Table:
-    columns = [_column(path, text, corpora) for text in content["columns"].split()]
+def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
+    name, title, titles = (need(content, path, key, kind=str) for key in ("name", "title", "columns"))
+    columns = [_column(path, text, corpora) for text in titles.split()]
     rows = []
-    for row in content["rows"]:
-        figures = row["paper"].split()
-        where = f"{path}: {content['name']}, row '{row['method']}'"
+    for row in need(content, path, "rows", kind=list):
+        method, figures = need(row, path, "method", kind=str), need(row, path, "paper", kind=str).split()
+        where = f"{path}: {name}, row '{method}'"
         if len(figures) != len(columns):
             raise UserError(f"{where}: {len(figures)} figures for {len(columns)} columns")
-        recipes = [*filter(None, [row.get("recipe")]), *row.get("also", [])]
-        for recipe in recipes:
+        recipe, also = need(row, path, "recipe", kind=str, optional=True), list(need_texts(row, path, "also"))
+        for known in [*filter(None, [recipe]), *also]:
             try:
-                load_recipe(recipe)
+                load_recipe(known)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-        rows.append(Row(row["method"], figures, row.get("recipe"), row.get("also", [])))
-    return Table(content["name"], content["title"], columns, rows, content.get("note", ""))
+        rows.append(Row(method, figures, recipe, also))
+    return Table(name, title, columns, rows, need(content, path, "note", kind=str, optional=True) or "")
 
 
 def _column(path: Path, text: str, corpora: dict[str, str]) -> Column:

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from gtransformer.cli.report_keys import ABOUT, NUMBER, need, read_yaml
+from gtransformer.cli.report_scores import (
+    Place,
+    Result,
+    comparison_results,
+    demo_results,
+    listed_file,
+    listed_results,
+)
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 
-ABOUT = "about.yaml"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 KEYS = {"about", "machine", "corpus", "results", "statistics"}
-RESULT_KEYS = {"recipe", "corpus", "every", "sets", "note"}
-
-
-@dataclass(frozen=True)
-class Result:
-    """Scores of one recipe's model on one set.
-
-    Attributes:
-        corpus: what it was trained on, ``every``-th document of it.
-        set: what it translated (``ted_test``).
-        scores: by reference (raw, paper) and kind (s_bleu, d_bleu): (score, signature).
-        aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
-        source: the result file, relative to the folder of all logs.
-        machine: what it ran on; None for the machine that all have in common.
-        picture: the learning curves, relative to the folder of all logs.
-    """
-
-    recipe: str
-    corpus: str
-    set: str
-    scores: dict[str, dict[str, tuple[float, str]]]
-    aligned: bool
-    source: str
-    every: int = 1
-    minutes: float | None = None
-    updates: int | None = None
-    perplexity: float | None = None
-    note: str = ""
-    machine: str | None = None
-    picture: str | None = None
+UNITS = ("sentences", "documents", "instances", "sentences_per_instance")
+TOKENS = "tokens_per_instance"
 
 
 @dataclass(frozen=True)
@@ -63,7 +43,7 @@ class Folder:
         machine: what it ran on; None for the machine that all have in common.
         commands: of its result files: (file, command, commit).
         pictures: PNG files in it.
-        statistics: prepared corpora: (corpus, note, counts by split as in a manifest).
+        statistics: prepared corpora: (corpus, note, counts by split: ``UNITS``, and ``TOKENS`` of the source side).
     """
 
     name: str
@@ -84,33 +64,42 @@ def read_folders(logs: Path) -> list[Folder]:
 def read_folder(logs: Path, path: Path) -> Folder:
     """One folder: its about.yaml, and what its JSON files hold."""
     about = read_about(path)
+    machine, corpus = (need(about, path / ABOUT, key, kind=str, optional=True) for key in ("machine", "corpus"))
     content = {file.relative_to(path).as_posix(): read_json(file) for file in sorted(path.rglob("*.json"))}
     objects = {name: value for name, value in content.items() if isinstance(value, dict)}
     results = []
     for name, value in objects.items():
-        source, machine = f"{path.name}/{name}", about.get("machine")
         curves = (path / name).with_name("learning_curves.png")
         picture = f"{path.name}/{curves.relative_to(path).as_posix()}" if curves.is_file() else None
+        place = Place(path / name, f"{path.name}/{name}", machine, picture)
         if name.endswith("comparison.json") and "recipes" in value:
-            results += comparison_results(value, source, machine, picture)
-        elif name == "results.json" and "systems" in value and about.get("corpus"):
-            results += demo_results(value, source, about["corpus"], machine, picture)
-    for entry in about.get("results", []):
-        results += listed_results(entry, path, objects, about.get("machine"))
+            results += comparison_results(value, place)
+        elif name == "results.json" and "systems" in value and corpus:
+            results += demo_results(value, place, corpus)
+    listed, prepared = (
+        need(about, path / ABOUT, key, kind=list, optional=True) or [] for key in ("results", "statistics")
+    )
+    for entry in listed:
+        results += listed_results(entry, path, objects, machine)
+    commands = {
+        name: script_command(value["command"])
+        for name, value in objects.items()
+        if isinstance(value.get("command"), str)
+    }
     studies = [
-        Study(f"{path.name}/{name}", title_of(value, name), picture_of(path, name), value.get("command", ""))
+        Study(f"{path.name}/{name}", title_of(value, name), picture_of(path, name), commands.get(name, ""))
         for name, value in objects.items()
         if Path(name).name.startswith("figure")
     ]
     return Folder(
         path.name,
         about["about"],
-        about.get("machine"),
+        machine,
         results,
-        [(n, v["command"], v.get("commit") or "") for n, v in objects.items() if isinstance(v.get("command"), str)],
+        [(name, command, str(objects[name].get("commit") or "")) for name, command in commands.items()],
         [file.relative_to(path).as_posix() for file in sorted(path.rglob("*.png"))],
         studies,
-        [(e["corpus"], e.get("note", ""), _manifest(path, e, objects)) for e in about.get("statistics", [])],
+        [read_statistics(entry, path, objects) for entry in prepared],
     )
 
 
@@ -133,91 +122,6 @@ def read_about(path: Path) -> dict[str, Any]:
     return {"about": lines[0].removeprefix("# ")}
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file that holds keys and values; UserError with its name for anything else."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: must hold lines of the form 'key: value'")
-    return content
-
-
-def comparison_results(content: dict[str, Any], source: str, machine: str | None, picture: str | None) -> list[Result]:
-    """Results in a file that scripts/compare.sh has written."""
-    corpus = content["corpus"]
-    return [
-        Result(
-            recipe,
-            corpus["name"],
-            name,
-            _scores(scores),
-            scores["aligned"],
-            source,
-            corpus["every"],
-            result["minutes"],
-            result["updates"],
-            result["validation_perplexity"],
-            result["note"] or "",
-            machine,
-            picture,
-        )
-        for recipe, result in content["recipes"].items()
-        for name, scores in result["scores"].items()
-    ]
-
-
-def demo_results(
-    content: dict[str, Any], source: str, corpus: str, machine: str | None, picture: str | None
-) -> list[Result]:
-    """Results in a file that scripts/demo.sh has written."""
-    recipes = {"gtransformer": "demo", "transformer": "demo_full"}
-    return [
-        Result(
-            recipes[key],
-            corpus,
-            "its test set",
-            _scores(system["scores"]),
-            system["counts"]["misaligned_instances"] == 0,
-            source,
-            updates=system["updates"],
-            perplexity=system["validation_perplexity"],
-            machine=machine,
-            picture=picture,
-        )
-        for key, system in content["systems"].items()
-    ]
-
-
-def listed_results(entry: dict[str, Any], path: Path, objects: dict[str, dict], machine: str | None) -> list[Result]:
-    """Results that about.yaml lists: score files of scripts/score.sh by the name of the set."""
-    unknown = sorted(set(entry) - RESULT_KEYS)
-    if unknown or not {"recipe", "corpus", "sets"} <= set(entry):
-        raise UserError(f"{path / ABOUT}: an entry of 'results' has recipe, corpus, sets and perhaps every, note")
-    results = []
-    for name, file in entry["sets"].items():
-        if file not in objects:
-            raise UserError(f"{path / file}: no such file, though {ABOUT} there names it")
-        content = objects[file]
-        results.append(
-            Result(
-                entry["recipe"],
-                entry["corpus"],
-                name,
-                _scores(content["scores"]),
-                content["counts"]["misaligned_instances"] == 0,
-                f"{path.name}/{file}",
-                entry.get("every", 1),
-                note=entry.get("note", ""),
-                machine=machine,
-            )
-        )
-    return results
-
-
 def title_of(study: dict[str, Any], name: str) -> str:
     """What a study's result file says it is."""
     return study.get("title") or study.get("description") or Path(name).stem
@@ -229,16 +133,29 @@ def picture_of(path: Path, name: str) -> str | None:
     return f"{path.name}/{picture.relative_to(path).as_posix()}" if picture.is_file() else None
 
 
-def _manifest(path: Path, entry: dict[str, Any], objects: dict[str, dict]) -> dict[str, Any]:
-    if entry["manifest"] not in objects:
-        raise UserError(f"{path / entry['manifest']}: no such file, though {ABOUT} there names it")
-    return objects[entry["manifest"]]["splits"]
+def script_command(command: str) -> str:
+    """``python -m gtransformer.cli.NAME ...`` as the script that runs it.
+
+    The script needs no activated environment, and sets what scripts/common.sh sets for speed.
+    """
+    found = re.match(r"python -m gtransformer\.cli\.(\w+)(?!\S)", command)
+    if found and (SCRIPTS / f"{found[1]}.sh").is_file():
+        return f"bash scripts/{found[1]}.sh{command[found.end() :]}"
+    return command
 
 
-def _scores(content: dict[str, Any]) -> dict[str, dict[str, tuple[float, str]]]:
-    """The BLEU scores among what a file holds: by reference and kind."""
-    return {
-        reference: {kind: (content[reference][kind]["score"], content[reference][kind]["signature"]) for kind in kinds}
-        for reference, kinds in (("raw", ("s_bleu", "d_bleu")), ("paper", ("s_bleu", "d_bleu")))
-        if reference in content
-    }
+def read_statistics(entry: Any, folder: Path, objects: dict[str, dict]) -> tuple[str, str, dict[str, Any]]:
+    """A prepared corpus that about.yaml lists: its name, a note, and counts of its manifest by split.
+
+    Raises UserError, naming file and key, for anything that is missing.
+    """
+    about = folder / ABOUT
+    corpus, file = (need(entry, about, key, kind=str) for key in ("corpus", "manifest"))
+    content, path = listed_file(file, folder, objects), folder / file
+    counts = {}
+    for split in need(content, path, "splits", kind=dict):
+        at = ("splits", split)
+        counts[split] = {unit: need(content, path, *at, unit, kind=NUMBER) for unit in UNITS}
+        sides = list(need(content, path, *at, TOKENS, kind=dict)) or ["(source language)"]
+        counts[split][TOKENS] = need(content, path, *at, TOKENS, sides[0], kind=NUMBER)
+    return corpus, need(entry, about, "note", kind=str, optional=True) or "", counts

@@ -20,8 +20,11 @@ from gtransformer.cli.recipe import (
     to_arguments,
     without_half_precision,
 )
+from gtransformer.cli.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.prepared_split import references_available
+from gtransformer.files import read_json
 from gtransformer.tasks.finetuning import trained_seconds
 
 STAGES = ("prepare", "train", "generate", "score")
@@ -67,7 +70,7 @@ class Run:
                 )
             options["vocabulary"] = self.vocabulary
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
-        run_stage("prepare", command + self.extra, self.directory, {"prepared": str(self.prepared)})
+        self._run("prepare", command, {"prepared": str(self.prepared)})
 
     def train(self) -> None:
         """fairseq-train; goes on from the last checkpoint if there is one."""
@@ -87,12 +90,12 @@ class Run:
             spent = trained_seconds(Path(options["finetune-from-model"])) / 3600
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
-        command = fairseq_command("train", self.prepared / "bin", on_device(options)) + self.extra
+        command = fairseq_command("train", self.prepared / "bin", on_device(options))
         best = self.directory / "checkpoints" / "checkpoint_best.pt"
-        if was_run("train", command, self.directory) and best.is_file() and not self.again:
+        if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
             return
-        run_stage("train", command, self.directory, {"checkpoints": str(best.parent)})
+        self._run("train", command, {"checkpoints": str(best.parent)})
 
     def generate(self) -> None:
         """fairseq-generate; writes SPLIT.jsonl."""
@@ -105,25 +108,47 @@ class Run:
             "gen-output": self.directory / self.split,
             **self.recipe.options("task", "generate"),
         }
-        command = fairseq_command("generate", self.prepared / "bin", on_device(options)) + self.extra
+        command = fairseq_command("generate", self.prepared / "bin", on_device(options))
         translations = self._translations()
-        run_stage(f"generate.{self.split}", command, self.directory, {"translations": str(translations)})
+        self._run(f"generate.{self.split}", command, {"translations": str(translations)})
         if not translations.is_file():
             raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
 
     def score(self) -> None:
-        """s-BLEU and d-BLEU of the translations; writes SPLIT.scores.json."""
+        """s-BLEU and d-BLEU of the translations, against both references where there are both.
+
+        Writes SPLIT.scores.json, which says what was changed in the recipe.
+        """
         translations = self._translations()
         if not translations.is_file():
             raise UserError(f"{translations}: no translations to score; first run stage generate")
-        options = {
-            "split": self.split,
-            "hypotheses": translations,
-            "output": self.directory / f"{self.split}.scores.json",
-            **self.recipe.options("score"),
-        }
-        command = python_command("gtransformer.cli.score", str(self.prepared), options) + self.extra
-        run_stage(f"score.{self.split}", command, self.directory, {"scores": str(options["output"])})
+        output = self.directory / f"{self.split}.scores.json"
+        options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
+        if not {"reference", "paper"} & options.keys():
+            options["reference"] = "both" if "paper" in references_available(self.prepared, self.split) else "raw"
+        command = python_command("gtransformer.cli.score", str(self.prepared), options)
+        self._run(f"score.{self.split}", command, {"scores": str(output)})
+        sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])
+
+    def _run(self, name: str, command: list[str], results: Options) -> None:
+        """Run a stage's program; its record also says what was changed in the recipe, here and before."""
+        stage = name.partition(".")[0]
+        before = noted_changes(self._sources(stage))
+        changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
+        noted = {"recipe": self.recipe.name, "changes": list(changes), **results}
+        run_stage(name, command + self.extra, self.directory, noted)
+
+    def _sources(self, stage: str) -> list[Path]:
+        """The records of what a stage builds on; corpus and model may be those of other runs."""
+        if stage == "prepare":
+            return [self.vocabulary.parent / "prepare.json"] if self.vocabulary else []
+        records = [self.prepared.parent / "prepare.json", self.directory / "prepare.json"]
+        model = self.pretrained if stage == "train" else self.checkpoint
+        if model:
+            records.append(model.parent.parent / "train.json")
+        if stage == "score":
+            records.append(self.directory / f"generate.{self.split}.json")
+        return records
 
     def _translations(self) -> Path:
         return self.directory / f"{self.split}.jsonl"

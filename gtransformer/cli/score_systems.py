@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
-from gtransformer.evaluation.prepared_split import find_sidecar, read_reference
+from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.score import REFERENCES, Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents
 from gtransformer.evaluation.significance import compare
@@ -62,7 +62,7 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 def score_systems(args: argparse.Namespace, named: Sequence[tuple[str, Path]]) -> list[System]:
     """Score every system; a model of COMET that cannot be had is noticed before anything else."""
     comet = load_comet(args.comet_model) if args.comet else None
-    references = REFERENCES if args.reference == "both" else (args.reference,)
+    references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
     metrics = tuple(dict.fromkeys(args.metrics))
     systems = []
     for name, path in named:
@@ -85,7 +85,7 @@ def read_sources(args: argparse.Namespace) -> Documents:
         wanted, _ = read_plain(args.reference_file)
         return read_shaped(args.source_file, [len(document) for document in wanted], args.reference_file)
     sidecar = Sidecar.load(find_sidecar(args.prepared, args.split))
-    return read_reference(args.prepared / "text", sidecar, source_side=True)
+    return read_source(args.prepared, sidecar)
 
 
 def test_systems(systems: Sequence[System], tests: Sequence[str], samples: int | None) -> dict:

@@ -10,6 +10,10 @@ from gtransformer.evaluation.levels import LEVELS
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
+REFERENCE_NOTE = (
+    "raw: the translation as a reader sees it, against the untouched text; paper: both sides tokenised and truecased, "
+    "as for the paper's tables"
+)
 TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
 
 
@@ -38,6 +42,8 @@ def table(systems: Sequence[System], tests: Mapping) -> str:
             rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
+    if len(systems[0].evaluation.scores) > 1:
+        lines.append(REFERENCE_NOTE)
     for system in systems:
         lines += _notes(system, len(systems) > 1)
     return "\n".join(lines)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ from gtransformer.evaluation.provenance import current_commit, package_versions
 from gtransformer.files import read_json, write_json
 
 
-def run_stage(name: str, command: list[str], directory: Path, results: dict[str, str]) -> None:
+def run_stage(name: str, command: list[str], directory: Path, results: dict[str, Any]) -> None:
     """Run ``command``; log to ``directory/NAME.log``, and on success write the record ``directory/NAME.json``.
 
     The log is appended to, since a stage may be resumed; an old record is removed first, so that none stands beside an

@@ -5,7 +5,8 @@ A system is either the translations of a prepared split (``PREFIX.jsonl``) or pl
 * ``raw``: the hypothesis, with BPE removed, detruecased and detokenised, against the text as it was before any
   preprocessing (``text/{split}.{lang}``). What a reader of the translation sees, hence the default.
 * ``paper``: the hypothesis with BPE removed, against the tokenised and truecased text (``tok/{split}.{lang}``), without
-  any further tokenisation: what the authors' release scored, comparable with the paper's tables only.
+  any further tokenisation: what the authors' release scored, comparable with the paper's tables only. A corpus whose
+  target side is cut by a pretrained model's own pieces (mBART) has none (``references_available``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
 from gtransformer.evaluation.metrics import METRICS, MetricScore
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
-from gtransformer.evaluation.prepared_split import find_sidecar, read_reference
+from gtransformer.evaluation.prepared_split import REFERENCES, find_sidecar, read_reference, references_available
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
@@ -27,11 +28,13 @@ from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.postprocess import postprocessor_for
 from gtransformer.preprocess.sidecar import Sidecar
 
-REFERENCES = ("raw", "paper")
 # Languages whose words are not separated by spaces need another tokeniser than sacrebleu's default.
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 
-__all__ = ["REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "score_text", "score_translations"]
+__all__ = [
+    "REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "references_available", "score_text",
+    "score_translations",
+]  # fmt: skip
 
 
 @dataclass
@@ -125,7 +128,7 @@ def score_translations(
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
         if name == "paper" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        reference = read_reference(prepared / ("text" if name == "raw" else "tok"), sidecar)
+        reference = read_reference(prepared, sidecar, name)
         language = sidecar.target_lang.partition("_")[0]  # mBART's de_DE is de
         used = "none" if name == "paper" else tokenizer or TOKENIZERS.get(language, "13a")
         if not generated:

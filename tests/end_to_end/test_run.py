@@ -65,8 +65,11 @@ def test_every_stage_leaves_its_results(finished):
     assert manifest["splits"]["test"]["sentences"] == SENTENCES["test"]
     assert (directory / "checkpoints" / "checkpoint_best.pt").is_file()
     assert "num_updates 10" in (directory / "train.log").read_text()
-    scores = json.loads((directory / "test.scores.json").read_text())["scores"]["raw"]
-    assert scores["s_bleu"]["segments"] == SENTENCES["test"] and scores["s_bleu"]["signature"]
+    result = json.loads((directory / "test.scores.json").read_text())
+    assert (result["recipe"], result["changes"]) == ("cpu_tiny", [])
+    assert list(result["scores"]) == ["raw", "paper"]
+    for scores in result["scores"].values():
+        assert scores["s_bleu"]["segments"] == SENTENCES["test"] and scores["s_bleu"]["signature"]
     assert "s-BLEU" in console and console.rstrip().endswith(f"results: {directory}")
 
 

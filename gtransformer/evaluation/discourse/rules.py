@@ -7,8 +7,8 @@ here:
   alike and is left out, as are possessives (sein, ihr Haus), which the tagger calls determiners. On the correct
   references of ContraPro these lists find, without a tagger, 4,703 male, 4,007 female and 4,820 neuter pronouns;
   with one the paper's Table 8 has 4,688, 4,001 and 4,565.
-* Address includes the possessives, "you and its other forms" being ambiguous alike. ``ihr`` as informal plural is left
-  out, as it cannot be told from "her" and "their".
+* Address includes the possessives: the paper counts "you" in all its forms, and "your" is just as ambiguous. ``ihr`` as
+  informal plural is left out, as it cannot be told from "her" and "their".
 """
 
 from __future__ import annotations

@@ -14,7 +14,14 @@ import pytest
 from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtransformer.cli.recipe import Recipe, load_recipe, recipe_names, recipes_of_rows, to_arguments
+from gtransformer.cli.recipe import (
+    Recipe,
+    config_directory,
+    load_recipe,
+    recipe_names,
+    recipes_of_rows,
+    to_arguments,
+)
 from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
 
@@ -262,6 +269,16 @@ def test_values(name: str):
     assert {key: found[key] for key in found if found[key] != expected[key]} == {
         key: expected[key] for key in found if found[key] != expected[key]
     }
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the paper (../shared/papers) is not here")
+def test_the_beam_is_the_paper_s():
+    """Where the paper gives a number, its section is named and not the authors' code."""
+    text = (SHARED / "papers" / "g-transformer.md").read_text(encoding="utf-8")
+    assert f"beam size of {BASE['beam']}" in text.split("## 4.3 ")[1].split("\n## ")[0]
+    lines = (config_directory() / "base.yaml").read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in lines if line.startswith("  beam:")]
+    assert line.endswith("# [4.3]")
 
 
 def test_every_row_of_the_paper_has_its_recipe():

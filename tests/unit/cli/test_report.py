@@ -13,7 +13,7 @@ from gtransformer.cli import report
 from gtransformer.cli.recipe import recipes_of_rows
 from gtransformer.cli.report_page import markdown
 from gtransformer.cli.report_paper import commands, read_paper
-from gtransformer.cli.report_results import read_folder
+from gtransformer.cli.report_results import read_folder, script_command
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = ROOT / "exp_logs"
@@ -44,12 +44,20 @@ def scores(s_bleu: float, d_bleu: float, missing: int = 0) -> dict:
     return result
 
 
-def write_comparison(logs: Path, corpus: str, recipes: dict[str, dict], every: int = 1) -> None:
+def only(reference: str, values: dict) -> dict:
+    """Scores against one reference alone."""
+    return {key: value for key, value in values.items() if key == reference or key not in ("raw", "paper")}
+
+
+def write_comparison(
+    logs: Path, corpus: str, recipes: dict[str, dict], every: int = 1, changes: tuple[str, ...] = ()
+) -> None:
     """A folder ``new`` with the results of a comparison: scores by recipe and set."""
     (logs / "new").mkdir()
     (logs / "new" / "about.yaml").write_text("about: a comparison\nmachine: one H1 GPU\n")
     content = {
         "corpus": {"name": corpus, "every": every},
+        "changes": list(changes),
         "recipes": {
             recipe: {"minutes": 5, "updates": 77, "validation_perplexity": 9.5, "note": None, "scores": sets}
             for recipe, sets in recipes.items()
@@ -73,7 +81,7 @@ def test_check_fails_when_a_result_changes(logs: Path, capsys):
     path.write_text(json.dumps(content))
     before = (logs / "README.md").read_text()
     line = refused(logs, capsys, "--check")
-    number = next(n for n, text in enumerate(before.splitlines(), 1) if "| `demo` |" in text)
+    number = next(n for n, text in enumerate(before.splitlines(), 1) if "| `demo` (" in text)
     assert line.startswith(f"error: {logs / 'README.md'}, line {number}: out of date")
     assert line.endswith("run: bash scripts/report.sh")
     assert (logs / "README.md").read_text() == before, "a check writes nothing"
@@ -148,6 +156,151 @@ def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
     assert "| `base` | ted | one H1 GPU | 5 | 77 | 9.50 | news_dev | 20.00 | 22.00 |" in other, "the raw reference"
 
 
+@pytest.mark.parametrize("recipe", ["mbart", "sent_mbart", "doc_mbart", "bert"])
+def test_without_a_tokenised_reference_the_untouched_text_stands_in(logs: Path, recipe: str):
+    """Corpora cut by mBART's model have no tokenised text; their scores are marked."""
+    write_comparison(logs, "news", {recipe: {"news_test": only("raw", scores(20.0, 22.0))}})
+    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    (row,) = [line for line in section.splitlines() if f"`{recipe}`" in line and line.startswith("|")]
+    assert " | 20.00 (raw text, 5 min of training) | " in row
+    assert " | 22.00 (raw text, 5 min of training) | " in row, "whether the paper has it or not"
+    assert "\n*raw text*: against the untouched text" in section and "news_test" not in section
+
+
+def test_scores_as_the_paper_took_them_are_not_marked(logs: Path):
+    write_comparison(logs, "news", {"base": {"news_test": scores(20.0, 22.0)}})
+    assert "(raw text" not in report.make_page(logs) and "\n*raw text*" not in report.make_page(logs)
+
+
+def test_changed_recipes_are_not_the_paper_s(logs: Path):
+    """compare.sh --set: another model, though it goes by the recipe's name."""
+    change = "train.encoder-layers=2"
+    write_comparison(logs, "europarl", {"base": {"europarl_test": scores(20.0, 22.0)}}, changes=(change,))
+    page = report.make_page(logs)
+    assert "5 min of training" not in page
+    rows = [line for line in page.splitlines() if "europarl_test" in line]
+    assert len(rows) == 1 and f"| `base` (`{change}`) | europarl | one H1 GPU |" in rows[0]
+
+
+def test_files_that_lie_elsewhere_are_no_change(logs: Path):
+    """README and configs/mbart.yaml name such options for pretrained models in other places."""
+    sets = {"news_test": only("raw", scores(20.0, 22.0))}
+    write_comparison(logs, "news", {"mbart": sets}, changes=("train.finetune-from-model=elsewhere/model.pt",))
+    page = report.make_page(logs)
+    assert "20.00 (raw text" in page and "news_test" not in page
+
+
+def write_listed(logs: Path, entry: str = "", **content: object) -> None:
+    """A folder ``new`` that lists one score file, as scripts/run.sh leaves it."""
+    (logs / "new").mkdir()
+    line = "{recipe: base, corpus: news, sets: {news_test: test.scores.json}" + entry + "}"
+    (logs / "new" / "about.yaml").write_text(f"about: a run\nresults:\n  - {line}\n")
+    values = scores(20.0, 22.0)
+    file = {"scores": {key: values[key] for key in ("raw", "paper")}, "counts": values["counts"], **content}
+    (logs / "new" / "test.scores.json").write_text(json.dumps(file))
+
+
+def test_listed_results_of_an_unchanged_recipe(logs: Path):
+    write_listed(logs, recipe="base", changes=[])
+    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    assert "| 21.00 |" in section and "| 23.00 |" in section and "news_test" not in section
+
+
+@pytest.mark.parametrize("said", ["in the scores", "in about.yaml"])
+def test_listed_results_of_a_changed_recipe(logs: Path, said: str):
+    """run.sh --set: noted in the score file; of older ones, about.yaml can say it."""
+    if said == "in the scores":
+        write_listed(logs, recipe="base", changes=["train.lr=1"])
+    else:
+        write_listed(logs, ", changes: [train.lr=1]")
+    page = report.make_page(logs)
+    assert "| 21.00 |" not in page
+    assert "| `base` (`train.lr=1`) | news | as above |  |  |  | news_test | 20.00 | 22.00 |" in page
+
+
+def test_listed_results_of_another_recipe(logs: Path, capsys):
+    write_listed(logs, recipe="big", changes=[])
+    assert "recipe 'base' is said of test.scores.json, which is of 'big'; put one right" in refused(logs, capsys)
+
+
+def test_tokenised_text_alone_stands_apart_and_is_marked(logs: Path):
+    """A result with only the ``paper`` score that fills no table."""
+    write_comparison(logs, "techdocs", {"cpu_small": {"techdocs_test": only("paper", scores(20.0, 22.0))}})
+    page = report.make_page(logs)
+    assert "| techdocs_test | 21.00 (tokenised text) | 23.00 (tokenised text) |" in page
+
+
+def test_table_4_has_no_column_that_nothing_can_fill(logs: Path):
+    section = report.make_page(logs).split("### Table 4")[1].split("### Table 5")[0]
+    assert "| ours |" not in section
+    assert "| CADec (Voita et al. 2019) |  | 81.6 | 72.2 | 80.0 |" in section
+    assert "without a column of ours" in section, "and why"
+    paper = read_paper(LOGS / "paper.yaml")
+    assert {column.title for table in paper.tables for column in table.columns if not column.metric} == {
+        "Drop", "deixis", "el.infl.", "el.VP",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (("corpus", "every"), "comparison.json: lacks the key 'corpus.every'"),
+        (("corpus",), "comparison.json: lacks the key 'corpus'"),
+        (("recipes", "base", "updates"), "comparison.json: lacks the key 'recipes.base.updates'"),
+        (("recipes", "base", "scores"), "lacks the key 'recipes.base.scores'"),
+        (("recipes", "base", "scores", "x", "aligned"), "lacks the key 'recipes.base.scores.x.aligned'"),
+        (("recipes", "base", "scores", "x", "paper", "d_bleu"), "lacks the key 'recipes.base.scores.x.paper.d_bleu'"),
+        (("recipes", "base", "scores", "x", "raw", "s_bleu", "score"), "scores.x.raw.s_bleu.score'"),
+    ],
+)
+def test_missing_keys_of_a_result(logs: Path, capsys, keys: tuple[str, ...], message: str):
+    write_comparison(logs, "techdocs", {"base": {"x": scores(1.0, 2.0)}})
+    path = logs / "new" / "comparison.json"
+    content = json.loads(path.read_text())
+    part = content
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = [None]
+    path.write_text(json.dumps(content))
+    assert f"{path}: '" in refused(logs, capsys), "of another kind"
+    del part[keys[-1]]
+    path.write_text(json.dumps(content))
+    line = refused(logs, capsys)
+    assert line.startswith(f"error: {path}: ") and message in line
+
+
+def test_results_without_any_score(logs: Path, capsys):
+    write_comparison(logs, "techdocs", {"base": {"x": {"aligned": True}}})
+    assert "'recipes.base.scores.x' has no score against any reference (raw, paper)" in refused(logs, capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("statistics: [{corpus: techdocs}]", "about.yaml: lacks the key 'manifest'"),
+        ("statistics: [{manifest: m.json}]", "about.yaml: lacks the key 'corpus'"),
+        ("statistics: [techdocs]", "about.yaml: it holds 'techdocs', but lines of the form"),
+        ("statistics: techdocs", "about.yaml: 'statistics' is 'techdocs', but a list must stand there"),
+        ("statistics: [{corpus: x, manifest: none.json}]", "none.json: no such file, though about.yaml"),
+        ("statistics: [{corpus: x, manifest: m.json}]", "m.json: lacks the key 'splits.test.documents'"),
+        ("results: [base]", "about.yaml: an entry of 'results' has recipe, corpus, sets"),
+        ("results: [{recipe: base, corpus: ted, sets: x}]", "about.yaml: 'sets' is 'x', but lines of the form"),
+        ("results: [{recipe: base, corpus: ted, sets: {a: [b]}}]", "no such file, though about.yaml"),
+        ("results: [{recipe: base, corpus: ted, sets: {a: m.json}}]", "m.json: lacks the key 'counts'"),
+        ("results: [{recipe: base, corpus: ted, every: few, sets: {a: s.json}}]", "'every' is 'few', but a whole"),
+        ("machine: [x]", "about.yaml: 'machine' is"),
+    ],
+)
+def test_damaged_descriptions(logs: Path, capsys, text: str, message: str):
+    (logs / "new").mkdir()
+    (logs / "new" / "about.yaml").write_text(f"about: x\n{text}\n")
+    score = {"score": 1.0, "signature": "x"}
+    file = {"scores": {"raw": {"s_bleu": score, "d_bleu": score}}}
+    (logs / "new" / "m.json").write_text(json.dumps(file | {"splits": {"test": {"sentences": 3}}}))
+    (logs / "new" / "s.json").write_text(json.dumps(file | {"counts": {"misaligned_instances": 0}}))
+    assert message in refused(logs, capsys)
+
+
 def test_results_on_other_data_stand_apart(logs: Path):
     recipes = {
         "cpu_small_doc": {"techdocs_test": scores(2.0, 7.25, missing=3)},
@@ -165,7 +318,7 @@ def test_results_on_other_data_stand_apart(logs: Path):
     assert "![new/learning_curves.png](new/learning_curves.png)" in section
     assert "| `cpu_tiny` |" in page.split("### Recipes that belong to no table")[1]
     assert "belong to no table" not in before
-    assert "`python -m gtransformer.cli.compare x` | 0123456 |" in page
+    assert "`bash scripts/compare.sh x` | 0123456 |" in page
 
 
 def test_studies_have_picture_and_command(logs: Path):
@@ -178,9 +331,16 @@ def test_studies_have_picture_and_command(logs: Path):
     for text in (
         "figure7.json): Input length",
         "![Input length](figure7/figure7.png)",
-        f"```bash\n{study['command']}\n",
+        "```bash\nbash scripts/study.sh figure7\n",
     ):
         assert text in section
+    assert "python -m gtransformer.cli" not in report.make_page(logs), "these need the environment to be activated"
+
+
+def test_commands_without_a_script_stay_as_they_are():
+    assert script_command("python -m gtransformer.cli.score a --by position") == "bash scripts/score.sh a --by position"
+    for command in ("python -m gtransformer.cli.nothing x", "python -m gtransformer.cli.scores", "bash x"):
+        assert script_command(command) == command
 
 
 def test_folders_must_say_what_they_are(logs: Path, capsys):
@@ -203,7 +363,9 @@ def test_folders_must_say_what_they_are(logs: Path, capsys):
         ('"81.6 72.2 80.0"', '"81.6 72.2"', "Table 4, row 'CADec (Voita et al. 2019)': 2 figures for 3 columns"),
         ("recipe: sent_mbart", "recipe: sent_mbrat", "unknown recipe 'sent_mbrat'"),
         ('columns: "Europarl:d-BLEU"', 'columns: "Europal:d-BLEU"', "column 'Europal:d-BLEU': write CORPUS:METRIC"),
-        ("statistics:", "statistic:", "lacks 'statistics'"),
+        ("statistics:", "statistic:", "paper.yaml: lacks the key 'statistics'"),
+        ('paper: "33.75"', "paper: 33.75", "paper.yaml: 'paper' is '33.75', but text must stand there"),
+        ("    News: [", "    Newz: [", "Table 1, Newz: not one of the corpora, TED, News, Europarl"),
         ('"436/428/429"]', "]", "Table 1, TED: 4 figures for 5 columns"),
     ],
 )

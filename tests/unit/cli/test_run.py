@@ -14,6 +14,8 @@ from gtransformer.cli.recipe import load_recipe, recipe_names
 from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
 from gtransformer.cli.stage import run_logged, run_stage, was_run
 from gtransformer.errors import UserError
+from gtransformer.files import read_json, write_json
+from gtransformer.preprocess.sidecar import Sidecar
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -143,6 +145,86 @@ def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
         run.execute("generate")
     with pytest.raises(UserError, match="no translations to score; first run stage generate"):
         run.execute("score")
+
+
+def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:
+    """A run whose stages leave records and a score file without doing anything, and their commands."""
+    commands = []
+
+    def leave_record(name: str, command: list[str], directory: Path, results: dict) -> None:
+        commands.append(command)
+        write_json(directory / f"{name}.json", {"stage": name, **results})
+        if "scores" in results:
+            write_json(Path(results["scores"]), {"scores": {}})
+
+    monkeypatch.setattr(module, "run_stage", leave_record)
+    run = make_run(parse("cpu_tiny", corpus, "all", "--output", output, *options))
+    for folder, lang in (("text", "de"), ("tok", "de")):
+        (run.prepared / folder).mkdir(parents=True, exist_ok=True)
+        (run.prepared / folder / f"test.{lang}").touch()
+    (run.prepared / "bin").mkdir(exist_ok=True)
+    Sidecar("test", "en", "de", 0).save(run.prepared / "bin" / "test.en-de.instances.json")
+    (run.prepared / "manifest.json").touch()
+    for name in ("train", "test"):
+        (run.prepared / "bin" / f"{name}.en-de.en.idx").touch()
+    run.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    run.checkpoint.touch()
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    (output / "test.jsonl").touch()
+    return run, commands
+
+
+def reference_of(command: list[str]) -> str:
+    return command[command.index("--reference") + 1]
+
+
+def test_both_references_are_scored_where_there_are_both(corpus: Path, monkeypatch, tmp_path: Path):
+    run, commands = finished_run(corpus, tmp_path, monkeypatch)
+    run.score()
+    (run.prepared / "tok" / "test.de").unlink()
+    run.score()
+    assert [reference_of(command) for command in commands] == ["both", "raw"]
+
+
+def test_references_can_be_chosen(corpus: Path, monkeypatch, tmp_path: Path):
+    for change in ("score.reference=raw", "score.paper=true"):
+        run, commands = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
+        run.score()
+        assert "both" not in commands[0]
+        assert commands[0][-1] in ("raw", "--paper")
+        assert read_json(tmp_path / "test.scores.json")["changes"] == [], "either score names its reference"
+
+
+def test_scores_say_what_was_changed(corpus: Path, monkeypatch, tmp_path: Path):
+    """Each stage run with changes of its own; those of sections that a stage does not read are nothing to it."""
+    scores = tmp_path / "test.scores.json"
+    run, _ = finished_run(corpus, tmp_path, monkeypatch)
+    for stage in module.STAGES:
+        run.execute(stage)
+    assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []}
+    changes = {
+        "prepare": "prepare.bpe-merges=5", "train": "train.lr=1", "generate": "generate.beam=1", "score": "devices=3",
+    }  # fmt: skip
+    for stage, change in changes.items():
+        run, _ = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
+        run.execute(stage)
+    assert read_json(scores)["changes"] == ["prepare.bpe-merges=5", "train.lr=1", "generate.beam=1"]
+    run, _ = finished_run(corpus, tmp_path, monkeypatch, "--", "--max-update", 3)
+    run.execute("train")
+    run.execute("generate")
+    assert read_json(tmp_path / "generate.test.json")["changes"] == [
+        "prepare.bpe-merges=5", "train -- --max-update 3", "generate -- --max-update 3",
+    ]  # fmt: skip
+
+
+def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tmp_path: Path):
+    run, _ = finished_run(corpus, tmp_path / "sent", monkeypatch, "--set", "train.lr=1")
+    run.execute("train")
+    tuned, _ = finished_run(corpus, tmp_path / "tuned", monkeypatch)
+    tuned.pretrained = run.checkpoint
+    tuned.execute("train")
+    tuned.execute("score")
+    assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == ["train.lr=1"]
 
 
 def test_missing_vocabulary_says_how_to_get_it(corpus: Path, monkeypatch, tmp_path: Path):

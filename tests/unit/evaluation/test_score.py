@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import chain
 
 import pytest
 
 from gtransformer.cli.score import main
 from gtransformer.errors import UserError
-from gtransformer.evaluation.score import score_translations
+from gtransformer.evaluation.score import references_available, score_translations
 from gtransformer.preprocess.sidecar import Sidecar
 
 PLAIN = [
@@ -136,6 +137,36 @@ def test_paper_option(prepared, hypotheses, capsys) -> None:
     assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == TOKENISED[0][0]
 
 
+def test_only_the_target_side_is_read(prepared, hypotheses) -> None:
+    """A BERT corpus has no tokenised source; its scores are those of a corpus that has both sides."""
+    both = score_translations(prepared, "test", hypotheses, ["raw", "paper"]).to_json()
+    (prepared / "tok" / "test.en").unlink()
+    (prepared / "text" / "test.en").unlink()
+    assert references_available(prepared, "test") == ("raw", "paper")
+    assert score_translations(prepared, "test", hypotheses, ["raw", "paper"]).to_json() == both
+
+
+def test_without_a_tokenised_target_only_the_untouched_text_is_left(prepared, hypotheses, capsys) -> None:
+    """As in an mBART corpus."""
+    assert references_available(prepared, "test", "de") == ("raw", "paper")
+    shutil.rmtree(prepared / "tok")
+    assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw",)
+    assert references_available(prepared, "test", "fr") == ()
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 1
+    error = capsys.readouterr().err
+    assert f"{prepared / 'tok' / 'test.de'}: no such file" in error and error.count("\n") == 1
+    assert "no tokenised de text to score against; use --reference raw" in error
+    assert main([str(prepared), "--hypotheses", str(hypotheses)]) == 0
+
+
+def test_two_references_are_explained(prepared, hypotheses, capsys) -> None:
+    arguments = [str(prepared), "--hypotheses", str(hypotheses), "--metrics", "bleu"]
+    assert main([*arguments, "--reference", "both"]) == 0
+    assert "\nraw: the translation as a reader sees it" in capsys.readouterr().out
+    assert main(arguments) == 0
+    assert "as a reader sees it" not in capsys.readouterr().out
+
+
 def test_misaligned_is_said_on_the_console(prepared, tmp_path, capsys, helpers) -> None:
     path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines([["a"], ["b"], ["c", "d"]]))
     assert main([str(prepared), "--hypotheses", str(path)]) == 0
@@ -148,8 +179,8 @@ def test_misaligned_is_said_on_the_console(prepared, tmp_path, capsys, helpers) 
         (lambda p: p.joinpath("bin/test.en-de.instances.json").rename(p / "bin/valid.en-de.instances.json"),
          "no split 'test'; it has: valid"),
         (lambda p: p.joinpath("text/test.de").unlink(), "test.de: no such file"),
-        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n"), "the file ends here"),
-        (lambda p: [p.joinpath(f"text/test.{x}").write_text("<d>\na\n<d>\nb\n") for x in ("de", "en")],
+        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n<d>\n"), "test.de, line 3: the document opened here"),
+        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n<d>\nb\n"),
          "test.de: 2 documents of 2 sentences, but the sidecar of test has 2 of 5"),
         (lambda p: p.joinpath("bin/test.en-fr.instances.json").write_text("{}"), "several language pairs for 'test'"),
         (lambda p: p.joinpath("bin").rename(p / "bon"), "not a prepared corpus"),

@@ -1,0 +1,49 @@
+"""What the stages of a run note of the changes to its recipe, so that a score tells whose it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.files import read_json, write_json
+
+# The sections that a stage reads; a change elsewhere changes nothing there.
+SECTIONS = {
+    "prepare": ("prepare", "task"),
+    "train": ("task", "train"),
+    "generate": ("task", "generate"),
+    "score": ("score",),
+}
+
+
+def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> list[str]:
+    """What a stage does otherwise than its recipe says.
+
+    Args:
+        changes: the recipe's, ``SECTION.OPTION=VALUE`` or ``devices=N``.
+        extra: options for the stage's program, as given behind ``--``.
+    """
+    found = []
+    for change in changes:
+        section = change.partition("=")[0].partition(".")[0]
+        if section in SECTIONS[stage] or (section, stage) == ("devices", "train"):
+            found.append(change)
+    return [*found, *([f"{stage} -- {shlex.join(extra)}"] if extra else [])]
+
+
+def noted_changes(records: Iterable[Path]) -> list[str]:
+    """The changes in those of the records that are there, each once."""
+    found: dict[str, None] = {}
+    for path in records:
+        if path.is_file():
+            record = read_json(path)
+            found |= dict.fromkeys(record.get("changes") or [])
+    return list(found)
+
+
+def sign_scores(path: Path, recipe: str, changes: Sequence[str]) -> None:
+    """Add to a score file the recipe of its model and what was changed; the results page reads it there."""
+    scores: dict[str, Any] = read_json(path)
+    write_json(path, {**scores, "recipe": recipe, "changes": list(changes)})

@@ -38,7 +38,8 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
     size = "miniature, " if result["miniature"] else ""
-    figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name})", fontsize=10)
+    missing = f", {len(result['missing'])} run(s) missing" if result.get("missing") else ""
+    figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name}{missing})", fontsize=10)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format="png")
 

@@ -5,7 +5,8 @@
 #   CORPUS  europarl, ted, news (after scripts/download.sh), a directory in the raw corpus format, or demo (generated)
 #   OUTPUT  a directory; figures in the same one share their runs
 #
-# Interrupted, it goes on where it stopped; --list shows what there is to do. See docs/convergence.md.
+# Interrupted, it goes on where it stopped; --list shows what there is to do; --allow-missing draws the figure without runs
+# that fail. See docs/convergence.md.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -38,7 +38,8 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
     size = "miniature, " if result["miniature"] else ""
-    figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name})", fontsize=10)
+    missing = f", {len(result['missing'])} run(s) missing" if result.get("missing") else ""
+    figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name}{missing})", fontsize=10)
     with atomic_write(path, "wb") as stream:
         figure.savefig(stream, format="png")
 
@@ -52,8 +53,9 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         places = [values.index(line["x"]) for line in lines]
         scores = [line["d_bleu"] for line in lines]
         mean = [one["mean"] for one in scores]
-        below = [one["mean"] - one["min"] for one in scores]
-        above = [one["max"] - one["mean"] for one in scores]
+        # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
+        below = [max(0.0, one["mean"] - one["min"]) for one in scores]
+        above = [max(0.0, one["max"] - one["mean"]) for one in scores]
         color = f"C{number}"
         name = result["systems"][system]
         axes.errorbar(places, mean, yerr=[below, above], marker="o", markersize=4, capsize=3, color=color, label=name)
@@ -71,16 +73,14 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     for number, line in enumerate(panel["lines"]):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
-        for seed, run in enumerate(line["runs"]):
-            curves = result["runs"][run]["curves"]
-            points = curves.get(line["curve"], [])
-            if not points:
-                continue
+        found = [result["runs"][run]["curves"] for run in line["runs"]]
+        # The first seed that has the curve, not the first seed: that one may lack it.
+        for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
             look = {"color": f"C{number}", "linewidth": 1.0, "alpha": 0.8}
-            axes.plot(*zip(*points, strict=True), label=label if seed == 0 else None, **look)
-            flat = curves.get(f"{line['curve']}_flat", [])
-            if line["flat"] and flat and seed == 0:
-                axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
+            axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look)
+        flat = next(filter(None, (curves.get(f"{line['curve']}_flat") for curves in found)), None)
+        if line["flat"] and flat:
+            axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel("updates", fontsize=8)
     axes.set_ylabel(panel["axis"], fontsize=8)

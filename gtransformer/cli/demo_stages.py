@@ -28,6 +28,27 @@ def digest(settings: Any) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def stamp_path(directory: Path, name: str) -> Path:
+    """Where a stage of an output directory leaves its settings."""
+    return directory / "stages" / f"{name}.json"
+
+
+def read_stamp(directory: Path, name: str) -> dict[str, Any]:
+    """What a stage has left there, empty if nothing."""
+    try:
+        stamp = read_json(stamp_path(directory, name))
+    except UserError:
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def was_done(directory: Path, name: str, settings: Any, outputs: Sequence[Path]) -> bool:
+    """Whether a stage was done with these settings and its outputs are all there; needs no lock."""
+    stamp = read_stamp(directory, name)
+    done = stamp.get("settings") == digest(settings) and stamp.get("done") is True
+    return done and all(path.exists() for path in outputs)
+
+
 class Stages:
     """The stages of one output directory, which is locked while this object or a program started under it lives.
 
@@ -64,9 +85,7 @@ class Stages:
 
     def is_done(self, name: str, settings: Any, outputs: Sequence[Path]) -> bool:
         """Whether a stage was done with these settings and its outputs are all there; says so if it was."""
-        stamp = self._stamp(name)
-        done = stamp.get("settings") == digest(settings) and stamp.get("done") is True
-        kept = done and all(path.exists() for path in outputs)
+        kept = was_done(self.directory, name, settings, outputs)
         if kept:
             say(f"{name}: done before, kept")
         return kept
@@ -81,29 +100,20 @@ class Stages:
 
     def begin(self, name: str, settings: Any, outputs: Sequence[Path]) -> None:
         """Note that a stage is begun; what it had written with other settings is removed."""
-        if self._stamp(name).get("settings") != digest(settings):
+        if read_stamp(self.directory, name).get("settings") != digest(settings):
             for path in outputs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        write_json(self._path(name), {"settings": digest(settings), "done": False})
+        write_json(stamp_path(self.directory, name), {"settings": digest(settings), "done": False})
 
     def finish(self, name: str, settings: Any, seconds: float) -> None:
         """Note that a stage is done."""
-        write_json(self._path(name), {"settings": digest(settings), "done": True, "seconds": round(seconds, 1)})
+        stamp = {"settings": digest(settings), "done": True, "seconds": round(seconds, 1)}
+        write_json(stamp_path(self.directory, name), stamp)
         say(f"{name}: done in {duration(seconds)}")
-
-    def _path(self, name: str) -> Path:
-        return self.directory / "stages" / f"{name}.json"
 
     def seconds(self, name: str) -> float:
         """How long a finished stage took when it was last done."""
-        return self._stamp(name).get("seconds", 0.0)
-
-    def _stamp(self, name: str) -> dict:
-        try:
-            stamp = read_json(self._path(name))
-        except UserError:
-            return {}
-        return stamp if isinstance(stamp, dict) else {}
+        return read_stamp(self.directory, name).get("seconds", 0.0)
 
 
 @dataclass
@@ -127,12 +137,14 @@ def run_jobs(
     threads: int | None,
     lock: int,
     finished: Callable[[Job, float], None] = lambda job, seconds: None,
+    failed: Callable[[Job, str], None] | None = None,
 ) -> dict[str, float]:
     """Run programs, ``at_once`` at a time with ``threads`` threads each (None: their own choice), showing progress.
 
     Their output goes to their logs. Returns the seconds that each took. Raises UserError with the end of the log as
     soon as one fails; then, and on an interrupt, the others are ended too. ``lock`` is a file descriptor that they
-    inherit; ``finished`` is called with every job that ends well and the seconds it took.
+    inherit; ``finished`` is called with every job that ends well and the seconds it took. For jobs that do not depend
+    on each other: ``failed`` is called with one that fails and why, and the others go on.
     """
     waiting, running, seconds = list(jobs), {}, {}
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
@@ -163,10 +175,11 @@ def run_jobs(
                 seconds[job.name] = time.monotonic() - seconds[job.name]
                 if process.returncode:
                     progress.end()
-                    raise UserError(
-                        f"{label}: {job.name} stopped with exit status {process.returncode}: "
-                        f"{_last_error(job.log)} (its output: {job.log})"
-                    )
+                    reason = f"stopped with exit status {process.returncode}: {_last_error(job.log)}"
+                    if failed is None:
+                        raise UserError(f"{label}: {job.name} {reason} (its output: {job.log})")
+                    failed(job, reason)
+                    continue
                 progress.end()
                 finished(job, seconds[job.name])
     finally:

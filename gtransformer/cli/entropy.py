@@ -26,6 +26,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--split", default="valid", help="(%(default)s)")
     parser.add_argument("--per-head", action="store_true", help="of each head; else of the mean over heads")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="tokens of a batch (%(default)s)")
+    parser.add_argument(
+        "--skip-invalid-size-inputs-valid-test",
+        action="store_true",
+        help="leave out instances with more tokens than the model has positions, as fairseq's programs do",
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the numbers as JSON, too")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     return parser
@@ -33,21 +38,38 @@ def build_parser() -> argparse.ArgumentParser:
 
 @torch.no_grad()
 def measure(
-    prepared: Path, checkpoint: Path, split: str, per_head: bool, max_tokens: int, cpu: bool = False
+    prepared: Path,
+    checkpoint: Path,
+    split: str,
+    per_head: bool,
+    max_tokens: int,
+    cpu: bool = False,
+    skip_too_long: bool = False,
 ) -> EntropyMeter:
-    """Run the model over a split, in evaluation mode, and measure. UserError for a missing file or another model."""
+    """Run the model over a split, in evaluation mode, and measure.
+
+    Raises UserError for a missing file, another model, or an instance that does not fit the model's positions, unless
+    ``skip_too_long``.
+    """
     from fairseq import utils
-    from fairseq.checkpoint_utils import load_model_ensemble_and_task
+
+    from gtransformer.tasks.trained import load_trained
 
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     if not (prepared / "bin").is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
-    (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": str(prepared / "bin")})
+    # The task drops words of its training set; what is measured is the text as it is.
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"), doc_noise_mask=0.0)
     task.load_dataset(split)
     on_gpu = torch.cuda.is_available() and not cpu
-    model = (model.cuda() if on_gpu else model).eval()
-    batches = task.get_batch_iterator(task.dataset(split), max_tokens=max_tokens).next_epoch_itr(shuffle=False)
+    model = model.cuda() if on_gpu else model
+    batches = task.get_batch_iterator(
+        task.dataset(split),
+        max_tokens=max_tokens,
+        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+        ignore_invalid_inputs=skip_too_long,
+    ).next_epoch_itr(shuffle=False)
     meter = EntropyMeter(per_head)
     with meter.on(model):
         for batch in batches:
@@ -70,7 +92,8 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: give at least 1")
-    meter = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu)
+    skip = args.skip_invalid_size_inputs_valid_test
+    meter = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu, skip)
     records = meter.to_json()
     print(table(records))
     if args.output:

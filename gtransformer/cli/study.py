@@ -1,13 +1,14 @@
 """Convergence studies: the runs that a figure of the paper needs, and the figure (scripts/study.sh FIGURE CORPUS OUT).
 
-Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint.
+Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
+fails does not end the others.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,10 @@ from gtransformer.cli.demo_stages import (
 from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.run import python_command
 from gtransformer.cli.stage import device_name
-from gtransformer.cli.study_data import Corpora
-from gtransformer.cli.study_plan import ALL, Study, StudyRun, load_study, study_names
-from gtransformer.cli.study_run import ORDER, RESULT
+from gtransformer.cli.study_check import ALL, check_changes
+from gtransformer.cli.study_data import Corpora, preparing
+from gtransformer.cli.study_plan import Study, StudyRun, load_study, study_names
+from gtransformer.cli.study_run import ORDER, RESULT, remove_checkpoints
 from gtransformer.cli.study_table import summary, table
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
@@ -40,6 +42,8 @@ from gtransformer.preprocess.parallel import available_cores
 
 # What a study reads from the log of a training.
 NEEDED = ("train.log-format=json", "train.doc-attn-entropy=true")
+BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
+LOG = "study.log"  # of each run
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -56,6 +60,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="show the runs and which are done, and stop")
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="draw the figure without runs that fail; it says how many",
+    )
     parser.add_argument("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
     return parser
 
@@ -78,11 +87,14 @@ class Runner:
         """Whether a run has its result."""
         return (self.folder(run) / RESULT).is_file()
 
-    def run(self, runs: Sequence[StudyRun]) -> None:
-        """Do the runs that are not done, so many at a time; the first that fails ends the others."""
+    def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
+        """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
         todo = [run for run in runs if not self.is_done(run)]
+        for run in runs:
+            if run not in todo:
+                remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
         say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
-        left = len(todo)
+        left, failures = len(todo), {}
 
         def finished(job: Job, seconds: float) -> None:
             nonlocal left
@@ -90,9 +102,16 @@ class Runner:
             score = read_json(self.directory / "runs" / job.name / RESULT)["scores"]["d_bleu"]["score"]
             say(f"{job.name}: d-BLEU {score:.2f}, {duration(seconds)}; {left} to go")
 
+        def failed(job: Job, reason: str) -> None:
+            nonlocal left
+            left -= 1
+            failures[job.name] = reason
+            say(f"{job.name} {reason} (its output: {job.log}); {left} to go")
+
         threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
         lock = self.corpora.stages.lock.fileno()
-        run_jobs(self.study.figure, [self.job(run) for run in todo], self.jobs, threads, lock, finished)
+        run_jobs(self.study.figure, [self.job(run) for run in todo], self.jobs, threads, lock, finished, failed)
+        return failures
 
     def job(self, run: StudyRun) -> Job:
         """The program of a run, whose order it writes first."""
@@ -105,10 +124,10 @@ class Runner:
             "seed": run.seed,
             "corpus": self.corpora.corpus,
             "prepared": os.path.relpath(self.corpora.prepared(run.data), folder),
+            "keep_checkpoints": self.keep_checkpoints,
         }
         write_json(folder / ORDER, order)
-        options = {"keep-checkpoints": self.keep_checkpoints}
-        command = python_command("gtransformer.cli.study_run", str(folder), options)
+        command = python_command("gtransformer.cli.study_run", str(folder))
         updates = recipe.sections["train"].get("max-update", "?")
 
         def status() -> str | None:
@@ -117,11 +136,14 @@ class Runner:
                 return f"translates {batch_status(translating) or ''}"
             return training_status(folder / "train.log", updates)
 
-        return Job(folder.name, command, folder / "study.log", status)
+        return Job(folder.name, command, folder / LOG, status)
 
-    def collect(self) -> dict[str, Any]:
-        """The study's result: its panels, whose lines name their runs, and every run's result."""
-        names = {run: self.folder(run).name for run in self.study.runs()}
+    def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
+        """The study's result: its panels, whose lines name their runs, and every run's result.
+
+        Runs that failed are left out, and named with the reason under ``missing``.
+        """
+        names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
         panels = [
             {
                 "kind": panel.kind,
@@ -134,9 +156,10 @@ class Runner:
                         "curve": line.curve,
                         "label": line.label,
                         "flat": line.flat,
-                        "runs": [names[run] for run in line.runs],
+                        "runs": [names[run] for run in line.runs if run in names],
                     }
                     for line in panel.lines
+                    if not names.keys().isdisjoint(line.runs)
                 ],
             }
             for panel in self.study.panels
@@ -150,19 +173,61 @@ class Runner:
             "corpus": self.corpora.corpus,
             "systems": self.study.systems,
             "panels": summary(panels, results),
+            "missing": dict(failures),
             "runs": results,
         }
 
 
 def make_study(args: argparse.Namespace) -> Study:
-    """The study that was asked for, as this machine can do it."""
+    """The study that was asked for, as this machine can do it. UserError for what shows before anything is done."""
+    check_changes(args.set, "--set ")
     changes = list(NEEDED)
     if args.miniature and not torch.cuda.is_available() and has_bfloat16():
-        changes.append("train.autocast=bfloat16")
+        changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
+    first, *others = dict.fromkeys(study.recipes.values())
+    for recipe in others:
+        if preparing(load_recipe(recipe, study.changes)) != preparing(load_recipe(first, study.changes)):
+            raise UserError(
+                f"{study.figure}: recipes '{first}' and '{recipe}' prepare the corpus differently, but the systems of "
+                "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
+            )
     for run in study.runs():
-        run.settings()  # a wrong change shows before anything is done
+        train = run.settings().sections["train"]
+        epochs = train.get("max-epoch")
+        if isinstance(epochs, int) and 0 < epochs < train.get("validate-interval", 1):
+            raise UserError(
+                f"{study.figure}: train.max-epoch is {epochs}, but training validates by updates here and would end "
+                "without a validation; set train.max-update or train.stop-time-hours instead"
+            )
     return study
+
+
+def show(study: Study, runner: Runner) -> None:
+    """Print the runs and which are done, as far as that can be told without making anything."""
+    corpora = runner.corpora
+    missing = corpora.look()
+    notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
+    runs = study.runs()
+    drawn = [run for run in runs if run.data.instances]
+    if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
+        notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
+    for note in notes:
+        say(note)
+    for run in runs:
+        done = missing is None and runner.is_done(run)
+        print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
+
+
+def check_complete(study: Study, runner: Runner, failures: Mapping[str, str], allowed: bool) -> None:
+    """UserError if runs failed, unless that is allowed and there are others."""
+    total = len(study.runs())
+    if failures and not (allowed and len(failures) < total):
+        logs = ", ".join(str(runner.directory / "runs" / name / LOG) for name in failures)
+        raise UserError(
+            f"{study.figure}: {len(failures)} of {total} runs failed, see {logs}; the same command goes on with them, "
+            "--allow-missing draws the figure without those that fail again"
+        )
 
 
 @cli_main
@@ -174,24 +239,26 @@ def main(argv: list[str] | None = None) -> None:
     end_on_signals()
     study = make_study(args)
     directory = args.output.absolute()
-    with Stages(directory, "study") as stages:
-        recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
-        corpora = Corpora(stages, directory, args.corpus, study.corpus, recipe)
-        jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
-        runner = Runner(study, corpora, directory, jobs, args.keep_checkpoints)
+    recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
+    corpora = Corpora(None, directory, args.corpus, study.corpus, recipe)
+    jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
+    runner = Runner(study, corpora, directory, jobs, args.keep_checkpoints)
+    if args.list:
+        show(study, runner)
+        return
+    with Stages(directory, "study") as corpora.stages:
         say(f"{study.figure}, {'miniature' if study.miniature else 'full'}, in {directory}: {device_name()}")
+        if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
+            say(f"{BFLOAT16}, as this CPU has the instructions; --set train.autocast= trains in float32 (other runs)")
         corpora.begin()
         for note in study.limit(corpora.instances):
             say(note)
         runs = study.runs()
         if not runs:
             raise UserError(f"{args.corpus}: too small for every point of {study.figure}; use a larger corpus")
-        if args.list:
-            for run in runs:
-                print(f"{'done' if runner.is_done(run) else 'to do'}  {runner.folder(run).name}")
-            return
-        runner.run(runs)
-        result = runner.collect() | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
+        failures = runner.run(runs)
+        check_complete(study, runner, failures, args.allow_missing)
+        result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
         path = directory / f"{study.figure}.json"
         write_json(path, result)
         draw_study(result, path.with_suffix(".png"))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gtransformer.cli import demo_corpus
-from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_jobs
+from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_jobs, was_done
 from gtransformer.cli.recipe import Options, Recipe
-from gtransformer.cli.run import corpus_directory, python_command
+from gtransformer.cli.run import BENCHMARKS, corpus_directory, python_command
 from gtransformer.cli.study_plan import Data
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
@@ -23,86 +24,133 @@ DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
 
+def preparing(recipe: Recipe) -> Options:
+    """The options of a recipe that decide how the corpus is prepared."""
+    task = recipe.sections["task"]
+    return recipe.options("prepare") | {
+        key: task[key] for key in ("source-lang", "target-lang", "langs") if key in task
+    }
+
+
 @dataclass
 class Corpora:
     """The corpus of a study and its derivatives under ``directory``: corpora/NAME (raw), prepared/NAME.
 
+    A name ends in a digest of all that its content depends on, the settings of what it was derived from included: what
+    other settings make lies elsewhere, so that no run goes on with other data than it was begun with.
+
     Attributes:
+        stages: of the directory; None only to look at what is there.
         corpus: a directory in the raw corpus format, a benchmark's name, or "demo".
         sizes: options of the demonstration corpus, as demo_corpus takes them.
         recipe: whose section ``prepare`` and languages are used.
     """
 
-    stages: Stages
+    stages: Stages | None
     directory: Path
     corpus: str
     sizes: dict[str, int]
     recipe: Recipe
     raw: Path = field(init=False)
-    fingerprint: str = field(init=False)
-    made: dict[Data, Path] = field(default_factory=dict)
+    fingerprint: str = field(init=False)  # of the raw files
+    made: set[Data] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        task = self.recipe.sections["task"]
-        self.pair = str(task.get("source-lang", "en")), str(task.get("target-lang", "de"))
-        self.options: Options = self.recipe.options("prepare")
-        self.options |= {key: task[key] for key in ("source-lang", "target-lang", "langs") if key in task}
+        self.options = preparing(self.recipe)
+        self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
-        self.base = self.directory / "prepared" / "base"
+        self.generated = self.directory / "corpora" / f"demo-{digest(self.sizes)[:8]}"
 
     def begin(self) -> None:
         """The raw corpus, found or generated, and prepared as the recipe says."""
         if self.corpus == DEMO:
-            self.raw = self.directory / "corpora" / "demo"
-            self.stages.run("corpus", self.sizes, [self.raw], self._write_demo)
-        else:
-            self.raw = corpus_directory(self.corpus)
+            self.stages.run(self.generated.name, self.sizes, [self.generated], self._write_demo)
+        self._read_raw()
+        self.prepared(Data(self.length))
+
+    def look(self) -> str | None:
+        """Find the raw corpus without making anything; says what is missing if it is not there yet.
+
+        Raises UserError for a directory that is no corpus.
+        """
+        if self.corpus == DEMO and not was_done(self.directory, self.generated.name, self.sizes, [self.generated]):
+            return "the demonstration corpus is not generated yet"
+        try:
+            self._read_raw()
+        except UserError as error:
+            if self.corpus not in BENCHMARKS:
+                raise
+            return str(error)
+        return None
+
+    def _read_raw(self) -> None:
+        self.raw = self.generated if self.corpus == DEMO else corpus_directory(self.corpus)
         files = [path for pair in find_splits(self.raw, *self.pair).values() for path in pair]
         self.fingerprint = digest({path.name: sha256(path) for path in files})
-        self._prepare("base", self.raw, self.base, {})
 
     def instances(self, data: Data) -> int:
         """How many training instances there are before any are drawn, cut to the length of ``data``."""
-        whole = self.prepared(replace(data, instances=None))
-        return read_json(whole / "manifest.json")["splits"]["train"]["instances"]
+        self.prepared(replace(data, instances=None))
+        return self.known_instances(data)
+
+    def known_instances(self, data: Data) -> int | None:
+        """The same if they are prepared already, else None."""
+        manifest = self.folder(replace(data, instances=None)) / "manifest.json"
+        return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
+
+    def source(self, data: Data) -> Data | None:
+        """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
+        if data.instances is not None:
+            return replace(data, instances=None)
+        return Data(self.length) if data.min_document_tokens is not None else None
+
+    def deriving(self, data: Data) -> Any:
+        """What the raw corpus of some data depends on."""
+        source = self.source(data)
+        if source is None:
+            return self.fingerprint
+        return {"from": self.settings(source), "data": vars(data), "seed": SAMPLE_SEED}
+
+    def settings(self, data: Data) -> dict[str, Any]:
+        """What a prepared directory depends on."""
+        if data == Data(self.length):
+            return {"corpus": self.fingerprint, "options": self.options}
+        options = {key: value for key, value in self.options.items() if key != "bpe-merges"}
+        lender = self.settings(Data(self.length))
+        return {
+            "corpus": self.deriving(data),
+            "options": options | {"max-instance-tokens": data.length},
+            "lender": lender,
+        }
+
+    def folder(self, data: Data) -> Path:
+        """Where some data is prepared."""
+        name = "base" if data == Data(self.length) else data.name
+        return self.directory / "prepared" / f"{name}-{digest(self.settings(data))[:8]}"
 
     def prepared(self, data: Data) -> Path:
         """The prepared directory of some data, made if need be. UserError if the corpus has less than is asked for."""
+        folder = self.folder(data)
         if data not in self.made:
-            self.made[data] = self._make(data)
-        return self.made[data]
+            source, raw = self.source(data), self.raw
+            if source is not None:
+                raw = self.directory / "corpora" / f"{data.name}-{digest(self.deriving(data))[:8]}"
+                whole = self.prepared(source)
+                work = partial(self._write, data, whole, raw)
+                self.stages.run(f"corpus-{raw.name}", self.deriving(data), [raw], work)
+            settings, vocabulary = self.settings(data), {}
+            if data != Data(self.length):
+                vocabulary = {"vocabulary": self.prepared(Data(self.length))}
+            work = partial(self._prepare, raw, folder, settings["options"] | vocabulary)
+            self.stages.run(f"prepare-{folder.name}", settings, [folder], work)
+            self.made.add(data)
+        return folder
 
-    def _make(self, data: Data) -> Path:
-        if data == Data(self.length):
-            return self.base
-        target, raw = self.directory / "prepared" / data.name, self.raw
-        if data.instances is not None:
-            whole = self.prepared(replace(data, instances=None))
-            raw = self._derive(data, whole)
-        elif data.min_document_tokens is not None:
-            raw = self._derive(data, self.base)
-        changed = {"max-instance-tokens": data.length, "vocabulary": self.base}
-        self._prepare(data.name, raw, target, changed, self.options.keys() - {"bpe-merges"})
-        return target
-
-    def _prepare(self, name: str, raw: Path, target: Path, changed: Options, kept: Iterable[str] | None = None) -> None:
-        options = {key: value for key, value in self.options.items() if kept is None or key in kept} | changed
-        settings = {"corpus": self.fingerprint, "options": {key: str(value) for key, value in options.items()}}
-
-        def work() -> None:
-            log = self.directory / "prepared" / f"{name}.log"
-            command = python_command("gtransformer.cli.prepare", str(raw), str(target), options)
-            job = Job(name, command, log, lambda: last_line(log))
-            run_jobs("prepare", [job], 1, None, self.stages.lock.fileno())
-
-        self.stages.run(f"prepare-{name}", settings, [target], work)
-
-    def _derive(self, data: Data, source: Path) -> Path:
-        """A raw corpus whose training set is part of that of ``source``, a prepared directory."""
-        target = self.directory / "corpora" / data.name
-        settings = {"corpus": self.fingerprint, "data": vars(data), "seed": SAMPLE_SEED}
-        self.stages.run(f"corpus-{data.name}", settings, [target], lambda: self._write(data, source, target))
-        return target
+    def _prepare(self, raw: Path, target: Path, options: Options) -> None:
+        log = target.with_name(f"{target.name}.log")
+        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options)
+        job = Job(target.name, command, log, lambda: last_line(log))
+        run_jobs("prepare", [job], 1, None, self.stages.lock.fileno())
 
     def _write(self, data: Data, source: Path, target: Path) -> None:
         sidecar = Sidecar.load(find_sidecar(source, "train"))
@@ -123,7 +171,7 @@ class Corpora:
 
     def _write_demo(self) -> None:
         options = [word for name, value in self.sizes.items() for word in (f"--{name}", str(value))]
-        if demo_corpus.main(["--output", str(self.raw), *options]):
+        if demo_corpus.main(["--output", str(self.generated), *options]):
             raise UserError("the demonstration corpus could not be written; see above")
 
 

@@ -12,18 +12,10 @@ import yaml
 
 from gtransformer.cli.demo_stages import digest
 from gtransformer.cli.recipe import Recipe, config_directory, load_recipe
+from gtransformer.cli.study_check import ALL, check_panel, check_shared
 from gtransformer.errors import UserError
 
 COMMON = "common"  # the file with what all studies share
-KINDS = ("scores", "curves")
-AXES = ("length", "instances", "model")
-ALL = "all"  # as a number of instances: all that there are
-SHARED_KEYS = ("corpus", "seeds", "systems", "length", "changes")
-PANEL_KEYS = {
-    "scores": ("title", "kind", "systems", "axis", "values", "length", "instances", "model", "min-document-tokens"),
-    "curves": ("title", "kind", "quantity", "lines"),
-}
-LINE_KEYS = ("system", "length", "instances", "model", "min-document-tokens", "curve", "label", "flat")
 
 
 @dataclass(frozen=True)
@@ -62,14 +54,19 @@ class StudyRun:
         model = [f"train.arch={self.model}"] if self.model else []
         return load_recipe(self.recipe, [*self.changes, *model, f"train.seed={self.seed}"])
 
+    @property
+    def label(self) -> str:
+        """Recipe, model, data and seed in short."""
+        model = f"-{self.model}" if self.model else ""
+        return f"{Path(self.recipe).stem}{model}-{self.data.name}-seed{self.seed}"
+
     def name(self, corpus: str) -> str:
-        """A readable name and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
+        """The label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
 
         Studies that want the same run find it under the same name; other settings are another run.
         """
-        model = f"-{self.model}" if self.model else ""
         everything = [corpus, vars(self.data), self.settings().sections]
-        return f"{Path(self.recipe).stem}{model}-{self.data.name}-seed{self.seed}-{digest(everything)[:8]}"
+        return f"{self.label}-{digest(everything)[:8]}"
 
 
 @dataclass
@@ -118,13 +115,17 @@ class Study:
         found = [run for panel in self.panels for line in panel.lines for run in line.runs]
         return sorted(dict.fromkeys(found), key=lambda run: self.seeds.index(run.seed))
 
-    def limit(self, instances: Callable[[Data], int]) -> list[str]:
-        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each."""
+    def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
+        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each.
+
+        Where that is None, it is not known and nothing is dropped.
+        """
         notes = []
         for panel in self.panels:
             for line in list(panel.lines):
                 data = line.runs[0].data
-                if data.instances and data.instances > (there := instances(data)):
+                there = instances(data) if data.instances else None
+                if there is not None and data.instances > there:
                     panel.lines.remove(line)
                     notes.append(f"{panel.title}: {data.instances} instances left out, the corpus has {there}")
         return list(dict.fromkeys(notes))
@@ -143,7 +144,7 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         miniature: its miniature instead of the full study.
         changes: ``SECTION.OPTION=VALUE`` for the recipes of all runs.
 
-    Raises UserError for an unknown study, a damaged file, or a key that is not known.
+    Raises UserError for an unknown study, a damaged file, a key that is missing or unknown, or a value that cannot be.
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else config_directory() / "studies" / f"{name}.yaml"
     if not path.is_file() or path.stem == COMMON:
@@ -151,16 +152,13 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
             f"unknown study '{name}': known are {', '.join(study_names())}; or give the path of a YAML file"
         )
     size = "miniature" if miniature else "full"
-    own = _read(path)
-    shared = _section(_read(path.with_name(f"{COMMON}.yaml")), size, path.with_name(f"{COMMON}.yaml"))
-    shared |= {key: value for key, value in _section(own, size, path).items() if key != "panels"}
-    panels = _section(own, size, path).get("panels")
-    _check_keys(shared, SHARED_KEYS, f"{path}, {size}")
-    missing = [key for key in ("seeds", "systems", "length") if not shared.get(key)]
-    if missing or not panels:
-        raise UserError(f"{path}, {size}: lacks {', '.join(missing) or 'panels'}")
-    if not all(isinstance(seed, int) for seed in shared["seeds"]) or len(set(shared["seeds"])) < len(shared["seeds"]):
-        raise UserError(f"{path}, {size}: seeds must be different whole numbers, not {shared['seeds']}")
+    own, common = _read(path), path.with_name(f"{COMMON}.yaml")
+    section = _section(own, size, path)
+    panels = section.pop("panels", None)
+    if not isinstance(panels, list) or not panels:
+        raise UserError(f"{path}, {size}: panels is {panels!r}; give a list of panels")
+    shared = _section(_read(common), size, common) | section
+    check_shared(shared, f"{path} with {common.name}, {size}")
     study = Study(
         figure=path.stem,
         description=own.get("description") or path.stem,
@@ -177,18 +175,14 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
     return study
 
 
-def _panel(study: Study, entry: dict[str, Any], where: str) -> Panel:
-    kind = entry.get("kind")
-    if kind not in KINDS:
-        raise UserError(f"{where}: kind is '{kind}'; give one of {', '.join(KINDS)}")
-    _check_keys(entry, PANEL_KEYS[kind], where)
+def _panel(study: Study, entry: Any, where: str) -> Panel:
+    check_panel(entry, list(study.recipes), where)
+    kind = entry["kind"]
     if kind == "curves":
-        for line in entry["lines"]:
-            _check_keys(line, LINE_KEYS, f"{where}, lines")
         lines = [
             Line(
                 line["system"],
-                _runs(study, line["system"], line, where),
+                _runs(study, line["system"], line),
                 curve=line["curve"],
                 label=line.get("label"),
                 flat=bool(line.get("flat")),
@@ -196,21 +190,17 @@ def _panel(study: Study, entry: dict[str, Any], where: str) -> Panel:
             for line in entry["lines"]
         ]
         return Panel(kind, entry["title"], entry["quantity"], lines)
-    axis = entry.get("axis")
-    if axis not in AXES:
-        raise UserError(f"{where}: axis is '{axis}'; give one of {', '.join(AXES)}")
+    axis = entry["axis"]
     lines = [
-        Line(system, _runs(study, system, entry | {axis: value}, where), x=value)
+        Line(system, _runs(study, system, entry | {axis: value}), x=value)
         for system in entry["systems"]
         for value in entry["values"]
     ]
     return Panel(kind, entry["title"], axis, lines)
 
 
-def _runs(study: Study, system: str, chosen: dict[str, Any], where: str) -> list[StudyRun]:
+def _runs(study: Study, system: str, chosen: dict[str, Any]) -> list[StudyRun]:
     """A run for each seed."""
-    if system not in study.recipes:
-        raise UserError(f"{where}: unknown system '{system}'; known are {', '.join(study.recipes)}")
     instances = chosen.get("instances")
     data = Data(
         chosen.get("length") or study.length,
@@ -239,7 +229,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: not valid YAML ({reason})") from None
     if not isinstance(content, dict):
         raise UserError(f"{path}: no study; it must hold the sections full and miniature")
-    _check_keys(content, ("description", "full", "miniature"), str(path))
+    known = ("description", "full", "miniature")
+    for key in content:
+        if key not in known:
+            raise UserError(f"{path}: unknown key '{key}'; known are {', '.join(known)}")
     return content
 
 
@@ -248,12 +241,6 @@ def _section(content: dict[str, Any], size: str, path: Path) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise UserError(f"{path}: has no section '{size}'")
     return dict(section)
-
-
-def _check_keys(entry: dict[str, Any], known: Sequence[str], where: str) -> None:
-    for key in entry:
-        if key not in known:
-            raise UserError(f"{where}: unknown key '{key}'; known are {', '.join(known)}")
 
 
 def _text(value: Any) -> str:

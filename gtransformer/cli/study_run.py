@@ -1,6 +1,7 @@
 """One run of a study: train, translate, score, and the run's result (``python -m gtransformer.cli.study_run DIR``).
 
-``DIR/run.json`` says what to do, ``DIR/result.json`` that it is done. Every stage goes on where it stopped.
+``DIR/run.json`` says what to do, ``DIR/result.json`` that it is done. Every stage goes on where it stopped. Checkpoints
+go at the end, if the order says so.
 """
 
 from __future__ import annotations
@@ -39,23 +40,25 @@ def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def score_test(run: Run) -> None:
-    """s-BLEU and d-BLEU of the translations, in test.scores.json."""
+    """s-BLEU and d-BLEU of the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
     options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu"]}
-    if score.main([str(run.prepared), *to_arguments(options | run.recipe.options("score"))]):
+    if score.main([str(run.prepared), *to_arguments(run.recipe.options("score") | options)]):
         raise UserError(f"{run.directory}: its translations could not be scored; see above")
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
     """What the stages have left. s-BLEU is null where sentences are not aligned with the source's (appendix A)."""
     scores = read_json(run.directory / "test.scores.json")
-    best = scores["scores"]["raw"]
+    # The first is the raw one, unless the recipe asks for the paper's alone.
+    reference, best = next(iter(scores["scores"].items()))
     aligned = scores["counts"]["misaligned_instances"] == 0
     log = run.directory / "train.log"
     return {
         "version": 1,
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
+        "reference": reference,
         "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance")}
         | {"s_bleu": best["s_bleu"] if aligned else None},
         "counts": scores["counts"],
@@ -69,12 +72,18 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
     }
 
 
+def remove_checkpoints(directory: Path) -> None:
+    """Remove the checkpoints of a run that has its result, unless its order says that they are to be kept."""
+    checkpoints = directory / "checkpoints"
+    if checkpoints.is_dir() and not read_json(directory / ORDER).get("keep_checkpoints", True):
+        shutil.rmtree(checkpoints)
+
+
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Do what a run lacks, and write its result."""
     parser = argparse.ArgumentParser(prog="python -m gtransformer.cli.study_run", description=__doc__)
     parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
-    parser.add_argument("--keep-checkpoints", action="store_true", help="else they are removed when all is done")
     args = parser.parse_args(argv)
     order = read_json(args.directory / ORDER)
     run = make_run(args.directory, order)
@@ -82,8 +91,7 @@ def main(argv: list[str] | None = None) -> None:
         run.execute(stage)
     score_test(run)
     write_json(args.directory / RESULT, result_of(run, order, argv))
-    if not args.keep_checkpoints:
-        shutil.rmtree(args.directory / "checkpoints")
+    remove_checkpoints(args.directory)
 
 
 if __name__ == "__main__":

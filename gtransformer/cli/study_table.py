@@ -47,7 +47,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
 def table(result: Mapping[str, Any]) -> str:
     """A line for each point or line of every panel, and the signature of the scores."""
     blocks, signatures = [], set()
-    for panel in result["panels"]:
+    for panel in filter(lambda panel: panel["lines"], result["panels"]):
         scores = panel["kind"] == "scores"
         rows = [["system", panel["axis"], "d-BLEU", "s-BLEU"] if scores else ["line", "last", "lowest"]]
         for line in panel["lines"]:
@@ -64,6 +64,7 @@ def table(result: Mapping[str, Any]) -> str:
         blocks.append("\n".join([panel["title"], *lines]))
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
     foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
+    foot += [f"missing: {name} {reason}" for name, reason in result.get("missing", {}).items()]
     return "\n\n".join([*blocks, "\n".join([*foot, *(f"BLEU: {one}" for one in sorted(signatures))])])
 
 

@@ -131,6 +131,15 @@ def test_a_failing_job_ends_the_others_and_what_they_started_and_says_why(tmp_pa
     os.close(read)
 
 
+def test_jobs_that_may_fail(stages, tmp_path) -> None:
+    code = "import sys; print('error: out of memory'); sys.exit(3)"
+    jobs = [python("bad", code, tmp_path), python("good", "pass", tmp_path)]
+    failed, done = [], []
+    lock = stages.lock.fileno()
+    run_jobs("two", jobs, 1, 1, lock, lambda job, _: done.append(job.name), lambda *why: failed.append(why))
+    assert failed == [(jobs[0], "stopped with exit status 3: out of memory")] and done == ["good"]
+
+
 def test_statuses(tmp_path) -> None:
     log = tmp_path / "log"
     assert training_status(log, 9) is None and batch_status(log) is None and last_line(log) is None

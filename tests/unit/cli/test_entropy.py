@@ -11,17 +11,18 @@ import torch
 from fairseq.data import indexed_dataset
 
 from gtransformer.cli.entropy import main
+from tests.saved_model import make_checkpoint
 
 BOS, EOS = 0, 2  # fairseq's
 
 
-@pytest.fixture
-def prepared(saved_model, tmp_path):
-    """The model's prepared corpus with a validation set of four instances, binarised as fairseq-preprocess does it."""
+@pytest.fixture(params=["valid"])
+def prepared(request, saved_model, tmp_path):
+    """The model's prepared corpus with one set, of four instances, binarised as fairseq-preprocess does it."""
     folder = shutil.copytree(saved_model.parent / "prepared", tmp_path / "prepared")
     draw = random.Random(1)
     for lang in ("en", "de"):
-        prefix = str(folder / "bin" / f"valid.en-de.{lang}")
+        prefix = str(folder / "bin" / f"{request.param}.en-de.{lang}")
         builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=40)
         for lengths in ([3, 1, 4], [2, 2], [5], [1, 6]):
             words = [[BOS, *draw.choices(range(4, 24), k=length), EOS] for length in lengths]
@@ -60,3 +61,35 @@ def test_missing_files(saved_model, tmp_path, capsys, missing):
     path = tmp_path / "no.pt" if missing == "checkpoint" else folder / "checkpoint.pt"
     assert main([str(prepared), "--path", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"error: {path if missing == 'checkpoint' else prepared}: no")
+
+
+@pytest.mark.parametrize("prepared", ["train"], indirect=True)
+def test_words_of_the_training_set_are_not_dropped(prepared, tmp_path, monkeypatch):
+    """Whatever the model was trained with: the entropies are those of the text."""
+    found = []
+    for name, options in (("plain", []), ("dropped", ["--doc-noise-mask", "0.9"])):
+        checkpoint = make_checkpoint(prepared, tmp_path / f"{name}.pt", *options)
+        arguments = ["--split", "train", "--cpu", "--output", str(tmp_path / "out.json")]
+        assert main([str(prepared), "--path", str(checkpoint), *arguments]) == 0
+        found.append(json.loads((tmp_path / "out.json").read_text())["entropy"])
+    assert found[0] == found[1]
+
+
+def test_an_instance_beyond_the_models_positions(prepared, tmp_path, capsys):
+    """The longest source has 3 + 1 + 4 words and three times two marks; the others have 8 tokens, 7 and 11."""
+    learned = ["--encoder-learned-pos", "--max-source-positions", "11"]
+    checkpoint = make_checkpoint(prepared, tmp_path / "learned.pt", *learned)
+    arguments = [str(prepared), "--path", str(checkpoint), "--cpu", "--output", str(tmp_path / "out.json")]
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: instance 0 has (14, ") and "--skip-invalid-size-inputs-valid-test" in error
+    assert error.count("\n") == 1 and not (tmp_path / "out.json").exists()
+    assert main([*arguments, "--skip-invalid-size-inputs-valid-test"]) == 0
+    encoder = json.loads((tmp_path / "out.json").read_text())["entropy"][-1]
+    assert (encoder["part"], encoder["queries"]) == ("encoder", 8 + 7 + 11)
+
+
+def test_a_damaged_checkpoint(prepared, tmp_path, capsys):
+    (tmp_path / "bad.pt").write_bytes(b"bad")
+    assert main([str(prepared), "--path", str(tmp_path / "bad.pt")]) == 1
+    assert capsys.readouterr().err.startswith(f"error: checkpoint {tmp_path / 'bad.pt'} cannot be read")

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 
 from gtransformer.analysis.study_figures import draw_study
 from gtransformer.cli.demo_stages import Job, Stages
-from gtransformer.cli.study import Runner
+from gtransformer.cli.study import Runner, check_complete
 from gtransformer.cli.study_data import long_documents, sampled, write_part
 from gtransformer.cli.study_plan import load_study
 from gtransformer.cli.study_table import spread, summary, table
@@ -28,15 +28,15 @@ def result(score: float, curve: list[float], aligned: bool = True) -> dict:
     return {"scores": {"d_bleu": bleu, "s_bleu": bleu if aligned else None}, "curves": curves}
 
 
-# Stands in for a training: fails as often as there are files fail*, else writes the result with the seed as its score.
+# Stands in for a training: fails if the file "fail" names the run, else writes the result with the seed as its score.
 PROGRAM = """
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
 order = json.loads((folder / "run.json").read_text())
 with open(folder / "calls", "a") as calls:
     calls.write("x")
-for path in folder.parent.parent.glob("fail*"):
-    path.unlink()
+fail = folder.parent.parent / "fail"
+if fail.is_file() and folder.name in fail.read_text():
     sys.exit("error: out of memory")
 score = {"score": float(order["seed"]), "signature": "nrefs:1"}
 curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
@@ -88,13 +88,65 @@ def test_what_is_missing_is_run_and_what_is_done_is_kept(runner, capsys):
     assert "8 runs, 3 done before" in output and "d-BLEU 1.00" in output and "; 0 to go" in output
 
 
-def test_a_failure_ends_the_study_and_the_same_command_goes_on(runner):
-    (runner.directory / "fail").touch()
-    with pytest.raises(UserError, match="figure: demo.*stopped with exit status 1: out of memory"):
-        runner.run(runner.study.runs())
-    runner.run(runner.study.runs())
-    assert all(runner.is_done(run) for run in runner.study.runs())
-    assert sorted(calls(runner))[-1] == 2, "the one that failed was run again"
+def test_a_failure_does_not_end_the_others_and_the_same_command_goes_on(runner, capsys):
+    runs = runner.study.runs()
+    name, fail = runner.folder(runs[0]).name, runner.directory / "fail"
+    fail.write_text(name)
+    failures = runner.run(runs)
+    assert failures == {name: "stopped with exit status 1: out of memory"}
+    log = runner.folder(runs[0]) / "study.log"
+    output = capsys.readouterr().out
+    assert f"{name} {failures[name]} (its output: {log})" in output and "; 0 to go" in output
+    assert [runner.is_done(run) for run in runs] == [False] + [True] * 7
+    with pytest.raises(UserError, match=f"figure: 1 of 8 runs failed, see {log}; the same command goes on.*--allow-m"):
+        check_complete(runner.study, runner, failures, allowed=False)
+    fail.unlink()
+    assert runner.run(runs) == {} and all(runner.is_done(run) for run in runs)
+    assert calls(runner) == [2] + [1] * 7, "only the one that failed was run again"
+
+
+def test_a_figure_without_the_runs_that_fail(runner, tmp_path, monkeypatch):
+    """One seed of the first point, both of the second; the figure, its table and its file say so."""
+    from matplotlib.figure import Figure
+
+    drawn = []
+    original = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
+    first, second, *_ = runner.study.panels[0].lines
+    names = [runner.folder(run).name for run in (first.runs[0], *second.runs)]
+    (runner.directory / "fail").write_text(" ".join(names))
+    failures = runner.run(runner.study.runs())
+    check_complete(runner.study, runner, failures, allowed=True)
+    found = json.loads(json.dumps(runner.collect(failures)))
+    assert found["missing"] == dict.fromkeys(names, "stopped with exit status 1: out of memory")
+    assert len(found["runs"]) == 5 and found["runs"].keys().isdisjoint(names)
+    scores, _ = found["panels"]
+    assert [(line["system"], line["x"]) for line in scores["lines"]] == [("plain", 64), ("ours", 64), ("ours", 512)]
+    assert scores["lines"][0]["d_bleu"] == spread([1.0])
+    assert f"missing: {names[2]} stopped with exit status 1: out of memory" in table(found)
+    draw_study(found, tmp_path / "figure.png")
+    assert "3 run(s) missing" in drawn[0].get_suptitle()
+
+
+def test_no_figure_where_all_runs_fail(runner):
+    runs = runner.study.runs()
+    (runner.directory / "fail").write_text(" ".join(runner.folder(run).name for run in runs))
+    with pytest.raises(UserError, match="8 of 8 runs failed"):
+        check_complete(runner.study, runner, runner.run(runs), allowed=True)
+
+
+def test_checkpoints_left_behind_are_removed_unless_they_are_to_be_kept(runner):
+    """Ended between the result and its last act, a run leaves them; with --keep-checkpoints they are meant to stay."""
+    runs = runner.study.runs()
+    runner.run(runs[:1])
+    runner.keep_checkpoints = True
+    runner.run(runs[1:2])
+    left, kept = (runner.folder(run) / "checkpoints" for run in runs[:2])
+    for folder in (left, kept):
+        folder.mkdir()
+    runner.keep_checkpoints = False
+    runner.run(runs[:2])
+    assert not left.exists() and kept.is_dir()
 
 
 def test_orders_say_all_that_a_run_needs(runner):
@@ -103,6 +155,7 @@ def test_orders_say_all_that_a_run_needs(runner):
     order = json.loads((runner.folder(run) / "run.json").read_text())
     assert order["name"] == runner.folder(run).name and (order["recipe"], order["seed"]) == ("demo_full", 3)
     assert order["changes"] == ["train.max-update=5", "train.patience=", "generate.quiet=false", "train.seed=3"]
+    assert order["keep_checkpoints"] is False
     assert order["data"] == {"length": 64, "instances": None, "min_document_tokens": None}
 
 
@@ -113,7 +166,7 @@ def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):
     original = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
     runner.run(runner.study.runs())
-    found = json.loads(json.dumps(runner.collect()))
+    found = json.loads(json.dumps(runner.collect({})))
     assert len(found["runs"]) == 8
     scores, curves = found["panels"]
     assert [(line["system"], line["x"]) for line in scores["lines"]] == [
@@ -136,7 +189,7 @@ def test_all_instances_stand_where_their_number_is(runner, tmp_path):
     (tmp_path / "figure.yaml").write_text(figure)
     runner.study = load_study(str(tmp_path / "figure.yaml"), miniature=True)
     runner.run(runner.study.runs())
-    assert [line["x"] for line in runner.collect()["panels"][0]["lines"]] == [10, 77, 10, 77]
+    assert [line["x"] for line in runner.collect({})["panels"][0]["lines"]] == [10, 77, 10, 77]
 
 
 def test_mean_and_spread():

@@ -137,12 +137,47 @@ def test_points_larger_than_the_corpus_are_left_out(write):
         ("miniature:", "full:", "has no section 'miniature'"),
         ("description: a figure", "descripton: a figure", "unknown key 'descripton'"),
         ("description: a figure", "description: [", "not valid YAML"),
+        ("curve: valid_loss, ", "", "panel 2, line 1: lacks curve"),
+        ("{system: ours, length", "{length", "panel 2, line 1: lacks system"),
+        ("label: validation}", "label: validation, flat: 3}", "panel 2, line 1: flat is 3; give true or false"),
+        ("{title: a, ", "{", "panel 1: lacks title"),
+        (", values: [64, 512]", "", "panel 1: lacks values"),
+        ("values: [64, 512]", "values: 64", "panel 1: values is 64; give a list"),
+        ("values: [64, 512]", "values: [64, x]", "panel 1, values: length is 'x'; give a whole number of at least 1"),
+        ("systems: [plain, ours]", "systems: plain", "panel 1: systems is 'plain'; give a list"),
+        ("quantity: loss", "quantity:", "panel 2: lacks quantity"),
+        ("lines: [", "lines: [3, ", "panel 2, line 1: is 3; give lines of the form 'key: value'"),
+        ("length: 64", "length: all", "panel 2, line 1: length is 'all'; give a whole number of at least 1"),
+        ("  panels:\n", "  panels:\n    - x\n", "panel 1: is 'x'"),
+        ("  panels:\n", "  panels: 3\n  seeds:\n", "panels is 3; give a list of panels"),
     ],
 )
 def test_damaged_studies(write, old, new, message):
+    assert old in FIGURE
     with pytest.raises(UserError) as error:
         load_study(write(FIGURE.replace(old, new)), miniature=True).runs()
     assert message in str(error.value) and "figure.yaml" in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[3, 1]", "1", "seeds is 1; give a list of different whole numbers, such as [1, 2]"),
+        ("[3, 1]", "[1, 1]", "seeds is [1, 1]; give a list of different whole numbers"),
+        ("{name: Ours, recipe: demo}", "{recipe: demo}", "system ours: lacks name"),
+        ("{name: Ours, recipe: demo}", "{name: Ours}", "system ours: lacks recipe"),
+        ("{name: Ours, recipe: demo}", "demo", "system ours: is 'demo'; give lines of the form 'key: value'"),
+        ("length: 512", "corpus: {documents: 3}", "lacks length"),
+        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus: documents is 'x'; give a whole number"),
+        ("{train.max-update: 5", "{train.seed: 5", "changes: train.seed: a study trains with several seeds"),
+        ("{train.max-update: 5, train.patience: null, generate.quiet: false}", "[a]", "changes is ['a']; give lines"),
+    ],
+)
+def test_damaged_common_settings(write, old, new, message):
+    assert old in COMMON
+    with pytest.raises(UserError) as error:
+        load_study(write(common=COMMON.replace(old, new)), miniature=True)
+    assert message in str(error.value) and "common.yaml" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_other_errors(write, tmp_path):
@@ -150,10 +185,6 @@ def test_other_errors(write, tmp_path):
         load_study("figure9")
     with pytest.raises(UserError, match="unknown study 'common'"):
         load_study("common")
-    with pytest.raises(UserError, match="seeds must be different whole numbers"):
-        load_study(write(common=COMMON.replace("[3, 1]", "[1, 1]")), miniature=True)
-    with pytest.raises(UserError, match="lacks length"):
-        load_study(write(common=COMMON.replace("length: 512", "corpus: {documents: 3}")), miniature=True)
     path = write()
     (tmp_path / "common.yaml").unlink()
     with pytest.raises(UserError, match="common.yaml: cannot be read"):

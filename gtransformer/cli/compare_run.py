@@ -1,4 +1,4 @@
-"""How a comparison is run: what each part depends on, and the programs that make what is missing."""
+"""How a comparison is run: the programs that make what is missing."""
 
 from __future__ import annotations
 
@@ -14,31 +14,27 @@ import torch
 
 from gtransformer.analysis.curves import read_curve
 from gtransformer.cli import score
-from gtransformer.cli.compare_corpus import RAW, split_files, thin_corpus, write_split
-from gtransformer.cli.compare_plan import Plan, TextSet, check_budget, outside_files, stop_hours
+from gtransformer.cli.compare_corpus import split_files, thin_corpus, write_split
+from gtransformer.cli.compare_layout import PREPARED, Layout
+from gtransformer.cli.compare_plan import Plan, TextSet, check_budget, stop_hours
 from gtransformer.cli.compare_result import count_parameters, recipe_result, set_scores
 from gtransformer.cli.demo_stages import Job, Stages, batch_status, digest, last_line, run_jobs, say, training_status
 from gtransformer.cli.run import python_command
 from gtransformer.errors import UserError
+from gtransformer.evaluation.prepared_split import references_available
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.finetuning import trained_seconds
 
-PREPARED = {raw: prepared for prepared, raw in RAW.items()}
 
-
-class Comparison:
-    """One comparison: its options, its directory, and what is about to be done there."""
+class Comparison(Layout):
+    """A comparison, and what is about to be done in its directory."""
 
     def __init__(self, args: argparse.Namespace, stages: Stages, plan: Plan, sets: list[TextSet]):
-        self.plan, self.stages, self.directory, self.sets = plan, stages, args.output.absolute(), sets
-        self.raw, self.every, self.minutes = sets[0].directory, args.every, args.minutes
-        self.changes = list(args.set)
-        self.at_once = args.jobs
+        super().__init__(args, plan, sets)
+        self.stages, self.changes, self.at_once = stages, list(args.set), args.jobs
         self.threads = None if torch.cuda.is_available() else max(1, available_cores() // args.jobs)
-        files = [path for split in RAW.values() for path in split_files(self.raw, plan.languages, split)]
-        self.corpus = {"every": self.every, "files": {path.name: sha256(path) for path in files}}
         self.begun: dict[str, Any] = {}  # settings of the jobs of this run, by name
 
     def run(self) -> dict[str, Any]:
@@ -52,76 +48,6 @@ class Comparison:
     def finished(self, job: Job, seconds: float) -> None:
         """Note that a job is done."""
         self.stages.finish(job.name, self.begun[job.name], seconds)
-
-    # Where things lie
-
-    @property
-    def training_corpus(self) -> Path:
-        """The raw corpus that is trained on."""
-        return self.directory / "corpus" if self.every > 1 else self.raw
-
-    def prepared(self, name: str, one: TextSet | None = None) -> Path:
-        """The corpus prepared by recipe ``name``; that of a further set."""
-        return self.directory / "prepared" / (name if one in (None, self.sets[0]) else f"{name}.{one.name}")
-
-    def folder(self, name: str) -> Path:
-        """A recipe's run."""
-        return self.directory / "runs" / name
-
-    def best(self, name: str) -> Path:
-        """A recipe's best checkpoint."""
-        return self.folder(name) / "checkpoints" / "checkpoint_best.pt"
-
-    def start_checkpoint(self, name: str) -> Path | None:
-        """The checkpoint that a recipe's training starts from: another recipe's best one, or one from outside."""
-        recipe = self.plan.recipes[name]
-        if first := self.plan.start(recipe):
-            return self.best(first)
-        outside = recipe.sections["train"].get("finetune-from-model")
-        return Path(str(outside)) if outside else None
-
-    def translation(self, name: str, one: TextSet) -> Path:
-        """A recipe's translation of a set."""
-        return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
-
-    # What things depend on
-
-    def preparing(self, name: str, one: TextSet | None = None) -> dict[str, Any]:
-        """What a prepared corpus depends on."""
-        recipe, lender = self.plan.corpora[name], self.plan.lender(name)
-        settings = {"corpus": self.corpus, "options": recipe.options("prepare"), "task": recipe.options("task")}
-        settings["files"] = outside_files(settings["options"])
-        settings["lender"] = self.preparing(lender) if lender else None
-        if one in (None, self.sets[0]):
-            return settings
-        files = split_files(one.directory, self.plan.languages, one.split)
-        return {"set": [sha256(path) for path in files], "split": one.split, "lender": settings}
-
-    def model(self, name: str) -> dict[str, Any]:
-        """What a model depends on, but for its minutes."""
-        recipe, start = self.plan.recipes[name], self.plan.start(self.plan.recipes[name])
-        return {
-            "prepare": self.preparing(self.plan.preparer(name)),
-            "options": recipe.options("task", "train"),
-            "files": outside_files(recipe.options("train")),
-            "devices": recipe.devices,
-            "start": self.model(start) if start else None,
-        }
-
-    def training(self, name: str) -> dict[str, Any]:
-        """What a trained model depends on."""
-        return {"model": self.model(name), "minutes": self.minutes}
-
-    def translating(self, name: str, one: TextSet) -> dict[str, Any]:
-        """What a translation depends on."""
-        prepared = self.preparing(self.plan.preparer(name), one)
-        return {
-            "training": self.training(name),
-            "prepare": prepared,
-            "options": self.plan.recipes[name].options("generate"),
-        }
-
-    # What is done
 
     def check_models(self) -> None:
         """Before anything is removed: UserError for a trained model that this comparison would have to throw away."""
@@ -249,12 +175,15 @@ class Comparison:
         return jobs
 
     def score(self) -> None:
-        """s-BLEU and d-BLEU of every translation, against both references."""
+        """s-BLEU and d-BLEU of every translation, against both references where there are both."""
         for name in self.plan.recipes:
             for one in self.sets:
                 hypotheses = self.translation(name, one)
-                arguments = [self.prepared(self.plan.preparer(name), one), "--hypotheses", hypotheses]
-                arguments += ["--split", PREPARED[one.split], "--reference", "both", "--metrics", "bleu"]
+                prepared, split = self.prepared(self.plan.preparer(name), one), PREPARED[one.split]
+                # mBART's corpora are not tokenised.
+                both = "paper" in references_available(prepared, split, self.target(name))
+                arguments = [prepared, "--hypotheses", hypotheses, "--split", split]
+                arguments += ["--reference", "both" if both else "raw", "--metrics", "bleu"]
                 output = hypotheses.with_suffix(".scores.json")
                 arguments += ["--output", output]
                 settings = {"translation": self.translating(name, one), "sha256": sha256(hypotheses)}

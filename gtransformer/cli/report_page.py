@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.cli.report_paper import Column, Paper, Row, Table, commands
@@ -170,22 +170,29 @@ def table_commands(table: Table) -> list[str]:
 
 def other_section(placed: Placed) -> str:
     """A table of results on other data, the signatures of the scores, the learning curves."""
-    rows = [[row.method if row else "", *_cells(result)] for row, result in placed]
+    marks: dict[tuple[str, ...], str] = {}
+    for _, result in placed:
+        if result.changes:
+            marks.setdefault(tuple(result.changes), f"[{len(marks) + 1}]")
+    rows = [[row.method if row else "", *_cells(result, marks)] for row, result in placed]
+    changes = [f"{mark} {', '.join(f'`{change}`' for change in changed)}" for changed, mark in marks.items()]
     found = sorted({score[1] for _, result in placed for score in result.scores[result.reference("raw")].values()})
     lines = f"""BLEU: {", ".join(f"`{signature}`" for signature in found)}. Perplexity counts the language symbol
 that ends every instance, too: models of single sentences and of documents are not measured on quite the same tokens."""
     pictures = dict.fromkeys(result.picture for _, result in placed if result.picture)
-    return "\n\n".join([markdown(OTHER_HEADER, rows), lines, *(f"![{name}]({name})" for name in pictures)])
+    changed = [f"Changed: {'; '.join(changes)}."] if changes else []
+    return "\n\n".join([markdown(OTHER_HEADER, rows), *changed, lines, *(f"![{name}]({name})" for name in pictures)])
 
 
-def _cells(result: Result) -> list[str]:
+def _cells(result: Result, marks: Mapping[tuple[str, ...], str]) -> list[str]:
     trained = result.corpus if result.every == 1 else f"{result.corpus}, every {_ordinal(result.every)} document"
-    notes = [*filter(None, [result.note]), *(f"`{change}`" for change in result.changes)]
+    mark = f" {marks[tuple(result.changes)]}" if result.changes else ""
+    recipe = f"`{result.recipe}`{mark}" + (f" ({result.note})" if result.note else "")
     reference = result.reference("raw")
-    mark = "" if reference == "raw" else " (tokenised text)"
-    s_bleu, d_bleu = (f"{result.scores[reference][kind][0]:.2f}{mark}" for kind in ("s_bleu", "d_bleu"))
+    text = "" if reference == "raw" else " (tokenised text)"
+    s_bleu, d_bleu = (f"{result.scores[reference][kind][0]:.2f}{text}" for kind in ("s_bleu", "d_bleu"))
     return [
-        f"`{result.recipe}`" + (f" ({', '.join(notes)})" if notes else ""),
+        recipe,
         trained,
         result.machine or "as above",
         "" if result.minutes is None else f"{result.minutes:g}",

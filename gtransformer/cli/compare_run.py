@@ -25,7 +25,7 @@ from gtransformer.evaluation.prepared_split import references_available
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.tasks.finetuning import trained_seconds
+from gtransformer.tasks.checkpoint_file import trained_seconds
 
 
 class Comparison(Layout):

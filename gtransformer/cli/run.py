@@ -25,7 +25,7 @@ from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import references_available
 from gtransformer.files import read_json
-from gtransformer.tasks.finetuning import trained_seconds
+from gtransformer.tasks.checkpoint_file import trained_seconds
 
 STAGES = ("prepare", "train", "generate", "score")
 SPLITS = ("train", "valid", "test")

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import utils
 from fairseq.data import Dictionary
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
+from gtransformer.tasks.checkpoint_file import read_settings
 
 logger = logging.getLogger(__name__)
 
@@ -117,50 +117,6 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     else:
         return None
     return path if path.is_file() else None
-
-
-def read_settings(path: Path) -> dict[str, dict[str, Any]]:
-    """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
-
-    What is wrong with such a file is said when fairseq loads it.
-    """
-    try:
-        state = _load(path)
-    except Exception:  # a damaged file makes the loader raise anything
-        return {}
-    if not isinstance(state, dict):
-        return {}
-    whole = state.get("cfg") or {}
-    args = vars(state["args"]) if state.get("args") is not None else {}
-    sections = {}
-    for name in ("model", "task"):
-        section = whole.get(name) if whole else args
-        if OmegaConf.is_config(section):
-            section = OmegaConf.to_container(section, resolve=False)
-        sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
-    return sections
-
-
-def trained_seconds(path: Path) -> float:
-    """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
-
-    The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
-    with it is said when fairseq loads it.
-    """
-    try:
-        return float(_load(path)["extra_state"]["previous_training_time"])
-    except Exception:  # a damaged file makes the loader raise anything
-        return 0.0
-
-
-def _load(path: Path) -> Any:
-    """Read lazily where the format allows it: the tensors stay on disk."""
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except RuntimeError as error:
-        if "mmap can only be used" not in str(error):
-            raise
-    return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
 
 
 def _check_dictionary(path: Path, task: Mapping[str, Any], dictionary: Dictionary) -> None:

@@ -23,8 +23,9 @@ from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.document_search import DocumentSearch
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.finetuning import prepare_finetuning
+from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
+from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -158,13 +159,16 @@ class TranslationDocTask(TranslationTask):
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     def build_model(self, cfg, from_checkpoint: bool = False):
-        """Build the model, and the generator for validation if ``--eval-bleu``; prepare fine-tuning."""
+        """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning."""
         cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.cfg.eval_bleu = cfg_eval
         if not from_checkpoint:
+            whole = whole_config(cfg)
+            if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
+                finish_interrupted_save(whole.checkpoint.save_dir)
             prepare_finetuning(model, self.cfg, cfg, self.src_dict)
         if cfg_eval:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}

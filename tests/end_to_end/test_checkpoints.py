@@ -1,6 +1,7 @@
 """Stopping, resuming and loading: kill -9, damaged and foreign checkpoints, checkpoints of the authors' release."""
 
 import json
+import os
 import re
 import shutil
 from argparse import Namespace
@@ -21,7 +22,10 @@ def training(copy_corpus, save, *options):
 
 
 def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
-    """Killed between two checkpoints and restarted, it takes up the last, with the losses of a run in one go."""
+    """Killed and restarted, it takes up the last checkpoint, with the losses of a run in one go.
+
+    The copy of the last checkpoint is cut, as if the run had been killed while copying: it is made again.
+    """
     undisturbed = losses(run(*training(copy_corpus, tmp_path / "whole")))
     often = ["--save-interval-updates=5", "--keep-interval-updates=2"]
     process = start(*training(copy_corpus, tmp_path / "killed", *often))
@@ -34,8 +38,10 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
     process.stdout.read()
     assert process.wait() == -9
     assert max(losses(before)) == 12
+    os.truncate(tmp_path / "killed" / "checkpoint_last.pt", 10_000)
 
     after = run(*training(copy_corpus, tmp_path / "killed", *often))
+    assert "checkpoint_last.pt cut short, as by an interruption; training goes on from checkpoint_best.pt" in after
     assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
     found = losses(after)
     assert list(found) == list(range(11, 25))

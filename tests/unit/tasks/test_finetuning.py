@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +15,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.pretrained import is_new
-from gtransformer.tasks.finetuning import pretrained_path, read_settings
+from gtransformer.tasks.finetuning import pretrained_path
 from tests.unit.models import fairseq_models
 
 SIZES = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
@@ -146,17 +145,6 @@ def test_checkpoints_from_before_these_options_still_load(prepared, dictionary, 
     (loaded,), _, task = load_model_ensemble_and_task([str(tmp_path / "old.pt")])
     assert loaded.cfg.load_partial is False and task.cfg.doc_double_lr is False
     assert torch.equal(loaded.encoder.layers[0].fc1.weight, model.encoder.layers[0].fc1.weight)
-
-
-@pytest.mark.parametrize("old_format", [False, True])
-def test_settings_of_both_formats_and_layouts(tmp_path, old_format):
-    options = {"_use_new_zipfile_serialization": not old_format}
-    torch.save({"args": Namespace(encoder_layers=3), "cfg": None}, tmp_path / "args.pt", **options)
-    assert read_settings(tmp_path / "args.pt")["model"] == {"encoder_layers": 3}
-    torch.save({"cfg": {"model": Namespace(encoder_layers=4), "task": {"data": "x"}}}, tmp_path / "cfg.pt", **options)
-    assert read_settings(tmp_path / "cfg.pt") == {"model": {"encoder_layers": 4}, "task": {"data": "x"}}
-    (tmp_path / "bad.pt").write_bytes(b"bad")
-    assert read_settings(tmp_path / "bad.pt") == {}
 
 
 def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypatch):

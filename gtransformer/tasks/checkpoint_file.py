@@ -1,0 +1,57 @@
+"""What a fairseq checkpoint says about its training, without building a model from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+
+def read_settings(path: Path) -> dict[str, dict[str, Any]]:
+    """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
+
+    What is wrong with such a file is said when fairseq loads it.
+    """
+    try:
+        state = load_lazily(path)
+    except Exception:  # a damaged file makes the loader raise anything
+        return {}
+    if not isinstance(state, dict):
+        return {}
+    whole = state.get("cfg") or {}
+    args = vars(state["args"]) if state.get("args") is not None else {}
+    sections = {}
+    for name in ("model", "task"):
+        section = whole.get(name) if whole else args
+        if OmegaConf.is_config(section):
+            section = OmegaConf.to_container(section, resolve=False)
+        sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
+    return sections
+
+
+def trained_seconds(path: Path) -> float:
+    """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
+
+    The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
+    with it is said when fairseq loads it.
+    """
+    try:
+        return float(load_lazily(path)["extra_state"]["previous_training_time"])
+    except Exception:  # a damaged file makes the loader raise anything
+        return 0.0
+
+
+def load_lazily(path: Path) -> Any:
+    """A checkpoint as fairseq wrote it, on the CPU; whatever PyTorch raises where it cannot be read.
+
+    Read lazily where the format allows it: the tensors stay on disk.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError as error:
+        if "mmap can only be used" not in str(error):
+            raise
+    return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6

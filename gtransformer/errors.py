@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class UserError(Exception):
@@ -33,6 +37,12 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
+        except OSError as error:
+            message = _file_that_cannot_be_used(error)
+            if message is None:
+                raise
+            print(f"error: {message}", file=sys.stderr)
+            return 1
 
     return wrapped
 
@@ -54,7 +64,12 @@ def explain(error: BaseException) -> str | None:
                 f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); take "
                 "another one (training goes on from an earlier one with --restore-file)"
             )
-        message = _checkpoint_that_does_not_fit(link) or _missing_checkpoint(link) or _kind_that_is_unknown(link)
+        message = (
+            _checkpoint_that_does_not_fit(link)
+            or _missing_checkpoint(link)
+            or _kind_that_is_unknown(link)
+            or _file_that_cannot_be_used(link)
+        )
         if message is not None:
             return message
         link = link.__cause__ or link.__context__
@@ -72,6 +87,16 @@ def _checkpoint_being_read(error: BaseException) -> str | None:
             loading = True
         trace = trace.tb_next
     return path if loading else None
+
+
+def _file_that_cannot_be_used(error: BaseException) -> str | None:
+    """A path without permission, through a file, at a directory; a full disk, which names no path."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return f"{error.filename or 'output'}: cannot be written ({error.strerror}); make room and run this again"
+    if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename is not None:
+        path = os.fsdecode(error.filename2 or error.filename) if not isinstance(error.filename, int) else "a file"
+        return f"{path}: cannot be used ({error.strerror}); give another path"
+    return None
 
 
 def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:

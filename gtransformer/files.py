@@ -63,10 +63,17 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
         ) from None
 
 
+def check_output(path: str | Path) -> None:
+    """UserError if a file of that name cannot be written since it is a directory; for before long work, too."""
+    if Path(path).is_dir():
+        raise UserError(f"{path}: is a directory; name a file")
+
+
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     """Write beside ``path`` and rename at the end; after an error or interrupt neither file is left."""
     path = Path(path)
+    check_output(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:

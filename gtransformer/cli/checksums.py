@@ -35,6 +35,6 @@ def verify(path: Path, expected: str, source: str) -> None:
     actual = sha256(path)
     if actual != expected:
         raise UserError(
-            f"{path.name}: wrong checksum: SHA-256 is {actual}, but {source} says {expected}; the file was damaged or "
-            "changed, so it was not taken"
+            f"{path.name}: wrong checksum: SHA-256 is {actual}, but {source} says {expected}; the file is damaged "
+            "or was changed"
         )

@@ -18,8 +18,10 @@ from gtransformer.cli.compare_corpus import RAW, split_files
 from gtransformer.cli.compare_plan import Plan, TextSet, parse_set
 from gtransformer.cli.compare_result import comparison_table, machine
 from gtransformer.cli.compare_run import Comparison
-from gtransformer.cli.demo_stages import Stages, end_on_signals, say
+from gtransformer.cli.demo_stages import Stages, say
+from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import recipe_names
+from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import corpus_directory
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
@@ -68,6 +70,10 @@ def check_arguments(args: argparse.Namespace) -> tuple[Plan, list[TextSet]]:
     if not names:
         raise UserError("--recipes: name at least one recipe")
     plan = Plan(names, args.set)
+    for recipe in plan.corpora.values():
+        check_recipe(recipe, ["prepare"])
+    for recipe in plan.recipes.values():
+        check_recipe(recipe, ["train", "generate"])
     raw = corpus_directory(args.corpus)
     sets = [TextSet(raw.resolve().name, "test", raw), *map(parse_set, args.also)]
     if len({one.name for one in sets}) < len(sets):

@@ -24,7 +24,7 @@ from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.suites import example as suite_examples
 from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
-from gtransformer.files import read_lines, sha256, write_json
+from gtransformer.files import check_output, read_lines, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.sidecar import Sidecar
@@ -67,6 +67,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
+    if args.output:
+        check_output(args.output)
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: a number of sentences is expected")
     own = len(args.items) == 1 and is_own_suite(args.items[0])

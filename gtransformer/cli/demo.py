@@ -21,13 +21,14 @@ from gtransformer.cli.demo_stages import (
     Job,
     Stages,
     batch_status,
-    end_on_signals,
     last_line,
     run_jobs,
     say,
     training_status,
 )
+from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import Recipe, load_recipe
+from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import project_root, python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
@@ -81,6 +82,8 @@ class Demo:
             self.changes.append("train.autocast=bfloat16")
         self.changes += self.set
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}
+        for recipe in self.recipes.values():
+            check_recipe(recipe, ["prepare", "train", "generate"])
         self.updates = int(self.recipes["gtransformer"].sections["train"]["max-update"])
         self.full_budget = self.documents >= DOCUMENTS and self.updates >= full
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gtransformer.cli.processes import take_lock
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 
@@ -60,18 +60,14 @@ class Stages:
         self.directory = directory
         try:
             (directory / "stages").mkdir(parents=True, exist_ok=True)
-            self.lock = open(directory / "stages" / "lock", "w")
+            # Inherited: a training that outlives a killed demonstration still holds it.
+            self.lock = take_lock(
+                directory / "stages" / "lock",
+                f"{directory}: another {what}, or a training that a killed one has left behind, is at work in "
+                "this directory; wait for it or choose another directory",
+            )
         except OSError as error:
             raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another directory") from None
-        try:
-            # flock is inherited: a training that outlives a killed demonstration still holds it.
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.lock.close()
-            raise UserError(
-                f"{directory}: another {what}, or a training that a killed one has left behind, is at work in "
-                "this directory; wait for it or choose another directory"
-            ) from None
 
     def close(self) -> None:
         """Let go of the directory."""
@@ -199,9 +195,10 @@ def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:
 
 def _last_error(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error: ")]
+    # argparse puts the program's name before it
+    errors = [found[1] for line in lines if (found := re.match(r"(?:[\w./-]+: )?error: (.*)", line))]
     # The driver of a stage repeats the failure; the first error of the last program says what it was.
-    return (errors[-2] if len(errors) > 1 else (errors or lines or ["no output"])[-1]).removeprefix("error: ")[:300]
+    return (errors[-2] if len(errors) > 1 else (errors or lines or ["no output"])[-1])[:300]
 
 
 class Progress:
@@ -230,16 +227,6 @@ class Progress:
         if self.terminal and self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             self.width = 0
-
-
-def end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end the demonstration as an interrupt does, so that no program is left behind."""
-
-    def interrupt(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, interrupt)
 
 
 def duration(seconds: float) -> str:

@@ -52,7 +52,10 @@ def download(corpus: str, data: Path, source: str, accept_changed: bool = False)
     known |= {name: (digest, f"configs/checksums/{corpus}.sha256") for name, digest in pinned(corpus).items()}
     if target.is_dir():
         require_files(target, str(target), target)
-        hold_against(target, known, accept_changed)
+        try:
+            hold_against(target, known, accept_changed)
+        except UserError as error:
+            raise UserError(f"in {target}: {error}; or remove {target} and fetch the corpus again") from None
         print(f"{target}: there already, {len(known)} of {len(file_names())} checksums known and right")
         return target
     print(f"fetching {corpus} from {source}")

@@ -12,7 +12,7 @@ from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -90,6 +90,8 @@ def table(records: Sequence[dict]) -> str:
 def main(argv: list[str] | None = None) -> None:
     """Measure, print and keep."""
     args = build_parser().parse_args(argv)
+    if args.output:
+        check_output(args.output)
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: give at least 1")
     skip = args.skip_invalid_size_inputs_valid_test

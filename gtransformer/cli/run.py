@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import (
     Options,
     Recipe,
@@ -20,6 +21,7 @@ from gtransformer.cli.recipe import (
     to_arguments,
     without_half_precision,
 )
+from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
@@ -319,6 +321,8 @@ def main(argv: list[str] | None = None) -> int | None:
     except UnknownRecipe:
         print(f"recipes:\n{listing()}")
         raise
+    check_recipe(run.recipe, stages, run.extra)
+    end_on_signals()
     for stage in stages:
         run.execute(stage)
     print(f"results: {run.directory}")

@@ -21,12 +21,13 @@ from gtransformer.cli.demo_stages import (
     Stages,
     batch_status,
     duration,
-    end_on_signals,
     run_jobs,
     say,
     training_status,
 )
+from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import load_recipe
+from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.cli.study_check import ALL, check_changes
@@ -192,6 +193,9 @@ def make_study(args: argparse.Namespace) -> Study:
                 f"{study.figure}: recipes '{first}' and '{recipe}' prepare the corpus differently, but the systems of "
                 "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
             )
+    check_recipe(load_recipe(first, study.changes), ["prepare"])
+    for run in {(run.recipe, run.model): run for run in study.runs()}.values():
+        check_recipe(run.settings(), ["train", "generate", "score"])
     for run in study.runs():
         train = run.settings().sections["train"]
         epochs = train.get("max-epoch")

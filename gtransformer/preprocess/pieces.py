@@ -76,6 +76,8 @@ def save_wordpieces(folder: str | Path, output: str | Path) -> None:
     from gtransformer.models.gtransformer.bert import import_transformers
 
     transformers = import_transformers()
+    if not Path(folder).is_dir():
+        raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
     try:
         tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, TypeError) as error:

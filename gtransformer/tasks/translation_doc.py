@@ -61,7 +61,10 @@ class TranslationDocTask(TranslationTask):
             raise UserError(f"{path}: no such data directory; prepare one with scripts/prepare.sh")
         present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
         if cfg.source_lang is None or cfg.target_lang is None:
-            cfg.source_lang, cfg.target_lang = data_utils.infer_language_pair(str(path))
+            pair = data_utils.infer_language_pair(str(path))
+            if cfg.source_lang == pair[1] or cfg.target_lang == pair[0]:
+                pair = pair[::-1]
+            cfg.source_lang, cfg.target_lang = cfg.source_lang or pair[0], cfg.target_lang or pair[1]
             if cfg.source_lang is None or cfg.target_lang is None:
                 raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
         for lang in (cfg.source_lang, cfg.target_lang):

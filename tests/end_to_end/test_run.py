@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gtransformer.cli.processes import take_lock
 from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,12 +109,40 @@ def test_finished_training_is_not_repeated_and_a_longer_one_goes_on(corpus: Path
 
 def test_failing_program(corpus: Path, finished, tmp_path: Path):
     directory, _ = finished
-    arguments = ("--prepared", directory / "prepared", "--output", tmp_path, "--", "--no-such-option")
+    arguments = (
+        "--prepared",
+        directory / "prepared",
+        "--output",
+        tmp_path,
+        "--",
+        "--doc-double-lr",
+        "--lr-scale-pretrained",
+        0,
+    )
     result = run("cpu_tiny", corpus, "train", *arguments)
     assert result.returncode == 1
     last = result.stdout.splitlines()[-1]
-    assert last.startswith("error: train stopped with exit status 2") and str(tmp_path / "train.log") in last
-    assert "--no-such-option" in (tmp_path / "train.log").read_text()
+    assert last.startswith("error: train stopped with exit status 1") and str(tmp_path / "train.log") in last
+    assert "give a number greater than 0" in (tmp_path / "train.log").read_text()
+    assert not (tmp_path / "train.json").exists()
+
+
+def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path):
+    """SIGTERM to the driver, not to its group: the training ends too, and the same command goes on."""
+    arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
+    command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), "--set", "train.max-update=100000"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        seen = ""
+        while '"num_updates"' not in seen and "num_updates=" not in seen and (line := process.stdout.readline()):
+            seen += line
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
+    take_lock(tmp_path / ".train.lock", "the training is still there", patience=10).close()
     assert not (tmp_path / "train.json").exists()
 
 

@@ -1,5 +1,7 @@
 """Errors that users can cause: one sentence, exit status 1, no traceback."""
 
+import errno
+import os
 import sys
 
 import pytest
@@ -40,6 +42,28 @@ def test_other_errors_are_not_hidden():
     with pytest.raises(ZeroDivisionError):
         cli_main(main)([])
     assert explain(ZeroDivisionError("a bug")) is None
+
+
+def test_files_that_cannot_be_used(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    work = {
+        f"{tmp_path}/file/x: cannot be used (Not a directory)": lambda _: (tmp_path / "file" / "x").mkdir(),
+        f"{tmp_path}: cannot be used (Is a directory)": lambda _: tmp_path.write_text(""),
+        "output: cannot be written (No space left on device); make room": lambda _: _full(),
+    }
+    for message, main in work.items():
+        assert cli_main(main)([]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: {message}") and error.count("\n") == 1
+        with pytest.raises(OSError) as caught:
+            main([])
+        assert explain(caught.value).startswith(message)
+    missing = FileNotFoundError(errno.ENOENT, "No such file", "x")  # may be a fault of the program
+    assert explain(missing) is None
+
+
+def _full():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_user_errors_are_found_behind_what_wraps_them():

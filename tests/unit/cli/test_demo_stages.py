@@ -131,6 +131,12 @@ def test_a_failing_job_ends_the_others_and_what_they_started_and_says_why(tmp_pa
     os.close(read)
 
 
+def test_the_reason_may_be_said_by_argparse(stages, tmp_path) -> None:
+    code = "import sys; print('train.py: error: no --foo'); print('error: train stopped'); sys.exit(2)"
+    with pytest.raises(UserError, match=r"bad stopped with exit status 2: no --foo \(its output"):
+        run_jobs("one", [python("bad", code, tmp_path)], 1, 1, stages.lock.fileno())
+
+
 def test_jobs_that_may_fail(stages, tmp_path) -> None:
     code = "import sys; print('error: out of memory'); sys.exit(3)"
     jobs = [python("bad", code, tmp_path), python("good", "pass", tmp_path)]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from gtransformer.cli import run as module
+from gtransformer.cli import stage as stage_module
 from gtransformer.cli.recipe import load_recipe, recipe_names
 from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
 from gtransformer.cli.stage import run_logged, run_stage, was_run
@@ -240,10 +245,22 @@ def test_errors_on_the_command_line(corpus: Path, capsys):
         (["base", str(corpus), "al"], "error: unknown stage 'al'"),
         (["base", str(corpus / "none"), "all"], "no such corpus"),
         (["base", str(corpus), "prepare"], "holds no corpus"),
+        (["base", str(corpus), "all", "--set", "train.nonsense=1"], "recipe 'base', stage train: unrecognized"),
+        (["base", str(corpus), "all", "--set", "generate.beam=x"], "stage generate: argument --beam: invalid int"),
+        (["base", str(corpus), "all", "--set", "prepare.foo=1"], "stage prepare: unrecognized arguments: --foo"),
+        (["base", str(corpus), "score", "--", "--foo"], "stage score: unrecognized arguments: --foo"),
+        (["mbart", str(corpus), "all"], "pretrained/mbart25/dict.txt: not there, but recipe 'mbart' needs it"),
+        (["bert", str(corpus), "train"], "say where it is with --set train.bert-checkpoint=PATH"),
     ):
         assert module.main(arguments) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made(corpus: Path, capsys):
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    assert module.main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
+    assert capsys.readouterr().err == f"error: {__file__}/x: cannot be used (Not a directory); give another path\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])
@@ -277,6 +294,31 @@ def test_failed_stage_leaves_no_record(tmp_path: Path):
         run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})
     assert not (tmp_path / "train.json").exists()
     assert (tmp_path / "train.log").read_text().count("why\n") == 1
+
+
+def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
+    """The driver is killed with -9, its program lives on: no second one is started beside it."""
+    monkeypatch.setattr(stage_module, "PATIENCE", 0.5)
+    script = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(120)"
+    command = [sys.executable, "-c", script, str(tmp_path / "pid.part")]
+    driver = f"from gtransformer.cli.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
+    process = subprocess.Popen([sys.executable, "-c", driver], env=os.environ | {"PYTHONPATH": str(ROOT)})
+    try:
+        while not (tmp_path / "pid.part").is_file() or not (tmp_path / "pid.part").read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    orphan = int((tmp_path / "pid.part").read_text())
+    try:
+        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is at work already, perhaps left behind"):
+            run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+        run_stage("generate.test", [sys.executable, "-c", "pass"], tmp_path, {})
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+    monkeypatch.setattr(stage_module, "PATIENCE", 10.0)
+    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
 
 
 def test_output_is_passed_on_at_once(tmp_path: Path):

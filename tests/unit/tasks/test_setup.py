@@ -47,6 +47,12 @@ def test_languages_are_inferred(corpus):
     assert (task.cfg.source_lang, task.cfg.target_lang, task.langs) == ("en", "de", ["en", "de"])
 
 
+@pytest.mark.parametrize("given", [{"source_lang": "de"}, {"target_lang": "en"}])
+def test_one_language_gives_the_direction(corpus, given):
+    task = setup(corpus(train=1), **{"source_lang": None, "target_lang": None, "langs": "en,de", **given})
+    assert (task.cfg.source_lang, task.cfg.target_lang) == ("de", "en")
+
+
 def test_reverse_direction(corpus, dictionary):
     task = setup(corpus(train=2), source_lang="de", target_lang="en", langs="en,de")
     task.load_dataset("train")
@@ -87,6 +93,7 @@ def test_symbols_are_appended_where_the_dictionary_lacks_them():
     [
         ({"source_lang": "fr"}, r"no dict\.fr\.txt, so language 'fr' is not in this data; it has de, en"),
         ({"target_lang": "cs"}, r"no dict\.cs\.txt"),
+        ({"source_lang": None, "target_lang": "fr"}, r"no dict\.fr\.txt"),
         ({"langs": "en,fr"}, "--langs en,fr does not name the target language 'de'"),
     ],
 )

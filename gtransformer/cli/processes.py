@@ -12,13 +12,17 @@ from gtransformer.errors import UserError
 
 
 def end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end a command as an interrupt does, so that no program is left behind."""
+    """Let SIGTERM and SIGHUP end a command as an interrupt does, so that no program is left behind.
+
+    One that is ignored stays so: ``nohup`` ignores SIGHUP for a command that is to outlive its terminal.
+    """
 
     def interrupt(number: int, _frame: object) -> None:
         raise KeyboardInterrupt(signal.Signals(number).name)
 
     for name in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, interrupt)
+        if signal.getsignal(name) != signal.SIG_IGN:
+            signal.signal(name, interrupt)
 
 
 def take_lock(path: Path, busy: str, patience: float = 0.0) -> TextIO:

@@ -15,7 +15,9 @@ from gtransformer.errors import UserError
 from tests.support import ROOT
 
 COMMAND = """
-import sys, time
+import signal, sys
+
+signal.signal(signal.SIGHUP, signal.{before})
 from gtransformer.cli.processes import end_on_signals
 from gtransformer.errors import cli_main
 
@@ -33,14 +35,14 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("before", "number", "status", "end"),
     [
-        ([], signal.SIGTERM, 130, "interrupted\n"),
-        ([], signal.SIGHUP, 130, "interrupted\n"),
-        (["nohup"], signal.SIGHUP, 0, "done\n"),
+        ("SIG_DFL", signal.SIGTERM, 130, "interrupted\n"),
+        ("SIG_DFL", signal.SIGHUP, 130, "interrupted\n"),
+        ("SIG_IGN", signal.SIGHUP, 0, "done\n"),  # as nohup leaves it
     ],
 )
 def test_signals_end_a_command_unless_they_are_ignored(before, number, status, end):
     process = subprocess.Popen(
-        [*before, sys.executable, "-c", COMMAND],
+        [sys.executable, "-c", COMMAND.format(before=before)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

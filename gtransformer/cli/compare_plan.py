@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.cli.recipe import Options, Recipe, load_recipe
+from gtransformer.cli.recipe import FILES, Options, Recipe, load_recipe
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
 
 # Raw names of the splits.
 SPLITS = ("train", "dev", "test")
-# Options whose value is the path of a file or directory; what lies there may change under the same name.
-OUTSIDE = ("sentencepiece", "dictionary", "bert", "finetune-from-model", "bert-checkpoint")
 
 
 @dataclass(frozen=True)
@@ -160,9 +158,13 @@ def check_budget(folder: Path, settings: str, minutes: float) -> None:
 
 
 def outside_files(options: Options) -> dict[str, str | None]:
-    """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing."""
+    """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing.
+
+    What lies there may change under the same name.
+    """
     found: dict[str, str | None] = {}
-    for key in OUTSIDE:
+    for place in FILES:
+        key = place.partition(".")[2]
         if options.get(key):
             path = Path(str(options[key]))
             for file in sorted(path.iterdir()) if path.is_dir() else [path]:

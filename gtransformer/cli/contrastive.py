@@ -67,8 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
-    if args.output:
-        check_output(args.output)
+    check_output(args.output)
     if args.context is not None and args.context < 0:
         raise UserError(f"--context {args.context}: a number of sentences is expected")
     own = len(args.items) == 1 and is_own_suite(args.items[0])

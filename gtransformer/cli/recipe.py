@@ -24,6 +24,7 @@ FILES = (
     "train.bert-checkpoint",
     "train.finetune-from-model",
 )
+LANGUAGES = ("source-lang", "target-lang", "langs")
 REFERENCE = ("score.paper", "score.reference")
 
 Options = dict[str, Any]
@@ -70,6 +71,11 @@ class Recipe:
     def options(self, *sections: str) -> Options:
         """The options of some sections together; a later section overrides an earlier one."""
         return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}
+
+    def preparing(self) -> Options:
+        """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""
+        task = self.sections["task"]
+        return self.options("prepare") | {key: task[key] for key in LANGUAGES if key in task}
 
 
 def config_directory() -> Path:

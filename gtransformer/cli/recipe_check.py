@@ -12,6 +12,7 @@ from fairseq import options as fairseq_options
 
 from gtransformer.cli import prepare, score
 from gtransformer.cli.recipe import FILES, Recipe, to_arguments
+from gtransformer.cli.run_record import SECTIONS
 from gtransformer.errors import UserError
 
 # What stands for the arguments that are no options of the recipe.
@@ -47,8 +48,8 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     """UserError unless the program of a stage takes the recipe's options."""
     if {"-h", "--help"} & set(extra):
         return
-    sections = ("task", stage) if stage in ("train", "generate") else (stage,)
-    arguments = [*NEEDED[stage], *to_arguments(recipe.options(*sections)), *extra]
+    options = recipe.preparing() if stage == "prepare" else recipe.options(*SECTIONS[stage])
+    arguments = [*NEEDED[stage], *to_arguments(options), *extra]
     if stage == "train":
         parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
     elif stage == "generate":

@@ -60,10 +60,7 @@ class Run:
                 f"{self.raw}: holds no corpus; its files must be named concatenated_en2de_train_en.txt, "
                 "concatenated_en2de_train_de.txt and so on"
             )
-        options = self.recipe.options("prepare")
-        for key in ("source-lang", "target-lang", "langs"):
-            if key in self.recipe.sections["task"]:
-                options[key] = self.recipe.sections["task"][key]
+        options = self.recipe.preparing()
         if self.vocabulary:
             if not (self.vocabulary / "manifest.json").is_file():
                 raise UserError(

@@ -29,18 +29,17 @@ def run_stage(name: str, command: list[str], directory: Path, results: dict[str,
     interrupted run. Raises UserError if the program fails, or if the same stage is at work in this directory.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    record = directory / f"{name}.json"
     busy = (
         f"{directory}: its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
         f"it, end it (pgrep -af {directory}), or choose another directory"
     )
     with take_lock(directory / f".{name}.lock", busy, PATIENCE) as lock:
-        record.unlink(missing_ok=True)
         _run_locked(name, command, directory, results, lock.fileno())
 
 
 def _run_locked(name: str, command: list[str], directory: Path, results: dict[str, Any], lock: int) -> None:
     record, log = directory / f"{name}.json", directory / f"{name}.log"
+    record.unlink(missing_ok=True)
     print(f"[{name}] {shlex.join(command)}", flush=True)
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     status = run_logged(command, log, [lock])

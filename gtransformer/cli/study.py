@@ -31,7 +31,7 @@ from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.cli.study_check import ALL, check_changes
-from gtransformer.cli.study_data import Corpora, preparing
+from gtransformer.cli.study_data import Corpora
 from gtransformer.cli.study_plan import Study, StudyRun, load_study, study_names
 from gtransformer.cli.study_run import ORDER, RESULT, remove_checkpoints
 from gtransformer.cli.study_table import summary, table
@@ -187,17 +187,18 @@ def make_study(args: argparse.Namespace) -> Study:
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
     first, *others = dict.fromkeys(study.recipes.values())
+    sharing = load_recipe(first, study.changes)
     for recipe in others:
-        if preparing(load_recipe(recipe, study.changes)) != preparing(load_recipe(first, study.changes)):
+        if load_recipe(recipe, study.changes).preparing() != sharing.preparing():
             raise UserError(
                 f"{study.figure}: recipes '{first}' and '{recipe}' prepare the corpus differently, but the systems of "
                 "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
             )
-    check_recipe(load_recipe(first, study.changes), ["prepare"])
-    for run in {(run.recipe, run.model): run for run in study.runs()}.values():
-        check_recipe(run.settings(), ["train", "generate", "score"])
-    for run in study.runs():
-        train = run.settings().sections["train"]
+    check_recipe(sharing, ["prepare"])
+    for run in {(run.recipe, run.model): run for run in study.runs()}.values():  # data and seed do not matter here
+        settings = run.settings()
+        check_recipe(settings, ["train", "generate", "score"])
+        train = settings.sections["train"]
         epochs = train.get("max-epoch")
         if isinstance(epochs, int) and 0 < epochs < train.get("validate-interval", 1):
             raise UserError(

@@ -24,14 +24,6 @@ DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
 
-def preparing(recipe: Recipe) -> Options:
-    """The options of a recipe that decide how the corpus is prepared."""
-    task = recipe.sections["task"]
-    return recipe.options("prepare") | {
-        key: task[key] for key in ("source-lang", "target-lang", "langs") if key in task
-    }
-
-
 @dataclass
 class Corpora:
     """The corpus of a study and its derivatives under ``directory``: corpora/NAME (raw), prepared/NAME.
@@ -56,7 +48,7 @@ class Corpora:
     made: set[Data] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.options = preparing(self.recipe)
+        self.options = self.recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
         self.generated = self.directory / "corpora" / f"demo-{digest(self.sizes)[:8]}"

@@ -27,14 +27,13 @@ STRUCTURE = (
 )
 
 
-def prepare_finetuning(model: nn.Module, task_cfg: Any, model_cfg: Any, dictionary: Dictionary) -> None:
+def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionary: Dictionary) -> None:
     """What ``--doc-double-lr``, ``--load-partial`` and ``--bert-checkpoint`` want done to a model before training.
 
     Args:
-        model_cfg: the model's options as fairseq's training gave them, part of all its options.
+        whole: all options of the training; None for a model that is built without one.
         dictionary: of the source side.
     """
-    whole = whole_config(model_cfg)
     if task_cfg.doc_double_lr:
         set_two_rates(model, task_cfg, whole)
     cfg = getattr(model, "cfg", None)

@@ -172,7 +172,7 @@ class TranslationDocTask(TranslationTask):
             whole = whole_config(cfg)
             if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
                 finish_interrupted_save(whole.checkpoint.save_dir)
-            prepare_finetuning(model, self.cfg, cfg, self.src_dict)
+            prepare_finetuning(model, self.cfg, whole, self.src_dict)
         if cfg_eval:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
             self.sequence_generator = self.build_generator([model], Namespace(**options))

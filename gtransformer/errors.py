@@ -11,11 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+LOADERS = {"load_checkpoint", "load_model_ensemble_and_task"}  # fairseq's functions that know a checkpoint's path
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
 class UserError(Exception):
     """Something the user can put right; the message says what is wrong, where, and what to do."""
+
+
+class CheckpointError(UserError):
+    """A UserError about a checkpoint whose path is not known where it is raised; the message goes on from it."""
 
 
 def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
@@ -56,6 +61,8 @@ def explain(error: BaseException) -> str | None:
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
+        if isinstance(link, CheckpointError):
+            return f"checkpoint {_local_of(error, LOADERS, 'filename') or 'given'} {link}"
         if isinstance(link, UserError):
             return str(link)
         checkpoint = _checkpoint_being_read(link)
@@ -116,7 +123,7 @@ def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:
         name = different[0].removeprefix("size mismatch for ").partition(":")[0]
         sizes = re.findall(r"torch\.Size\((.*?)\)", different[0])
         reasons.append(f"{len(different)} are of another size ({name}: {', not '.join(sizes)})")
-    path = _local_of(error, {"load_checkpoint", "load_model_ensemble_and_task"}, "filename") or "given"
+    path = _local_of(error, LOADERS, "filename") or "given"
     return (
         f"checkpoint {path} does not fit this model: {' and '.join(reasons)}; use the architecture options and the "
         "data (dictionary) that it was trained with, or another --save-dir"

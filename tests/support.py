@@ -51,11 +51,6 @@ def pad_batch(documents: list[list[int]], pad: int, left: bool, extra: int = 0) 
     return torch.tensor(rows)
 
 
-def shifted(dictionary: Dictionary, target: list[int], lang: str = "de") -> list[int]:
-    """The decoder's input: the language symbol, then the document (without the language symbol that ends it)."""
-    return [dictionary.index(f"[{lang}]"), *target]
-
-
 def tiny_config(**options) -> GTransformerConfig:
     """A model of 16 dimensions, 3 + 3 layers, 2/2/2 of them combined, no dropout, joined embeddings."""
     defaults = {

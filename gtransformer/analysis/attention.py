@@ -123,11 +123,11 @@ def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[int], language: int) -> Inspection:
+def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[int]) -> Inspection:
     """Run one document through the model and keep what it looked at.
 
     Args:
-        source, target: ``<s> a b </s> <s> c </s>`` as indices; language: of the target, opens the decoder's input.
+        source, target: ``<s> a b </s> <s> c </s>`` as indices, what encoder and decoder read.
 
     Raises UserError for another kind of model.
     """
@@ -137,7 +137,7 @@ def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[in
     found = Inspection()
     with dense_engine(model), recording(model, found):
         tokens = torch.tensor([source], device=device)
-        model.eval()(tokens, None, torch.tensor([[language, *target]], device=device))
+        model.eval()(tokens, None, torch.tensor([target], device=device))
     return found
 
 

@@ -5,8 +5,7 @@ Distribution"). For one query with weights p over the keys that it may see, H = 
 over the heads of their weights (Eq. 4 or 6), as in the authors' release, or, on request, those of each head alone.
 
 Weights are worked out beside the model from what its attention modules are given, segment by segment and in blocks, so
-that nothing of size (tokens, tokens) of a batch is ever made. Left out: padding, queries that may see no key, and in
-group attention the language symbol, which belongs to no sentence and sees the whole document.
+that nothing of size (tokens, tokens) of a batch is ever made. Left out: padding, and queries that may see no key.
 """
 
 from __future__ import annotations
@@ -137,8 +136,6 @@ class EntropyMeter:
             k = module.split(module.k_proj(memory.to(dtype)))
             bits, keys = query_entropies(q, k, pattern, self.per_head)
         counted = keys > 0
-        if place.reach == "group":
-            counted &= torch.from_numpy(pattern.queries.tag).to(counted.device) > 0
         bits, keys = bits[counted].double(), keys[counted].double()
         tally = self.tallies.setdefault(place, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))
         tally.bits += bits.sum(dim=0).cpu()

@@ -30,12 +30,12 @@ def make_document(tokens: int, sentence: int, dictionary: Dictionary, generator:
 
 
 def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionary, seed: int = 1) -> dict:
-    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side (target one more)."""
+    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side."""
     generator = torch.Generator().manual_seed(seed)
     source = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
     language = torch.full((documents, 1), dictionary.index(f"[{LANGS[1]}]"))
-    body = torch.stack([make_document(tokens - 1, sentence, dictionary, generator) for _ in range(documents)])
-    target = torch.cat([body, language], dim=1)
+    read = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
+    target = torch.cat([read[:, 1:], language], dim=1)
     return {
         "id": torch.arange(documents),
         "nsentences": documents,
@@ -43,7 +43,7 @@ def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionar
         "net_input": {
             "src_tokens": source,
             "src_lengths": torch.full((documents,), tokens),
-            "prev_output_tokens": torch.cat([language, body], dim=1),
+            "prev_output_tokens": read,
         },
         "target": target,
     }

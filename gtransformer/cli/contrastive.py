@@ -90,7 +90,7 @@ def score_own(args: argparse.Namespace) -> dict:
         raise UserError(f"{args.items[0]}: --context and --documents are for ContraPro; leave them out")
     split, items = read_items(args.items[0])
     sidecar = Sidecar.load(find_sidecar(args.prepared, split))
-    scorer = load_scorer(args.prepared, args.path, sidecar.target_lang, args.max_tokens, args.cpu, args.separator)
+    scorer = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
     sources = read_instances(args.prepared, sidecar, sidecar.source_lang, scorer.source)
     targets = read_instances(args.prepared, sidecar, sidecar.target_lang, scorer.target)
     encode = sentence_encoder(args.prepared, sidecar.target_lang, scorer.target, args.moses)
@@ -116,7 +116,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     """The report on a published suite."""
     suite = read_suite(args.items, args.context, args.documents)
     pair = corpus_languages(args.prepared, suite)
-    scorer = load_scorer(args.prepared, args.path, pair[1], args.max_tokens, args.cpu, args.separator)
+    scorer = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)

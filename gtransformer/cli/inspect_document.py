@@ -64,7 +64,6 @@ def main(argv: list[str] | None = None) -> None:
             model.engine.model,
             model.engine.instance_tokens([line.tokens[0] for line in lines]).tolist(),
             target_tokens(model, target),
-            model.engine.task.language,
         )
         end = f".{number}" if len(cuts) > 1 else ""
         title = f"{Path(name).name}, document {args.document}"

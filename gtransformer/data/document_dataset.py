@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from fairseq.data import BaseWrapperDataset, Dictionary, LanguagePairDataset
+from fairseq.data import BaseWrapperDataset, Dictionary, LanguagePairDataset, data_utils
 from torch import Tensor
 
+from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
 
 
 class InstanceDataset(BaseWrapperDataset):
-    """Instances of one side, as token indices without what binarising or language conventions add or lack.
+    """Instances of one side as token indices, ``<s> a b </s> <s> c </s>``.
 
     ``fairseq-preprocess`` and ``fairseq-interactive`` end every line with ``</s>`` although the last sentence of an
-    instance already does: the second one is dropped. Optionally ``<s>`` opens an instance that has none, and a
-    language symbol closes it.
+    instance already does: the second one is dropped. Optionally ``<s>`` opens an instance that has none.
 
     Args:
         dataset: anything that yields (length,) int64 tensors by index.
         sizes: (instances,) lengths of what ``dataset`` yields.
-        eos: index of ``</s>``.
-        bos: index of ``<s>`` if it is to be put before instances that do not start with it (``--prepend-bos``).
-        language: index of the language symbol to append, or None.
+        bos, eos: indices of ``<s>`` and ``</s>``.
+        prepend_bos: put ``<s>`` before instances that do not start with it (``--prepend-bos``).
     """
 
-    def __init__(self, dataset, sizes, eos: int, bos: int | None = None, language: int | None = None):
+    def __init__(self, dataset, sizes, bos: int, eos: int, prepend_bos: bool = False):
         super().__init__(dataset)
-        self.eos, self.bos, self.language = eos, bos, language
-        # An upper bound of the true length (by at most two), exact for instances made by scripts/prepare.sh.
-        change = -1 + (language is not None)
-        self._sizes = np.maximum(np.asarray(sizes) + change, 1)
+        self.bos, self.eos, self.prepend_bos = bos, eos, prepend_bos
+        # Exact for instances made by scripts/prepare.sh, stored with a second </s>, and for sentences stored without <s>.
+        self._sizes = np.maximum(np.asarray(sizes) + (1 if prepend_bos else -1), 1)
 
     def __getitem__(self, index: int) -> Tensor:
         tokens = self.dataset[index]
         if len(tokens) > 1 and tokens[-1] == self.eos and tokens[-2] == self.eos:
             tokens = tokens[:-1]
-        if self.bos is not None and (len(tokens) == 0 or tokens[0] != self.bos):
+        if self.prepend_bos and (len(tokens) == 0 or tokens[0] != self.bos):
             tokens = torch.cat([tokens.new_tensor([self.bos]), tokens])
-        if self.language is not None:
-            tokens = torch.cat([tokens, tokens.new_tensor([self.language])])
         return tokens
+
+    def first_unopened(self) -> int | None:
+        """The first instance that does not begin with ``<s>``; None if all do. Reads every instance."""
+        if self.prepend_bos:
+            return None
+        opened = (len(tokens) > 0 and tokens[0] == self.bos for tokens in map(self.dataset.__getitem__, range(len(self))))
+        return next((number for number, opens in enumerate(opened) if not opens), None)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -57,16 +60,22 @@ class InstanceDataset(BaseWrapperDataset):
 
 
 class DocumentPairDataset(LanguagePairDataset):
-    """Source instances, target instances ending in the language symbol, and word dropout on both inputs.
+    """Source instances, what the decoder reads and predicts of the target's, and word dropout on both inputs.
+
+    The decoder reads ``<s> a b </s> <s> c </s>`` and predicts ``a b </s> <s> c </s> [de]``: the language symbol ends
+    the output and never stands in an input, the first ``<s>`` is given and not predicted.
 
     Args:
         source, target: InstanceDataset of each side; ``target`` may be None when translating.
         dictionary, target_dictionary: of the two sides.
-        language: index of the target language symbol, which opens the decoder's input and ends its output.
-        word_dropout: applied to the source, never to the targets; None for none.
+        language: index of the target language symbol.
+        word_dropout: applied to the source, never to what is predicted; None for none.
         target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
-        word_dropout_epochs: only in the first so many epochs.
+        word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
+
+    Attributes:
+        order_seed: draws the order of instances of equal length, from which batches are filled.
     """
 
     def __init__(
@@ -94,22 +103,36 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
-        self.epoch = 1
+        self.order_seed = 1
+        self._epoch = SharedEpoch()
 
     def __getitem__(self, index: int) -> dict:
-        example = super().__getitem__(index)
-        if self.word_dropout is None or self.epoch > self.word_dropout_epochs:
-            return example
-        example["source"] = self.word_dropout(example["source"], self.epoch, index, side=0)
-        if example["target"] is not None:
-            shifted = torch.cat([example["target"].new_tensor([self.language]), example["target"][:-1]])
-            example["prev_output_tokens"] = self.target_word_dropout(shifted, self.epoch, index, side=1)
+        example, epoch = super().__getitem__(index), self._epoch.value
+        noisy = self.word_dropout is not None and epoch < self.word_dropout_epochs
+        target = example["target"]
+        if target is not None:
+            example["prev_output_tokens"] = (
+                self.target_word_dropout(target, epoch, index, side=1) if noisy else target
+            )
+            example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
+        if noisy:
+            example["source"] = self.word_dropout(example["source"], epoch, index, side=0)
         return example
 
     def set_epoch(self, epoch: int) -> None:
-        """Told by fairseq's iterator before every epoch."""
+        """Told by fairseq's iterator before every epoch; data loader workers hear of it, too."""
         super().set_epoch(epoch)
-        self.epoch = epoch
+        self._epoch.value = epoch
+
+    def ordered_indices(self) -> np.ndarray:
+        """Instances by length, equally long ones in random order; (instances,) int64.
+
+        The order depends on ``order_seed`` alone. fairseq draws it from a generator that it seeds by the epoch in which
+        its iterator is made, so that a resumed run would cut other batches than the run that was interrupted, and leave
+        out or repeat some of its epoch's instances.
+        """
+        with data_utils.numpy_seed(self.order_seed):
+            return super().ordered_indices()
 
     def batch_by_size(
         self,

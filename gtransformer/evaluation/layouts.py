@@ -1,6 +1,6 @@
 """How a model writes a document as one sequence of tokens, and which tokens belong to which sentence.
 
-* ``document_layout``: this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the language symbol.
+* ``document_layout``: this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first ``<s>``.
 * ``marked_layout``: the same text as fairseq's own ``translation`` task sees it in a prepared corpus: a second ``</s>``
   at the end, and the decoder starts from ``</s>``.
 * ``joined_layout``: fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``.
@@ -23,26 +23,34 @@ class Layout:
 
     ``opening`` comes before each sentence and is not part of it, being no choice of the model's (DESIGN section 6);
     ``between`` ends each sentence but the document's last, ``closing`` the last, and both count as theirs; ``final``
-    follows the source document; ``first`` is the decoder's first input.
+    follows the source document; ``first`` is what the decoder reads before the document, where it does not start from
+    the document's own first token.
     """
 
     opening: int | None
     between: int | None
     closing: int
     final: int | None
-    first: int
+    first: int | None
 
     def source(self, sentences: Sentences) -> list[int]:
         """The encoder's input."""
-        tokens, _ = self.target(sentences, len(sentences))
+        tokens, _ = self._document(sentences, len(sentences))
         return tokens if self.final is None else [*tokens, self.final]
 
-    def target(self, sentences: Sentences, of: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """The decoder's goal and, per sentence, the span (first, one past the last) of the tokens that are its own.
+    def target(self, sentences: Sentences, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
 
         ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
         stands between sentences.
         """
+        tokens, spans = self._document(sentences, of)
+        if self.first is not None:
+            return [self.first, *tokens[:-1]], tokens, spans
+        return tokens[:-1], tokens[1:], [(start - 1, end - 1) for start, end in spans]
+
+    def _document(self, sentences: Sentences, of: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Tokens, and the spans of each sentence's own among them."""
         tokens: list[int] = []
         spans = []
         for number, sentence in enumerate(sentences, 1):
@@ -57,9 +65,9 @@ class Layout:
         return tokens, spans
 
 
-def document_layout(dictionary: Dictionary, first: int) -> Layout:
-    """The layout of this package's models; ``first`` is the index of the language symbol."""
-    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, first)
+def document_layout(dictionary: Dictionary) -> Layout:
+    """The layout of this package's models."""
+    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None)
 
 
 def marked_layout(dictionary: Dictionary) -> Layout:

@@ -14,7 +14,7 @@ from gtransformer.preprocess.encode import TextEncoder
 
 
 def load_scorer(
-    prepared: Path, checkpoint: Path, target_lang: str, max_tokens: int, cpu: bool, separator: str | None = None
+    prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool, separator: str | None = None
 ) -> SentenceScorer:
     """The model of a checkpoint, ready to score translations of the prepared corpus; UserError if there is none.
 
@@ -32,7 +32,7 @@ def load_scorer(
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary
     layouts = choose_layouts(task, source, target, separator)
-    return SentenceScorer(model, source, target, target_lang, max_tokens, layouts)
+    return SentenceScorer(model, source, target, max_tokens, layouts)
 
 
 def choose_layouts(task, source: Dictionary, target: Dictionary, separator: str | None) -> tuple[Layout, Layout] | None:

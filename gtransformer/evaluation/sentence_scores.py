@@ -1,9 +1,9 @@
 """Log probabilities of the sentences of given document translations (forced decoding).
 
-A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it shifted right behind the language tag (other
-models' layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its
-``<s>`` is not counted, being no choice of the model's (DESIGN section 6). As no position sees later ones, a sentence's
-value does not depend on the sentences after it.
+A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it from its first ``<s>`` on (other models'
+layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not
+counted, being no choice of the model's (DESIGN section 6). As no position sees later ones, a sentence's value does not
+depend on the sentences after it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.errors import UserError
 from gtransformer.evaluation.layouts import Layout, Sentences, document_layout
 
 
@@ -61,9 +60,8 @@ def size(sentences: Sentences) -> int:
 class SentenceScorer:
     """Scores the sentences of translations with one trained model.
 
-    ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries, ``target_lang`` the language
-    whose tag opens the decoder's input. ``layouts``, of source and target, are for models with another form of
-    document. Raises UserError if the dictionary lacks the tag.
+    ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries. ``layouts``, of source and
+    target, are for models with another form of document.
     """
 
     def __init__(
@@ -71,21 +69,13 @@ class SentenceScorer:
         model: torch.nn.Module,
         source: Dictionary,
         target: Dictionary,
-        target_lang: str,
         max_tokens: int = 4096,
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
         self.model = model.eval()
         self.source, self.target = source, target
         self.max_tokens = max_tokens
-        if layouts is None:
-            tag = target.index(f"[{target_lang}]")
-            if tag == target.unk():
-                raise UserError(
-                    f"the dictionary has no language symbol [{target_lang}]; prepare the corpus with that language"
-                )
-            layouts = document_layout(source, tag), document_layout(target, tag)
-        self.layouts = layouts
+        self.layouts = layouts or (document_layout(source), document_layout(target))
 
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
@@ -109,22 +99,21 @@ class SentenceScorer:
         before, after = self.layouts
         sources = [before.source(source) for source in unique]
         laid_out = [after.target(request.target, len(request.source)) for request in requests]
-        targets = [tokens for tokens, _ in laid_out]
-        goal = _pad(targets, self.target.pad(), device)
+        goal = _pad([tokens for _, tokens, _ in laid_out], self.target.pad(), device)
         encoder_out = self.model.encoder(
             _pad(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
         )
         order = torch.tensor([rows[id(request.source)] for request in requests], device=device)
         output = self.model.decoder(
-            _pad([[after.first, *target[:-1]] for target in targets], self.target.pad(), device),
+            _pad([tokens for tokens, _, _ in laid_out], self.target.pad(), device),
             encoder_out=self.model.encoder.reorder_encoder_out(encoder_out, order),
         )
         log_probs = self.model.get_normalized_probs(output, log_probs=True)
         tokens = log_probs.gather(-1, goal.unsqueeze(-1)).squeeze(-1).double()
         return [
             [row[start:end].sum().item() for start, end in spans]
-            for row, (_, spans) in zip(tokens.cpu(), laid_out, strict=True)
+            for row, (_, _, spans) in zip(tokens.cpu(), laid_out, strict=True)
         ]
 
 

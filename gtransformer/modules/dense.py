@@ -46,7 +46,7 @@ def visible(query_tags: Tensor, key_tags: Tensor, key_real: Tensor, local: bool,
 
     Args:
         query_tags: (batch, queries); key_tags: (batch, keys); key_real: (batch, keys), True at real tokens.
-        local: restrict to equal tags (a query with tag 0 is not restricted).
+        local: restrict to equal tags.
         offset: (batch, length) position in the document, if a query sees only keys up to its own position.
 
     Returns:
@@ -54,8 +54,7 @@ def visible(query_tags: Tensor, key_tags: Tensor, key_real: Tensor, local: bool,
     """
     allowed = key_real.unsqueeze(1).expand(-1, query_tags.shape[1], -1)
     if local:
-        free = query_tags.eq(0).unsqueeze(2)
-        allowed = allowed & (free | query_tags.unsqueeze(2).eq(key_tags.unsqueeze(1)))
+        allowed = allowed & query_tags.unsqueeze(2).eq(key_tags.unsqueeze(1))
     if offset is not None:
         allowed = allowed & (offset.unsqueeze(1) <= offset.unsqueeze(2))
     return allowed

@@ -51,15 +51,8 @@ class PackedPattern:
 
     def __init__(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
         self.queries, self.keys, self.causal = queries, keys, causal
-        if local:
-            self._free = queries.tag == 0
-            self._pairs = _matching_segments(_Segments(queries, ~self._free), _Segments(keys, keys.tag > 0))
-        else:
-            self._free = np.zeros(queries.total, dtype=bool)
-            everything = _Segments(queries, ~self._free, by_document=True)
-            self._pairs = _matching_segments(
-                everything, everything if keys is queries else _Segments(keys, None, by_document=True)
-            )
+        segments = _Segments(queries, by_sentence=local)
+        self._pairs = _matching_segments(segments, segments if keys is queries else _Segments(keys, by_sentence=local))
 
     @cached_property
     def bucketed(self) -> _Plan:
@@ -68,7 +61,7 @@ class PackedPattern:
 
     @cached_property
     def _unpadded(self) -> tuple[VarlenSegments, _Plan]:
-        """All segments for the kernel that takes unequal lengths; behind them, queries with tag 0 in buckets."""
+        """All segments for the kernel that takes unequal lengths."""
         pairs = self._pairs
         segments = VarlenSegments(pairs.queries.order, pairs.keys.order, pairs.rows, self.queries.device)
         return segments, self._plan([], segments.query_index)
@@ -79,7 +72,7 @@ class PackedPattern:
         position = np.full(self.queries.total, -1)
         position[before] = np.arange(len(before))
         filled, made = len(before), []
-        for bucket in [*buckets, *_untagged_buckets(self.queries, self.keys, self._free, self.causal)]:
+        for bucket in buckets:
             index, real = bucket.query_index, bucket.query_real
             position[index[real]] = filled + np.flatnonzero(real.ravel())
             filled += index.size
@@ -141,16 +134,14 @@ def _gather(x: Tensor, index: Tensor) -> Tensor:
 
 
 class _Segments:
-    """Runs of tokens that share document and tag, as slices of ``order`` (token indices, stably sorted)."""
+    """Documents, or sentences (tokens of equal tag), as slices of ``order`` (token indices, stably sorted)."""
 
-    def __init__(self, tokens: Ragged, chosen: np.ndarray | None, by_document: bool = False):
-        index = np.arange(tokens.total) if chosen is None else np.flatnonzero(chosen)
-        key = tokens.doc[index].astype(np.int64) << 32
-        if not by_document:
-            key = key + tokens.tag[index]
-        sort = np.argsort(key, kind="stable")
-        self.order = index[sort]
-        self.keys, self.starts, self.lengths = np.unique(key[sort], return_index=True, return_counts=True)
+    def __init__(self, tokens: Ragged, by_sentence: bool):
+        key = tokens.doc.astype(np.int64) << 32
+        if by_sentence:
+            key = key + tokens.tag
+        self.order = np.argsort(key, kind="stable")
+        self.keys, self.starts, self.lengths = np.unique(key[self.order], return_index=True, return_counts=True)
 
 
 @dataclass
@@ -200,19 +191,3 @@ def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> tuple[n
     column = np.arange(length.max())
     real = column < length[:, None]
     return order[np.where(real, start[:, None] + column, start[:, None])], real
-
-
-def _untagged_buckets(queries: Ragged, keys: Ragged, free: np.ndarray, causal: bool) -> list[_HostBucket]:
-    """One bucket a document for its queries with tag 0, which see every (earlier) position."""
-    buckets = []
-    for doc in np.unique(queries.doc[free]):
-        query_index = np.flatnonzero(free & (queries.doc == doc))[None]
-        first, last = keys.doc_starts[doc], keys.doc_starts[doc + 1]
-        if causal:
-            last = query_index.max() + 1
-        key_index = np.arange(first, last)[None]
-        if key_index.size == 0:
-            continue
-        mask = key_index[:, None, :] <= query_index[:, :, None] if causal else None
-        buckets.append(_HostBucket(query_index, np.ones_like(query_index, dtype=bool), key_index, mask, False))
-    return buckets

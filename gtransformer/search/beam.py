@@ -23,8 +23,9 @@ from gtransformer.errors import UserError
 class Rules:
     """What a document may look like and what it is worth.
 
-    ``language`` opens and ends a document; ``forbidden`` (n,) int64 never stand inside a sentence; ``min_len`` fewest
-    words of a sentence; a hypothesis of n tokens has the score sum / n ** lenpen, or the sum without ``normalise``.
+    A document begins with a given ``bos`` and ends in ``language``; ``forbidden`` (n,) int64 never stand inside a
+    sentence; ``min_len`` fewest words of a sentence; a hypothesis of n tokens behind the given one has the score
+    sum / n ** lenpen, or the sum without ``normalise``.
     """
 
     bos: int
@@ -101,7 +102,7 @@ class BeamSearch:
         ]
         # (documents, beam) each: the newest token, complete sentences, words of the current one, sum of log p.
         shape = slots, self.beam
-        self.last = np.full(shape, rules.language)
+        self.last = np.full(shape, rules.bos)
         self.done, self.words = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         self.scores = np.full(shape, -np.inf)
         self.scores[:, 0] = 0.0  # all rows are the same at first
@@ -116,9 +117,9 @@ class BeamSearch:
 
     def _step(self) -> None:
         rules, beam = self.rules, self.beam
-        between = (self.last == rules.eos) | (self.last == rules.language)
+        between = self.last == rules.eos
         opens = self.last == rules.bos
-        tags = np.where(self.last == rules.language, 0, self.done + (self.last != rules.eos))
+        tags = self.done + ~between
         last = torch.from_numpy(self.last.ravel()).to(self.device)
         features = [state.step(last, opens, tags) for state in self.states]
 
@@ -241,6 +242,6 @@ class BeamSearch:
             self.active[slot] = document
             for state in self.states:
                 state.replace(slot, document.number)
-            self.last[slot], self.done[slot], self.words[slot] = self.rules.language, 0, 0
+            self.last[slot], self.done[slot], self.words[slot] = self.rules.bos, 0, 0
             self.scores[slot] = -np.inf
             self.scores[slot, 0] = 0.0

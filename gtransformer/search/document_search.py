@@ -64,7 +64,7 @@ class DocumentSearch(Search):
         return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.language), beams
 
     def constrain(self, lprobs: Tensor, prefixes: Tensor, beam: int) -> None:
-        """Change lprobs (rows, vocabulary) in place, given prefixes (rows, length) that start with the language.
+        """Change lprobs (rows, vocabulary) in place, given prefixes (rows, length) that start with ``<s>``.
 
         Tokens without a choice (``<s>``, and the language symbol at the end) get log probability 0; a ``</s>`` forced
         by the length limit keeps the model's own. A row that prefix tokens have already settled against the rule
@@ -76,7 +76,7 @@ class DocumentSearch(Search):
         limits = self.limits.repeat_interleave(beam, dim=0)
         limit = limits.gather(1, done.clamp(max=limits.shape[1] - 1).unsqueeze(1)).squeeze(1)
 
-        between = last.eq(self.eos) | (prefixes.shape[1] == 1)
+        between = last.eq(self.eos)
         closing = between & (done >= sentences)
         opening = between & ~closing
         inside = ~between
@@ -123,10 +123,10 @@ def sentence_state(prefixes: Tensor, bos: int, eos: int) -> tuple[Tensor, Tensor
     """How many sentences of each prefix are complete, and how many words follow its last ``<s>``.
 
     Args:
-        prefixes: (rows, length) int64.
+        prefixes: (rows, length) int64, each beginning with ``<s>``.
 
     Returns:
-        two (rows,) int64 tensors; a prefix without ``<s>`` has as many words as tokens.
+        two (rows,) int64 tensors.
     """
     length = prefixes.shape[1]
     position = torch.arange(length, device=prefixes.device)

@@ -9,15 +9,14 @@ from fairseq.search import BeamSearch as FairseqBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.search.beam import BeamSearch, Rules
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch, sentence_limits
-from gtransformer.search.positions import within_positions
+from gtransformer.search.positions import available, within_positions
 
 
 class DocumentGenerator(SequenceGenerator):
-    """Generates whole documents; ``eos`` is the target language symbol, which opens and ends them.
+    """Generates whole documents behind a given ``<s>``; ``eos`` is the target language symbol, which ends them.
 
     Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``); their sum takes the place
     of fairseq's document-wide limit. ``max_len`` (``--max-len``) still caps a document in ``--doc-mode full``.
@@ -39,7 +38,9 @@ class DocumentGenerator(SequenceGenerator):
         super().__init__(models, tgt_dict, max_len_a=0, max_len_b=0, **options)
         self.symbols = symbols
         self.constrained = isinstance(self.search, DocumentSearch)
-        self.longest = self.max_len
+        # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
+        self.positions = min(available(model.decoder) for model in models)
+        self.longest = options.get("max_len") or self.positions
         self.documents_at_once = documents_at_once
         self.on_step: Callable[[], None] | None = None  # called before every step of our beam search
         ours = all(isinstance(model, GTransformerModel) for model in models)
@@ -52,20 +53,14 @@ class DocumentGenerator(SequenceGenerator):
         bos = self.tgt_dict.bos()
         words = ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
         limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
-        limits = within_positions(limits, sentences, self.model.max_decoder_positions())
+        limits = within_positions(limits, sentences, self.positions)
         if self.constrained:
-            untagged = sentences.eq(0).nonzero().flatten()
-            if len(untagged):
-                number = sample["id"][untagged[0]].item() if "id" in sample else untagged[0].item()
-                raise UserError(
-                    f"source instance {number} has no <s>: write every sentence as '<s> words </s>' "
-                    "(scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
-                )
-            if self.fast and prefix_tokens is None and constraints is None and bos_token in (None, self.eos):
+            if self.fast and prefix_tokens is None and constraints is None and bos_token in (None, bos):
                 return self._search(sample["net_input"], limits, sentences)
             self.search.start(limits, sentences)
-        # Words, <s> and </s> of every sentence, then the language symbol, which fairseq counts apart.
-        total = int((limits.sum(dim=1) + 2 * sentences).max())
+        # Words, <s> and </s> of every sentence but the given first <s>, then the language symbol, which fairseq counts
+        # apart.
+        total = int((limits.sum(dim=1) + 2 * sentences).max()) - 1
         if self.constrained:
             # The constraint ends every document. fairseq's limit must lie behind that, because it would make the
             # model pay for the language symbol; prefix tokens may exceed the sentences' limits.
@@ -74,7 +69,7 @@ class DocumentGenerator(SequenceGenerator):
             plain = int(self.sentence_a * words.sum(dim=1).max()) + int(self.sentence_b)
             total = min(max(total, plain), self.longest - 1)
         self.max_len_b, self.max_len = total, total + 1
-        finalized = super()._generate(sample, prefix_tokens, constraints, bos_token)
+        finalized = super()._generate(sample, prefix_tokens, constraints, bos if bos_token is None else bos_token)
         return [[hypothesis for hypothesis in nbest if hypothesis["score"] > EXHAUSTED / 1e10] for nbest in finalized]
 
     def _search(self, net_input: dict, limits: Tensor, sentences: Tensor) -> list[list[dict]]:

@@ -5,22 +5,32 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.embedding import DocumentEmbedding
+
+
+def available(side: nn.Module) -> int:
+    """How many positions an encoder or decoder has.
+
+    Ours with sinusoidal positions have no end, whatever ``--max-target-positions`` they were trained with: that only
+    chose training data.
+    """
+    return side.positions() if isinstance(side, DocumentEmbedding) else side.max_positions()
 
 
 def longest_source(model: nn.Module) -> int:
     """Most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder surely translates.
 
-    The source must fit the encoder's positions. The decoder reads the language symbol, and at least ``<s>``, a word and
-    ``</s>`` of every sentence, which are no more than its source has: then ``within_positions`` finds room.
+    The source must fit the encoder's positions. The decoder reads at least ``<s>``, a word and ``</s>`` of every
+    sentence, which are no more than its source has: then ``within_positions`` finds room.
     """
-    return min(model.encoder.max_positions(), model.decoder.max_positions() - 1)
+    return min(available(model.encoder), available(model.decoder))
 
 
 def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tensor:
     """Sentence limits that no document can exceed the model's positions with.
 
-    The decoder reads the language symbol, and ``<s>``, words and ``</s>`` of every sentence. Where the limits allow
-    more than ``positions``, those of the document are made smaller in proportion, to no less than one word.
+    The decoder reads ``<s>``, words and ``</s>`` of every sentence. Where the limits allow more than ``positions``,
+    those of the document are made smaller in proportion, to no less than one word.
 
     Args:
         limits: (batch, most sentences) int64, words; 0 where there is no sentence.
@@ -28,7 +38,7 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tenso
 
     Raises UserError for a document that does not fit with one word a sentence either.
     """
-    room = positions - 1 - 2 * sentences
+    room = positions - 2 * sentences
     wanted = limits.sum(dim=1)
     if bool((wanted <= room).all()):
         return limits

@@ -11,6 +11,8 @@ from gtransformer.models.gtransformer.config import option
 from gtransformer.models.gtransformer.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 
+DECODER_STARTS = ("bos",)
+
 
 # The annotations must be types that fairseq's command line understands: Optional[str], not str | None.
 @dataclass
@@ -26,7 +28,12 @@ class TranslationDocConfig(TranslationConfig):
         "full: a plain Transformer over the document",
     )
     doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
-    doc_noise_epochs: int = option(30, "word dropout only in the first so many epochs")
+    doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1")
+    decoder_start: ChoiceEnum(DECODER_STARTS) = option(
+        "bos",
+        "what the decoder's input begins with, saved with the model: the first <s>, as the release validates and "
+        "searches; there is no other choice",
+    )
     doc_constraint: bool = option(
         False, "in --doc-mode full, too, generate exactly as many sentences as the source has (partial always does)"
     )

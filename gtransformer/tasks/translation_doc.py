@@ -10,6 +10,7 @@ from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, data_utils
@@ -23,6 +24,7 @@ from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.document_search import DocumentSearch
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
@@ -36,8 +38,8 @@ logger = logging.getLogger(__name__)
 class TranslationDocTask(TranslationTask):
     """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
 
-    The source is ``<s> a b </s> <s> c </s>``; the target ends in the language symbol, which also opens the decoder's
-    input. Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
+    Instances are ``<s> a b </s> <s> c </s>`` on both sides; what the decoder predicts ends in the language symbol.
+    Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
     """
 
     cfg: TranslationDocConfig
@@ -48,6 +50,7 @@ class TranslationDocTask(TranslationTask):
         for dictionary in (src_dict, tgt_dict):
             add_symbols(dictionary, self.langs)
         self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
+        self.longest: tuple[int, int] | None = None  # tokens that task and model allow, once there is a model
         self.writer: TranslationWriter | None = None
         self.nbest = 1
 
@@ -93,6 +96,9 @@ class TranslationDocTask(TranslationTask):
         for one, other, name in zip(source, target, names, strict=True):
             if other is not None and len(one) != len(other):
                 raise UserError(f"{name}*: {len(one)} source but {len(other)} target instances; prepare it again")
+            self._check_opening(one, f"{name}{self.cfg.source_lang}", self.src_dict)
+            if other is not None:
+                self._check_opening(other, f"{name}{self.cfg.target_lang}", self.tgt_dict)
         has_target = all(part is not None for part in target)
         logger.info("%s %s %d instances", path, split, sum(map(len, source)))
         self.datasets[split] = self._pairs(
@@ -103,14 +109,24 @@ class TranslationDocTask(TranslationTask):
         )
         self.datasets[split].prefix = names[0] if len(names) == 1 else None
 
+    def _instances(self, stored, sizes, dictionary: Dictionary) -> InstanceDataset:
+        return InstanceDataset(stored, sizes, dictionary.bos(), dictionary.eos(), self.cfg.prepend_bos)
+
+    def _check_opening(self, stored, place: str, dictionary: Dictionary) -> None:
+        number = self._instances(stored, stored.sizes, dictionary).first_unopened()
+        if number is not None:
+            raise UserError(
+                f"{place}: instance {number} does not begin with <s>: write every sentence as '<s> words </s>' "
+                "(scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
+            )
+
     def _pairs(self, source, target, dropout: bool, shuffle: bool, **options) -> DocumentPairDataset:
-        bos = self.src_dict.bos() if self.cfg.prepend_bos else None
         noise = target_noise = None
         if dropout and self.cfg.doc_noise_mask > 0:
             noise, target_noise = self.word_dropout(self.src_dict), self.word_dropout(self.tgt_dict)
         return DocumentPairDataset(
-            InstanceDataset(source, source.sizes, self.src_dict.eos(), bos),
-            None if target is None else InstanceDataset(target, target.sizes, self.tgt_dict.eos(), bos, self.language),
+            self._instances(source, source.sizes, self.src_dict),
+            None if target is None else self._instances(target, target.sizes, self.tgt_dict),
             self.src_dict,
             self.tgt_dict,
             self.language,
@@ -120,17 +136,41 @@ class TranslationDocTask(TranslationTask):
             left_pad_source=self.cfg.left_pad_source,
             left_pad_target=self.cfg.left_pad_target,
             shuffle=shuffle,
-            num_buckets=self.cfg.num_batch_buckets,
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             **options,
         )
 
+    def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, **options):
+        """As fairseq's, with two things put right.
+
+        Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are
+        batches of their own. And an iterator that serves all epochs cuts the same batches in whatever epoch it is made,
+        so that a resumed epoch goes on with the instances that are left of it.
+        """
+        reused = not options.get("disable_iterator_cache") and not options.get("update_epoch_batch_itr")
+        dataset.order_seed = options.get("seed", 1) + (1 if reused else options.get("epoch", 1))
+        if max_positions is not None and self.longest is not None:
+            max_positions = tuple(
+                own if given == max_tokens else given for given, own in zip(max_positions, self.longest, strict=True)
+            )
+        if max_tokens is not None and dataset not in self.dataset_to_epoch_iter:
+            long = int((dataset.num_tokens_vec(np.arange(len(dataset))) > max_tokens).sum())
+            if long:
+                logger.info(
+                    "%d instances are longer than --max-tokens %d: each is a batch of its own", long, max_tokens
+                )
+        return super().get_batch_iterator(dataset, max_tokens, max_sentences, max_positions, **options)
+
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """As fairseq's; an instance that is too long, and may not be left out, is a UserError."""
-        if ignore_invalid_inputs:
-            return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        """As fairseq's; that instances are too long is said, and a UserError where they may not be left out."""
         kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
-        if len(ignored):
+        if len(ignored) and ignore_invalid_inputs:
+            logger.warning(
+                "%d of %d instances are longer than the %s tokens (source, target) that the model takes and are left "
+                "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them",
+                len(ignored), len(indices), max_positions, min(ignored),
+            )  # fmt: skip
+        elif len(ignored):
             source, target = map(int, dataset.size(ignored[0]))
             raise UserError(
                 f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
@@ -141,9 +181,15 @@ class TranslationDocTask(TranslationTask):
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
-        bos = self.src_dict.bos() if self.cfg.prepend_bos else None
+        source = self._instances(src_tokens, src_lengths, self.src_dict)
+        number = source.first_unopened()
+        if number is not None:
+            raise UserError(
+                f"input {number + 1} does not begin with <s>: write every sentence as '<s> words </s>', or give "
+                "--prepend-bos for one sentence a line"
+            )
         return DocumentPairDataset(
-            InstanceDataset(src_tokens, src_lengths, self.src_dict.eos(), bos),
+            source,
             None,
             self.src_dict,
             self.tgt_dict,
@@ -163,15 +209,19 @@ class TranslationDocTask(TranslationTask):
 
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning."""
+        if from_checkpoint:
+            check_saved_with(cfg)
         cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.cfg.eval_bleu = cfg_eval
+        self.longest = utils.resolve_max_positions(self.max_positions(), model.max_positions())
         if not from_checkpoint:
             whole = whole_config(cfg)
             if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
                 finish_interrupted_save(whole.checkpoint.save_dir)
+            check_start_of_training(whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
         if cfg_eval:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}

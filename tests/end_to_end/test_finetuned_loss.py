@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.optim.adam_two_rates import mark_parameter
-from tests.support import pad_batch, shifted, tiny_config, tiny_dictionary
+from tests.support import pad_batch, tiny_config, tiny_dictionary
 
 WORDS = 20
 SENTENCES = 3  # of a document
@@ -47,11 +47,11 @@ def documents(draw: random.Random, dictionary, count: int, sentences: int, most:
 
 
 def loss(model, dictionary, pairs):
-    """Mean negative log likelihood of words and ``</s>``; ``<s>`` and the language symbol leave no choice."""
+    """Mean negative log likelihood of words and ``</s>``; ``<s>`` leaves no choice, nor does the end of a document."""
     pad = dictionary.pad()
     source = pad_batch([s for s, _ in pairs], pad, left=True)
-    previous = pad_batch([shifted(dictionary, t) for _, t in pairs], pad, left=False)
-    target = pad_batch([[*t, dictionary.bos()] for _, t in pairs], pad, left=False)
+    previous = pad_batch([t for _, t in pairs], pad, left=False)
+    target = pad_batch([[*t[1:], dictionary.bos()] for _, t in pairs], pad, left=False)
     counted = target.ne(pad) & target.ne(dictionary.bos())
     return torch.nn.functional.cross_entropy(model(source, None, previous)[0][counted], target[counted])
 

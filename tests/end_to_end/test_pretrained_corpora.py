@@ -89,10 +89,10 @@ def check_contrastive(prepared: Path, checkpoint: Path, suite: Path, source, tar
             before, after = ([d.bos(), *(d.index(word) for word in words), d.eos()] for d, words in sides)
             assert task.target_dictionary.unk() not in after
             with torch.no_grad():
-                previous = torch.tensor([[task.language, *after[:-1]]])
+                previous = torch.tensor([after[:-1]])
                 logits = model(torch.tensor([before]), torch.tensor([len(before)]), previous)[0][0].double()
-            chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(after).unsqueeze(1))
-            expected.append(float(chosen[1:].sum()))  # <s> is no choice of the model's
+            chosen = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(after[1:]).unsqueeze(1))
+            expected.append(float(chosen.sum()))
         assert item["scores"] == pytest.approx(expected, abs=1e-4) and len(set(expected)) == 3
 
 

@@ -121,8 +121,8 @@ class GTransformerBertModel(GTransformerModel):
 
     def _load_words(self, weight: Tensor, words: dict[str, int], dictionary: Dictionary) -> None:
         """Copy the vectors of the dictionary's words, whatever their order; padding stays zero."""
-        untagged = set(self.encoder.untagged.tolist())  # padding and the language symbols, which BERT has not
-        rows = [row for row in range(len(dictionary)) if row not in untagged]
+        foreign = _foreign_symbols(dictionary)
+        rows = [row for row in range(len(dictionary)) if row not in foreign]
         missing = [dictionary[row] for row in rows if dictionary[row] not in words]
         if missing:
             raise UserError(
@@ -168,6 +168,19 @@ def read_bert(transformers: ModuleType, folder: Path):
     words = dict(tokenizer.get_vocab())
     special = {ours: words.pop(getattr(tokenizer, theirs)) for ours, theirs in SPECIAL.items()}
     return bert.float().eval(), words | special
+
+
+def _foreign_symbols(dictionary: Dictionary) -> set[int]:
+    """What BERT has not: padding, and the language symbols ``[xx]`` at the dictionary's end (before ``<mask>``)."""
+    symbols = {dictionary.pad()}
+    for index in range(len(dictionary) - 1, -1, -1):
+        symbol = dictionary[index]
+        if symbol == "<mask>":
+            continue
+        if not (symbol.startswith("[") and symbol.endswith("]")):
+            break
+        symbols.add(index)
+    return symbols
 
 
 def _by_our_names(bert: nn.Module) -> dict[str, Tensor]:

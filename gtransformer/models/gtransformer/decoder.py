@@ -7,7 +7,6 @@ from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from gtransformer.data.group_tags import last_tags
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.embedding import DocumentEmbedding
 from gtransformer.models.gtransformer.encoder import Memory
@@ -95,7 +94,7 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             state = incremental_state["gtransformer"] = self.begin(memory, len(tokens))
         x = None
         for step in range(state.steps, tokens.shape[1]):
-            tags = last_tags(tokens[:, : step + 1], self.bos, self.untagged)
+            tags = tokens[:, : step + 1].eq(self.bos).sum(dim=1)
             shape = (-1, state.beam)
             last = tokens[:, step]
             x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())
@@ -129,4 +128,4 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return self.longest(self.cfg.max_target_positions)
+        return min(self.cfg.max_target_positions, self.positions())

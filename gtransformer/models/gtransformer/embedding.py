@@ -47,7 +47,6 @@ class DocumentEmbedding(nn.Module):
             self.embed_positions = SinusoidalPositions(channels, self.padding)
         self.layernorm_embedding = nn.LayerNorm(channels) if cfg.layernorm_embedding else None
         self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
-        self.register_buffer("untagged", torch.tensor(untagged_symbols(dictionary)), persistent=False)
 
     def autocast(self) -> AbstractContextManager:
         """The context of ``--autocast``, for whatever device the parameters are on."""
@@ -58,7 +57,7 @@ class DocumentEmbedding(nn.Module):
 
     def tags(self, tokens: Tensor) -> Tensor:
         """Group tags of (batch, length) tokens."""
-        return group_tags(tokens, self.bos, self.untagged)
+        return group_tags(tokens, self.bos, self.padding)
 
     def layout(self, tokens: Tensor) -> Ragged:
         """The ragged layout of a padded batch of tokens."""
@@ -73,10 +72,10 @@ class DocumentEmbedding(nn.Module):
             x = self.layernorm_embedding(x)
         return dropout(x, self.cfg.dropout, self.training)
 
-    def longest(self, positions: int) -> int:
-        """Longest document in tokens, if ``positions`` are allowed: learned positions have an end."""
+    def positions(self) -> int:
+        """How many positions there are: sinusoidal ones, and none at all, have no end that a document could reach."""
         table = self.embed_positions
-        return min(positions, table.positions) if isinstance(table, LearnedPositions) else positions
+        return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS
 
     def patterns(self, queries: Ragged, keys: Ragged, kinds: list[str], causal: bool) -> Patterns:
         """The chosen engine's patterns for the attention of layers of these ``kinds``."""
@@ -86,16 +85,3 @@ class DocumentEmbedding(nn.Module):
             make_pattern(engine, queries, keys, True, causal) if some_local else None,
             make_pattern(engine, queries, keys, False, causal) if some_global else None,
         )
-
-
-def untagged_symbols(dictionary: Dictionary) -> list[int]:
-    """Padding and the language symbols ``[xx]`` at the end of the dictionary (before ``<mask>``)."""
-    symbols = [dictionary.pad()]
-    for index in range(len(dictionary) - 1, -1, -1):
-        symbol = dictionary[index]
-        if symbol == "<mask>":
-            continue
-        if not (symbol.startswith("[") and symbol.endswith("]")):
-            break
-        symbols.append(index)
-    return symbols

@@ -97,4 +97,4 @@ class GTransformerEncoder(DocumentEmbedding, FairseqEncoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return self.longest(self.cfg.max_source_positions)
+        return min(self.cfg.max_source_positions, self.positions())

@@ -4,9 +4,6 @@ Group attention never looks behind the ``<s>`` that opened a sentence, so what i
 global self-attention keeps the whole prefix, most of it once for all beams. Keys and values of cross-attention are
 projected once per document and shared by its beams. Reordering beams moves no key and no value. Products that have the
 same input are one product, with weights laid out for few rows.
-
-A language symbol behind the first position, which would see the whole prefix in group attention too, cannot occur: it
-ends a document, and the search never continues one.
 """
 
 from __future__ import annotations

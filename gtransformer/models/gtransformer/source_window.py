@@ -20,8 +20,8 @@ ROUND = 8  # windows are as wide as a multiple of this
 class SourceSpans:
     """Where each sentence of each document lies among the source tokens sorted by (document, tag).
 
-    ``sort`` (N,) int64; starts and lengths (documents, sentences + 2): column 0 is the whole document, which a query
-    with tag 0 sees; column k is sentence k, of length 0 where there is none; the last column is always empty.
+    ``sort`` (N,) int64; starts and lengths (documents, sentences + 2): column k is sentence k, of length 0 where there
+    is none; the last column is always empty, and so is the first, since tags count from 1.
     """
 
     def __init__(self, layout: Ragged):
@@ -30,10 +30,8 @@ class SourceSpans:
         shape = layout.batch, int(tag.max(initial=0)) + 2
         starts = np.repeat(layout.doc_starts[:-1, None], shape[1], axis=1)
         lengths = np.zeros(shape, dtype=np.int64)
-        lengths[:, 0] = layout.doc_lengths
-        tagged = np.flatnonzero(tag > 0)
-        np.add.at(lengths, (doc[tagged], tag[tagged]), 1)
-        backwards = tagged[::-1]  # the first token of a sentence is written last
+        np.add.at(lengths, (doc, tag), 1)
+        backwards = np.arange(len(order))[::-1]  # the first token of a sentence is written last
         starts[doc[backwards], tag[backwards]] = backwards
         self.total = len(order)
         self.sort = torch.from_numpy(order)

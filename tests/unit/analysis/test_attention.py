@@ -26,7 +26,7 @@ def document(dictionary, seed: int) -> list[int]:
 
 
 def look(model, dictionary):
-    return inspect(model, document(dictionary, 1), document(dictionary, 2), dictionary.index("[de]"))
+    return inspect(model, document(dictionary, 1), document(dictionary, 2))
 
 
 def test_sentence_means_by_hand():
@@ -159,7 +159,7 @@ def test_without_language_locality_self_attention_alone_is_global(dictionary):
 
 def test_other_models_are_refused(dictionary):
     with pytest.raises(UserError, match="Linear: attention can be shown for G-Transformer models only"):
-        inspect(nn.Linear(1, 1), [0, 4, 2], [0, 4, 2], 1)
+        inspect(nn.Linear(1, 1), [0, 4, 2], [0, 4, 2])
 
 
 def test_text_and_pictures(dictionary, tmp_path):

@@ -14,11 +14,11 @@ from gtransformer.analysis.attention import Place
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
 from gtransformer.errors import UserError
 from gtransformer.modules.attention import make_pattern
-from tests.support import pad_batch, ragged, random_document, shifted, tiny_model, with_engine
+from tests.support import pad_batch, ragged, random_document, tiny_model, with_engine
 
-# Group tags of three documents, the last with a sentence that has no counterpart; 0: a language symbol, or no sentence.
+# Group tags of three documents, the last with a sentence that has no counterpart.
 SOURCE = [[1, 1, 1, 2, 2, 3, 3, 3, 3], [1, 1, 2], [1, 1, 1, 1]]
-TARGET = [[0, 1, 1, 2, 2, 2, 3, 3], [0, 1, 2, 2], [0, 1, 1, 2, 2]]
+TARGET = [[1, 1, 2, 2, 2, 3, 3], [1, 2, 2], [1, 1, 2, 2]]
 SENTENCES = [[3, 1, 4], [2, 2], [5]]  # words; a sentence has two tokens more
 
 
@@ -32,7 +32,7 @@ def batch(dictionary, model, seed: int = 3) -> dict[str, torch.Tensor]:
     """Three documents, padded on both sides, as the model takes them."""
     draw = random.Random(seed)
     source = [random_document(draw, dictionary, lengths) for lengths in SENTENCES]
-    target = [shifted(dictionary, random_document(draw, dictionary, lengths)) for lengths in SENTENCES]
+    target = [random_document(draw, dictionary, lengths) for lengths in SENTENCES]
     pad = dictionary.pad()
     tokens = {"src_tokens": pad_batch(source, pad, True), "prev_output_tokens": pad_batch(target, pad, False)}
     return {**tokens, "src_lengths": None}
@@ -60,10 +60,10 @@ def test_flat_attention_over_n_keys_has_log2_n_bits(engine):
 
 @pytest.mark.parametrize("engine", ["packed", "dense"])
 def test_keys_of_group_cross_attention(engine):
-    """A language symbol sees the whole source, a sentence without a counterpart nothing."""
+    """A sentence without a counterpart sees nothing."""
     source, target = ragged(SOURCE), ragged(TARGET)
     bits, keys = uniform(make_pattern(engine, target, source, local=True, causal=False))
-    expected = [len(s) if tag == 0 else s.count(tag) for s, t in zip(SOURCE, TARGET, strict=True) for tag in t]
+    expected = [s.count(tag) for s, t in zip(SOURCE, TARGET, strict=True) for tag in t]
     assert keys.tolist() == expected and expected[-2:] == [0, 0]
     assert bits.squeeze(1).tolist() == pytest.approx([math.log2(n) if n else 0 for n in expected], abs=1e-5)
 
@@ -147,8 +147,6 @@ def test_cross_attention_written_out(dictionary):
         bits, flat = [], []
         for i in range(len(q)):
             tag = pattern.queries.tag[i]
-            if reach == "group" and tag == 0:
-                continue  # the language symbol
             seen = [
                 j
                 for j in range(len(k))
@@ -167,19 +165,18 @@ def test_cross_attention_written_out(dictionary):
 
 
 def test_bounds_and_what_is_left_out(dictionary):
-    """A sentence of n tokens has at most log2 n bits of group attention; padding and language symbols do not count."""
+    """A sentence of n tokens has at most log2 n bits of group attention; padding does not count."""
     model = tiny_model(dictionary)
     meter = measure(model, batch(dictionary, model))
     lengths = [words + 2 for row in SENTENCES for words in row]
     tokens, most = sum(lengths), sum(n * math.log2(n) for n in lengths)
     for place, tally in meter.tallies.items():
-        symbols = len(SENTENCES) if place.part != "encoder" and place.reach == "global" else 0
-        assert tally.queries == tokens + symbols, place
+        assert tally.queries == tokens, place
         assert 0 < tally.bits.item() <= tally.flat * (1 + 1e-6)
         if place.reach == "group" and place.part != "decoder":  # the decoder does not see what follows
             assert tally.flat == pytest.approx(most)
     kinds = meter.by_kind()
-    assert kinds["cross", "group"].queries == 3 * tokens and kinds["cross", "global"].queries == 2 * (tokens + 3)
+    assert kinds["cross", "group"].queries == 3 * tokens and kinds["cross", "global"].queries == 2 * tokens
 
 
 def test_batches_add_up_to_the_mean_over_tokens(dictionary):

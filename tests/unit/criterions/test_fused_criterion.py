@@ -8,7 +8,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from tests.support import pad_batch, random_document, shifted, tiny_model
+from tests.support import pad_batch, random_document, tiny_model
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def sample(dictionary):
     net_input = {
         "src_tokens": pad_batch(sources, pad, left=True),
         "src_lengths": torch.tensor([len(source) for source in sources]),
-        "prev_output_tokens": pad_batch([shifted(dictionary, target) for target in targets], pad, left=False),
+        "prev_output_tokens": pad_batch(targets, pad, left=False),
     }
     target = pad_batch([[*target, language] for target in targets], pad, left=False)
     return {"net_input": net_input, "target": target, "ntokens": int(target.ne(pad).sum())}

@@ -17,7 +17,7 @@ S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 def instances(lists, **options):
     """An InstanceDataset over lists of token indices."""
     sizes = [len(tokens) for tokens in lists]
-    return InstanceDataset(ListDataset([torch.tensor(t) for t in lists], sizes), sizes, E, **options)
+    return InstanceDataset(ListDataset([torch.tensor(t) for t in lists], sizes), sizes, S, E, **options)
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,10 @@ def instances(lists, **options):
     [
         ([S, A, E, E], {}, [S, A, E]),  # fairseq-preprocess ends a line that ends already
         ([S, A, E], {}, [S, A, E]),
-        ([A, B, E], {"bos": S}, [S, A, B, E]),  # one sentence a line
-        ([S, A, E, E], {"bos": S}, [S, A, E]),
-        ([S, A, E, E], {"language": L}, [S, A, E, L]),
-        ([A, E], {"bos": S, "language": L}, [S, A, E, L]),
+        ([A, B, E], {"prepend_bos": True}, [S, A, B, E]),  # one sentence a line
+        ([S, A, E, E], {"prepend_bos": True}, [S, A, E]),
         ([E], {}, [E]),  # an empty line
-        ([E], {"bos": S}, [S, E]),
+        ([E], {"prepend_bos": True}, [S, E]),
         ([S, E, S, E, E], {}, [S, E, S, E]),  # empty sentences keep their ends
     ],
 )
@@ -40,13 +38,22 @@ def test_instance(stored, options, expected):
     assert len(dataset) == 1
 
 
-def test_sizes_are_exact_for_prepared_instances():
-    """Stored with two </s>; the target gains a language symbol. An upper bound would do, too little would not."""
-    stored = [[S, A, E, E], [S, A, B, E, S, A, E, E]]
-    for options in ({}, {"language": L}):
-        dataset = instances(stored, **options)
-        assert [dataset.num_tokens(i) for i in range(2)] == [len(dataset[i]) for i in range(2)]
-        assert dataset.sizes.tolist() == [dataset.size(0), dataset.size(1)]
+@pytest.mark.parametrize(
+    ("stored", "options"),
+    [([[S, A, E, E], [S, A, B, E, S, A, E, E]], {}), ([[A, E], [A, B, A, E]], {"prepend_bos": True})],
+)
+def test_sizes_are_exact(stored, options):
+    """Prepared instances, stored with two </s>, and single sentences. An upper bound would do, too little would not."""
+    dataset = instances(stored, **options)
+    assert [dataset.num_tokens(i) for i in range(2)] == [len(dataset[i]) for i in range(2)]
+    assert dataset.sizes.tolist() == [dataset.size(0), dataset.size(1)]
+
+
+def test_instances_that_do_not_begin_with_bos_are_found():
+    lists = [[S, A, E, E], [S, E, E], [A, E], [E]]
+    assert instances(lists).first_unopened() == 2
+    assert instances(lists[:2]).first_unopened() is None
+    assert instances(lists, prepend_bos=True).first_unopened() is None
 
 
 @pytest.fixture
@@ -58,7 +65,7 @@ def pairs(dictionary):
         source, target = ([[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2))
         options = {"left_pad_source": True, "left_pad_target": False, "shuffle": False, **options}
         return DocumentPairDataset(
-            instances(source), instances(target, language=L), dictionary, dictionary, L, **options
+            instances(source), instances(target), dictionary, dictionary, L, **options
         )
 
     return make
@@ -74,10 +81,10 @@ def test_collation(pairs):
         assert source[row][source[row].ne(P)].tolist() == item["source"].tolist()
         assert source[row, -len(item["source"]) :].ne(P).all()  # padding on the left
         target = item["target"].tolist()
-        assert target[-1] == L and target[0] == S
+        assert target[-2:] == [E, L] and target.count(S) == item["source"].tolist().count(S) - 1
         assert batch["target"][row][: len(target)].tolist() == target
         assert batch["target"][row][len(target) :].eq(P).all()
-        assert previous[row][: len(target)].tolist() == [L, *target[:-1]]
+        assert previous[row][: len(target)].tolist() == [S, *target[:-1]]
         assert previous[row][len(target) :].eq(P).all()
     assert batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
     assert batch["net_input"]["src_lengths"].tolist() == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
@@ -121,7 +128,7 @@ def test_batches_hold_as_many_real_tokens_as_allowed():
 
 def test_batches_count_the_longer_side(dictionary):
     source = instances([[S, A, E, E]] * 4)
-    target = instances([[S, *[A] * 17, E, E]] * 4, language=L)  # 20 tokens
+    target = instances([[S, *[A] * 18, E, E]] * 4)  # 20 tokens
     dataset = DocumentPairDataset(source, target, dictionary, dictionary, L)
     assert [len(batch) for batch in dataset.batch_by_size(np.arange(4), max_tokens=40)] == [2, 2]
 
@@ -136,7 +143,7 @@ def test_fairseq_still_needs_our_batches(pairs):
     assert sum(map(len, theirs)) < 13
 
 
-def noisy(pairs, epochs=2, probability=0.5):
+def noisy(pairs, epochs=3, probability=0.5):
     protected = torch.tensor([0, 1, 2, 3, 16, 17, 18])
     return pairs(
         [[20, 20], [30]], word_dropout=WordDropout(probability, M, protected, seed=1), word_dropout_epochs=epochs
@@ -151,14 +158,13 @@ def test_word_dropout_changes_inputs_and_not_targets(pairs):
         assert item["source"].eq(M).sum() > 3 and item["prev_output_tokens"].eq(M).sum() > 3
         kept = item["source"].ne(M)
         assert torch.equal(item["source"][kept], plain["source"][kept])
-        shifted = torch.cat([torch.tensor([L]), plain["target"][:-1]])
         kept = item["prev_output_tokens"].ne(M)
-        assert torch.equal(item["prev_output_tokens"][kept], shifted[kept])
+        assert torch.equal(item["prev_output_tokens"][kept], plain["prev_output_tokens"][kept])
     batch = dataset.collater([dataset[0], dataset[1]])
     assert batch["net_input"]["src_tokens"].eq(M).any()
     assert batch["net_input"]["prev_output_tokens"].eq(M).any()
     assert not batch["target"].eq(M).any()
-    assert batch["net_input"]["prev_output_tokens"][:, 0].eq(L).all()
+    assert batch["net_input"]["prev_output_tokens"][:, 0].eq(S).all()
 
 
 def test_word_dropout_by_epoch(pairs):
@@ -167,9 +173,8 @@ def test_word_dropout_by_epoch(pairs):
     assert torch.equal(first, dataset[0]["source"]) and torch.equal(first, again[0]["source"])
     dataset.set_epoch(2)
     assert not torch.equal(first, dataset[0]["source"])
-    dataset.set_epoch(3)  # beyond --doc-noise-epochs
-    assert not dataset[0]["source"].eq(M).any()
-    assert "prev_output_tokens" not in dataset[0]
+    dataset.set_epoch(3)  # --doc-noise-epochs 3: epochs 1 and 2, as in the release
+    assert not dataset[0]["source"].eq(M).any() and not dataset[0]["prev_output_tokens"].eq(M).any()
 
 
 def test_batches_for_the_same_epoch_do_not_depend_on_order(pairs):

@@ -63,8 +63,8 @@ def save_model(name: str, prepared: Path, path: Path, pair: tuple[str, str]):
     return model, task.target_dictionary
 
 
-def write_out(name: str, sentences: list[str], lang: str) -> tuple[list[str], list[int | None], str]:
-    """A document as the model reads it: symbols, the sentence that each counts for, the decoder's first symbol."""
+def write_out(name: str, sentences: list[str]) -> tuple[list[str], list[int | None]]:
+    """A document as the model reads it: symbols, and the sentence that each counts for."""
     separator = MODELS[name][1]
     symbols: list[str] = []
     owners: list[int | None] = []
@@ -79,14 +79,17 @@ def write_out(name: str, sentences: list[str], lang: str) -> tuple[list[str], li
         symbols, owners = [*symbols, *words], [*owners, *[number] * len(words)]
     if name == "transformer, marked":
         symbols, owners = [*symbols, "</s>"], [*owners, None]
-    return symbols, owners, f"[{lang}]" if "translation_doc" in MODELS[name][0][0] else "</s>"
+    return symbols, owners
 
 
-def brute_force(name: str, model, dictionary, source: list[str], target: list[str], lang: str) -> list[float]:
+def brute_force(name: str, model, dictionary, source: list[str], target: list[str]) -> list[float]:
     """Log probability of every sentence of the target, by one plain forward pass, alone in its batch."""
-    read, _, _ = write_out(name, source, lang)
-    goal, owners, first = write_out(name, target, lang)
-    indices = [[dictionary.index(symbol) for symbol in side] for side in (read, goal, [first, *goal[:-1]])]
+    read, _ = write_out(name, source)
+    goal, owners = write_out(name, target)
+    previous = ["</s>", *goal[:-1]]
+    if "translation_doc" in MODELS[name][0][0]:  # the decoder starts from the document's own <s>
+        goal, owners, previous = goal[1:], owners[1:], goal[:-1]
+    indices = [[dictionary.index(symbol) for symbol in side] for side in (read, goal, previous)]
     assert dictionary.unk() not in indices[0] + indices[1] + indices[2]
     with torch.no_grad():
         output = model(torch.tensor([indices[0]]), torch.tensor([len(read)]), torch.tensor([indices[2]]))

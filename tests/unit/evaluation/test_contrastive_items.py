@@ -68,14 +68,14 @@ def tokens(sentences: list[str], dictionary: Dictionary) -> torch.Tensor:
 
 def brute_force(model, dictionary, source: list[str], target: list[str], sentence: int) -> float:
     """Log probability of one sentence in the whole document, alone in its batch."""
-    goal = torch.cat([tokens(target, dictionary), torch.tensor([dictionary.index("[de]")])])
-    previous = torch.cat([goal[-1:], goal[:-1]])
+    previous = tokens(target, dictionary)
+    goal = torch.cat([previous[1:], torch.tensor([dictionary.index("[de]")])])
     source_tokens = tokens(source, dictionary)
     model.eval()
     with torch.no_grad():
         logits, _ = model(source_tokens[None], torch.tensor([len(source_tokens)]), previous[None])
     log_probs = torch.log_softmax(logits[0], dim=-1)
-    number, total = -1, 0.0
+    number, total = 0, 0.0
     for position, token in enumerate(goal.tolist()):
         if token == dictionary.bos():
             number += 1
@@ -86,7 +86,7 @@ def brute_force(model, dictionary, source: list[str], target: list[str], sentenc
 
 @pytest.mark.parametrize("max_tokens", [1, 20, 4096])
 def test_items_equal_brute_force(model, dictionary, encode, max_tokens) -> None:
-    scorer = SentenceScorer(model, dictionary, dictionary, "de", max_tokens)
+    scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
     sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
     results = score_items(scorer, ITEMS, INSTANCES, *sides, encode)
     assert [result.item for result in results] == ITEMS
@@ -105,7 +105,7 @@ def test_items_equal_brute_force(model, dictionary, encode, max_tokens) -> None:
 
 
 def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, monkeypatch) -> None:
-    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    scorer = SentenceScorer(model, dictionary, dictionary)
     seen = []
     monkeypatch.setattr(scorer, "_score_batch", lambda r: (seen.extend(r), SentenceScorer._score_batch(scorer, r))[1])
     sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
@@ -116,7 +116,7 @@ def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, e
 
 def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode) -> None:
     model.train()
-    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    scorer = SentenceScorer(model, dictionary, dictionary)
     request = Request(encode(SOURCES[2]), encode(TARGETS[2]))
     first, second = scorer.score([request]), scorer.score([request])
     assert first == second
@@ -136,7 +136,7 @@ def test_batches_hold_every_request_once_within_the_limit(encode) -> None:
 
 
 def test_wrong_items(model, dictionary, encode) -> None:
-    scorer = SentenceScorer(model, dictionary, dictionary, "de")
+    scorer = SentenceScorer(model, dictionary, dictionary)
     sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
     elsewhere = Item(9, "pronoun", "", 2, 0, 0, "w1", ("w2",))
     with pytest.raises(UserError, match="item 9: sentence 0 of document 2 is not in the prepared split"):
@@ -144,8 +144,6 @@ def test_wrong_items(model, dictionary, encode) -> None:
     other = Item(8, "pronoun", "", 1, 1, 0, "w1", ("w2",))
     with pytest.raises(UserError, match="item 8: its right translation 'w1' is not the reference of sentence 1"):
         score_items(scorer, [other], INSTANCES, *sides, encode)
-    with pytest.raises(UserError, match=r"no language symbol \[fr\]"):
-        SentenceScorer(model, dictionary, dictionary, "fr")
 
 
 def test_report_counts() -> None:

@@ -71,7 +71,7 @@ def test_contrapro_by_brute_force(name, tmp_path, capsys) -> None:
         english, german = ([*side[max(0, last - 2) : last]] for side in sides)
         expected = []
         for text in [item["ref segment"], *(error["contrastive"] for error in item["errors"])]:
-            scores = brute_force(name, model, dictionary, [*english, item["src segment"]], [*german, text], "de")
+            scores = brute_force(name, model, dictionary, [*english, item["src segment"]], [*german, text])
             expected.append(scores[-1])
         assert found["scores"] == pytest.approx(expected, abs=2e-5)
         assert min(abs(expected[0] - other) for other in expected[1:]) > 1e-3, "candidates must differ"
@@ -93,9 +93,7 @@ def test_voita_by_brute_force(name, tmp_path) -> None:
     result, model, dictionary = run(tmp_path, name, ("en", "ru"), VOITA)
     for item, found in zip(VOITA, result["items"], strict=True):
         source = item["src"].split(" _eos ")
-        expected = [
-            sum(brute_force(name, model, dictionary, source, text.split(" _eos "), "ru")) for text in item["dst"]
-        ]
+        expected = [sum(brute_force(name, model, dictionary, source, text.split(" _eos "))) for text in item["dst"]]
         assert found["scores"] == pytest.approx(expected, abs=5e-5)
         best = max(range(len(expected)), key=expected.__getitem__)
         assert found["solved"] == (best == item["true_ind"])

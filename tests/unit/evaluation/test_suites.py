@@ -227,13 +227,18 @@ def test_layouts() -> None:
     one, two, three, separator = (dictionary.add_symbol(word) for word in ("a", "b", "c", "<sep>"))
     bos, eos = dictionary.bos(), dictionary.eos()
     document = [[one, two], [], [three]]
-    ours = document_layout(dictionary, 99)
+    ours = document_layout(dictionary)
     assert ours.source(document) == [bos, one, two, eos, bos, eos, bos, three, eos]
-    assert ours.target(document, 3) == (ours.source(document), [(1, 4), (5, 6), (7, 9)])
-    assert marked_layout(dictionary).source(document) == [*ours.source(document), eos]
+    read = ours.source(document)
+    assert ours.target(document, 3) == (read[:-1], read[1:], [(0, 3), (4, 5), (6, 8)])
+    marked = marked_layout(dictionary)
+    assert marked.source(document) == [*read, eos]
+    assert marked.target(document, 3) == ([eos, *read[:-1]], read, [(1, 4), (5, 6), (7, 9)])
     joined = joined_layout(dictionary, "<sep>")
     assert joined.source(document) == [one, two, separator, separator, three, eos]
-    assert joined.target(document, 3)[1] == [(0, 3), (3, 4), (4, 6)]
-    assert joined.target(document[:1], 3)[0] == [one, two, separator], "not the end of the document"
-    assert joined_layout(dictionary, "").target(document, 3) == ([one, two, three, eos], [(0, 2), (2, 2), (2, 4)])
-    assert (ours.first, joined.first) == (99, eos)
+    assert joined.target(document, 3)[2] == [(0, 3), (3, 4), (4, 6)]
+    read, goal, _ = joined.target(document[:1], 3)
+    assert (read, goal) == ([eos, one, two], [one, two, separator]), "not the end of the document"
+    read, goal, spans = joined_layout(dictionary, "").target(document, 3)
+    assert (read, goal) == ([eos, one, two, three], [one, two, three, eos])
+    assert spans == [(0, 2), (2, 2), (2, 4)]

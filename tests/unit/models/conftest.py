@@ -7,7 +7,7 @@ import pytest
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from tests.support import pad_batch, random_document, random_lengths, shifted
+from tests.support import pad_batch, random_document, random_lengths
 
 
 @dataclass
@@ -32,7 +32,7 @@ def make_pairs(dictionary: Dictionary):
         for count in sentences:
             source = random_document(draw, dictionary, random_lengths(draw, count, most, 0))
             target = random_document(draw, dictionary, random_lengths(draw, count + surplus, most, 0))
-            documents.append((source, shifted(dictionary, target)))
+            documents.append((source, target))
         pad = dictionary.pad()
         return Pairs(
             pad_batch([s for s, _ in documents], pad, left=True),

@@ -53,7 +53,7 @@ def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often):
     encoder_out = model.encoder(source)
     rows = torch.tensor([d for d in documents for _ in range(beam)])
     encoder_out = model.encoder.reorder_encoder_out(encoder_out, rows)
-    prefixes = torch.full((len(documents) * beam, 1), dictionary.index("[de]"))
+    prefixes = torch.full((len(documents) * beam, 1), dictionary.bos())
     state: dict = {}
     for step in range(80):
         logits = model.decoder(prefixes, encoder_out, state)[0]
@@ -80,7 +80,7 @@ def test_several_new_tokens_at_once(dictionary, mode):
     draw = random.Random(5)
     model = tiny_model(dictionary, **MODES[mode]).double()
     source = torch.tensor([random_document(draw, dictionary, [3, 2])])
-    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, [3, 0, 4])]])
+    target = torch.tensor([random_document(draw, dictionary, [3, 0, 4])])
     state: dict = {}
     encoder_out = model.encoder(source)
     for length in (4, 5, 9, target.shape[1]):
@@ -96,7 +96,7 @@ def test_more_target_sentences_than_source_sentences(dictionary, mode):
     draw = random.Random(6)
     model = tiny_model(dictionary, **MODES[mode]).double()
     source = torch.tensor([random_document(draw, dictionary, [3])])
-    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, [2, 2, 1])]])
+    target = torch.tensor([random_document(draw, dictionary, [2, 2, 1])])
     state: dict = {}
     encoder_out = model.encoder(source)
     for length in range(1, target.shape[1] + 1):
@@ -115,7 +115,7 @@ def test_beams_that_agree_for_long_and_part_again(dictionary, make_pairs, mode):
     beam = 2
     rows = torch.tensor([0, 0, 1, 1])
     encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), rows)
-    prefixes = torch.full((4, 1), dictionary.index("[de]"))
+    prefixes = torch.full((4, 1), dictionary.bos())
     state: dict = {}
     for step in range(70):
         logits = model.decoder(prefixes, encoder_out, state)[0][:, 0]
@@ -136,7 +136,7 @@ def test_group_cache_holds_one_sentence(dictionary):
     model = tiny_model(dictionary)
     lengths = random_lengths(draw, 60, 4)
     source = torch.tensor([random_document(draw, dictionary, lengths)])
-    target = torch.tensor([[dictionary.index("[de]"), *random_document(draw, dictionary, lengths)]])
+    target = torch.tensor([random_document(draw, dictionary, lengths)])
     state: dict = {}
     model.decoder(target, model.encoder(source), state)
     assert target.shape[1] > 200

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from tests.support import pad_batch, random_document, relative_error, tiny_model, with_engine
+from tests.support import relative_error, tiny_model, with_engine
 
 ODD_HEADS = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in
              {"embed_dim": 18, "attention_heads": 6}.items()}  # fmt: skip
@@ -136,24 +136,3 @@ def test_target_sentences_without_a_source_sentence(dictionary, make_pairs, engi
     logits, gradients = forward_and_backward(model, pairs, dictionary.pad())
     assert logits.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients.values())
-
-
-@pytest.mark.parametrize("engine", ["dense", "packed"])
-def test_language_symbols_inside_a_document(dictionary, engine):
-    """A language symbol in the middle sees everything, and the engines agree on it."""
-    draw = random.Random(1)
-    language = dictionary.index("[de]")
-    source = random_document(draw, dictionary, [3, 4])
-    source.insert(4, language)
-    target = [language, *random_document(draw, dictionary, [2, 5])]
-    target.insert(4, language)
-    model = tiny_model(dictionary, encoder_ctxlayers=0, decoder_ctxlayers=0, cross_ctxlayers=0).double()
-    batch = pad_batch([source], 1, True), None, pad_batch([target], 1, False)
-    expected = with_engine(model, "dense")(*batch)[0]
-    assert relative_error(with_engine(model, engine)(*batch)[0], expected) < 1e-12
-    model.encoder.zero_grad()
-    embedded = {}
-    model.encoder.layers[0].register_forward_pre_hook(lambda _, args: embedded.update(x=args[0].requires_grad_()))
-    states = model.encoder(batch[0])["encoder_out"][0]
-    (gradient,) = torch.autograd.grad(states[4].square().sum(), embedded["x"])
-    assert gradient.abs().sum(dim=1).gt(0).all()

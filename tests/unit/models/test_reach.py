@@ -9,7 +9,7 @@ import torch
 
 from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
 from gtransformer.modules.dense import DensePattern, attention_weights
-from tests.support import pad_batch, random_document, shifted, tiny_config, tiny_model
+from tests.support import pad_batch, random_document, tiny_config, tiny_model
 from tests.unit.models.test_invariants import NO_CONTEXT, changed_sentence, close
 
 LOWER = [GROUP, GROUP, GROUP, GROUP]
@@ -57,14 +57,14 @@ def test_without_any_locality_it_is_a_transformer_over_the_document(dictionary, 
 def test_words_reach_what_the_switch_lets_them(dictionary, engine):
     """No combined layer: a source word reaches other sentences through the encoder or through cross-attention alone."""
     source, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 5)
-    target = torch.tensor([shifted(dictionary, random_document(random.Random(8), dictionary, [2, 3, 4]))])
+    target = torch.tensor([random_document(random.Random(8), dictionary, [2, 3, 4])])
     for options, in_encoder in (({"no_language_locality": True}, True), ({"no_translation_locality": True}, False)):
         model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **options)
         before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (source, other))
         outside = [i for i in range(len(source)) if i not in span]
         assert close(before[outside], after[outside]) is not in_encoder
         before, after = (model(torch.tensor([x]), None, target)[0][0] for x in (source, other))
-        later = (before[5:] - after[5:]).abs().amax(dim=1)  # behind [de] <s> w w </s>
+        later = (before[4:] - after[4:]).abs().amax(dim=1)  # behind <s> w w </s>
         assert later.gt(1e-6).all()
 
 
@@ -75,8 +75,8 @@ def test_target_words_reach_later_sentences_without_language_locality_only(dicti
     model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **{switch: True})
     source = torch.tensor([random_document(random.Random(9), dictionary, [3, 3, 3])])
     document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
-    before, after = (model(source, None, torch.tensor([shifted(dictionary, x)]))[0][0] for x in (document, other))
-    later = (before[span.stop + 1 :] - after[span.stop + 1 :]).abs().amax(dim=1)
+    before, after = (model(source, None, torch.tensor([x]))[0][0] for x in (document, other))
+    later = (before[span.stop :] - after[span.stop :]).abs().amax(dim=1)
     assert later.gt(1e-6).all() if reaches else later.eq(0).all()
 
 

@@ -34,11 +34,6 @@ def random_tags(seed: int, documents: int = 3, side: int = 0) -> list[list[int]]
         sentences = 1 if number == 1 else shapes.randint(1, 40)
         longest = shapes.choice([1, 5, 20, 80])
         batch.append(tags_of([draw.choice([1, draw.randint(1, longest)]) for _ in range(sentences)]))
-    if draw.random() < 0.5:  # language symbols at the front, at the end and in the middle
-        for tags in batch:
-            tags[:0] = [0]
-            tags.append(0)
-            tags[draw.randrange(len(tags))] = 0
     return batch
 
 

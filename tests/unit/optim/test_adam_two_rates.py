@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.pretrained import is_new
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from tests.support import pad_batch, random_document, shifted, tiny_model
+from tests.support import pad_batch, random_document, tiny_model
 
 SCALE = 0.2
 
@@ -24,7 +24,7 @@ def documents(dictionary):
     pairs = [[random_document(draw, dictionary, lengths) for _ in range(2)] for lengths in ([3, 2], [1, 4, 2])]
     source, target = zip(*pairs, strict=True)
     pad = dictionary.pad()
-    return pad_batch(source, pad, left=True), pad_batch([shifted(dictionary, t) for t in target], pad, left=False)
+    return pad_batch(source, pad, left=True), pad_batch(target, pad, left=False)
 
 
 def optimizer(parameters, name: str = NAME, lr: float = 1e-3, **options):

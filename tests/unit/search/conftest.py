@@ -32,7 +32,7 @@ class Translator:
         assert tokens[-1] == d.index("[de]") and d.pad() not in tokens and d.index("<mask>") not in tokens
         opened = [i for i, token in enumerate(tokens) if token == d.bos()]
         closed = [i for i, token in enumerate(tokens) if token == d.eos()]
-        assert opened == [0, *(i + 1 for i in closed[:-1])] and closed[-1] == len(tokens) - 2
+        assert opened == [i + 1 for i in closed[:-1]] and closed[-1] == len(tokens) - 2
         return [line.split() for line in split_sentences(tokens, d, {d.index("[de]")})]
 
 

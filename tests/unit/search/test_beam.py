@@ -93,7 +93,7 @@ def test_long_documents_and_many_waiting_ones(dictionary, documents):
     for at_once in (0, 2):
         found = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)(batch)
         assert_same(found, expected)
-    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 40 + 1
+    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 40
 
 
 def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):

@@ -24,7 +24,7 @@ def log_probabilities(model, source, prefixes):
 
 
 def enumerate_hypotheses(dictionary, sentences, limit, min_len):
-    """Every document that the constraint allows, without the language symbol at its end."""
+    """Every document that the constraint allows, as the decoder reads it: without the language symbol at its end."""
     words = word_indices(dictionary)
     one = [
         [dictionary.bos(), *body, dictionary.eos()]
@@ -42,10 +42,10 @@ def best_by_enumeration(model, dictionary, document, sentences, limit, min_len, 
     hypotheses = enumerate_hypotheses(dictionary, sentences, limit, min_len)
     for _, same_length in itertools.groupby(sorted(hypotheses, key=len), key=len):
         group = list(same_length)
-        steps = log_probabilities(model, source, [[language, *tokens[:-1]] for tokens in group])
-        for row, tokens in zip(steps, group, strict=True):
-            costs = [float(row[i, t]) for i, t in enumerate(tokens) if t != dictionary.bos()]
-            tokens = [*tokens, language]
+        steps = log_probabilities(model, source, group)
+        for row, read in zip(steps, group, strict=True):
+            tokens = [*read[1:], language]
+            costs = [float(row[i, t]) for i, t in enumerate(read[1:]) if t != dictionary.bos()]
             scored.append((sum(costs) / len(tokens) ** lenpen, tokens))
     return sorted(scored, reverse=True)
 
@@ -80,14 +80,14 @@ def test_fewer_hypotheses_than_beams_in_a_batch(two_words):
         assert torch.equal(a["tokens"], b["tokens"])
     empty = random_document(draw, two_words, [0])
     (only,), others = translate([empty, long])
-    assert only["tokens"].tolist() == [two_words.bos(), two_words.eos(), two_words.index("[de]")]
+    assert only["tokens"].tolist() == [two_words.eos(), two_words.index("[de]")]
     assert len(others) == 8
 
 
 def greedy(model, dictionary, document, limits, min_len):
     """The best next token again and again, by the rules of the constraint written out."""
     bos, eos, language = dictionary.bos(), dictionary.eos(), dictionary.index("[de]")
-    source, prefix, total = torch.tensor([document]), [language], 0.0
+    source, prefix, total = torch.tensor([document]), [], 0.0
     for limit in limits:
         prefix.append(bos)
         for length in itertools.count():

@@ -71,7 +71,7 @@ def test_forced_tokens_are_free_and_a_forced_end_is_not(dictionary, documents):
     translate = Translator(dictionary, [model], beam=3, max_len_a=0, max_len_b=2, min_len=2, lenpen=1.0)
     for hypothesis in translate([document])[0]:
         tokens = hypothesis["tokens"].tolist()
-        prefix = torch.tensor([[dictionary.index("[de]"), *tokens[:-1]]])
+        prefix = torch.tensor([[dictionary.bos(), *tokens[:-1]]])
         expected = model(torch.tensor([document]), None, prefix)[0][0].log_softmax(dim=-1)
         costs = hypothesis["positional_scores"].tolist()
         for position, (token, cost) in enumerate(zip(tokens, costs, strict=True)):
@@ -89,15 +89,15 @@ def test_prefix_tokens(dictionary, documents):
     batch = documents(draw, [[3, 2], [2, 2, 2]])
     model = tiny_model(dictionary, 4)
     bos, eos, word = dictionary.bos(), dictionary.eos(), dictionary.index("w3")
-    prefixes = [[bos, word, word, eos, bos, word], [bos, word]]
+    prefixes = [[word, word, eos, bos, word], [word]]
     translate = Translator(dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
     for prefix, shape, hypotheses in zip(prefixes, ([3, 2], [2, 2, 2]), translate(batch, prefixes), strict=True):
         for hypothesis in hypotheses:
             assert hypothesis["tokens"].tolist()[: len(prefix)] == prefix
             assert len(translate.sentences(hypothesis)) == len(shape)
-    longer = [bos, *[word] * 7]  # beyond the limit of 3 + 2 words: obeyed, and closed as soon as it ends
+    longer = [word] * 7  # beyond the limit of 3 + 2 words: obeyed, and closed as soon as it ends
     ((best, *_),) = translate(batch[:1], [longer])
-    assert best["tokens"].tolist()[:9] == [*longer, eos]
+    assert best["tokens"].tolist()[:8] == [*longer, eos]
     assert len(translate.sentences(best)) == 2
 
 
@@ -108,7 +108,7 @@ def test_ensemble_averages_probabilities(dictionary, documents):
     translate = Translator(dictionary, models, beam=3, max_len_a=1, max_len_b=2)
     for document, hypotheses in zip(batch, translate(batch), strict=True):
         tokens = hypotheses[0]["tokens"].tolist()
-        prefix = torch.tensor([[dictionary.index("[de]"), *tokens[:-1]]])
+        prefix = torch.tensor([[dictionary.bos(), *tokens[:-1]]])
         both = [model(torch.tensor([document]), None, prefix)[0][0].softmax(dim=-1) for model in models]
         expected = (sum(both) / 2).log()
         for position, token in enumerate(tokens):
@@ -129,8 +129,8 @@ def test_sampling_follows_the_models_distribution(two_words):
     document = [two_words.bos(), two_words.index("w0"), two_words.eos()]
     translate = Translator(two_words, [model], beam=150, sampling=True, max_len_a=0, max_len_b=1, min_len=1)
     torch.manual_seed(1)
-    drawn = [hypothesis["tokens"][1].item() for _ in range(8) for hypothesis in translate([document])[0]]
-    prefix = torch.tensor([[two_words.index("[de]"), two_words.bos()]])
+    drawn = [hypothesis["tokens"][0].item() for _ in range(8) for hypothesis in translate([document])[0]]
+    prefix = torch.tensor([[two_words.bos()]])
     weights = model(torch.tensor([document]), None, prefix)[0][0, -1].softmax(dim=-1)
     allowed = [two_words.index("w0"), two_words.index("w1"), two_words.unk()]
     expected = weights[allowed] / weights[allowed].sum()
@@ -141,12 +141,12 @@ def test_sampling_follows_the_models_distribution(two_words):
 
 @torch.no_grad()
 def test_the_sum_of_limits_replaces_fairseqs_limit(dictionary, documents):
-    """Forty one-word sentences with 5 words each are 281 tokens; 1.2 * 120 + 10, fairseq's reading, would be 154."""
+    """Forty one-word sentences with 5 words each are 280 tokens; 1.2 * 120 + 10, fairseq's reading, would be 154."""
     model = tiny_model(dictionary, 9)
     translate = Translator(dictionary, [model], beam=2, max_len_a=1.2, max_len_b=10, min_len=5)
     ((best, *_),) = translate(documents(random.Random(8), [[1] * 40]))
     assert len(translate.sentences(best)) == 40
-    assert len(best["tokens"]) >= 281
+    assert len(best["tokens"]) >= 280
 
 
 @torch.no_grad()
@@ -172,13 +172,6 @@ def test_partial_mode_is_constrained_whatever_the_task_says(dictionary, document
     translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=3)
     ((best, *_),) = translate(documents(random.Random(9), [[2, 3, 1]]))
     assert len(translate.sentences(best)) == 3
-
-
-def test_source_without_sentence_marks(dictionary, documents):
-    batch = documents(random.Random(9), [[2], [3]])
-    translate = Translator(dictionary, [tiny_model(dictionary)], beam=2)
-    with pytest.raises(UserError, match="source instance 1 has no <s>.*--prepend-bos"):
-        translate([batch[0], [t for t in batch[1] if t != dictionary.bos()]])
 
 
 def test_alignment_is_refused_in_one_sentence(dictionary):

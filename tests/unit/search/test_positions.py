@@ -17,24 +17,24 @@ SENTENCES = torch.tensor([3, 2, 3])
 
 
 def test_limits_that_fit_stay():
-    assert torch.equal(within_positions(LIMITS, SENTENCES, 1 + 6 + 60), LIMITS)
+    assert torch.equal(within_positions(LIMITS, SENTENCES, 6 + 60), LIMITS)
 
 
-@pytest.mark.parametrize("positions", [66, 40, 20, 10])
+@pytest.mark.parametrize("positions", [65, 39, 19, 9])
 def test_documents_that_do_not_fit_are_shrunk_in_proportion(positions):
     shrunk = within_positions(LIMITS, SENTENCES, positions)
-    assert int((shrunk.sum(1) + 2 * SENTENCES).max()) + 1 <= positions
+    assert int((shrunk.sum(1) + 2 * SENTENCES).max()) <= positions
     assert (shrunk > 0).equal(LIMITS > 0) and (shrunk <= LIMITS).all()
     assert shrunk[0].tolist() == sorted(shrunk[0].tolist())
-    if positions >= 1 + 4 + 10:
+    if positions >= 4 + 10:
         assert torch.equal(shrunk[1:], LIMITS[1:])  # other documents keep theirs
-    if positions == 40:
+    if positions == 39:
         assert shrunk[0].tolist() == [1 + 9 * 30 // 57, 1 + 19 * 30 // 57, 1 + 29 * 30 // 57]
 
 
 def test_too_many_sentences():
-    with pytest.raises(UserError, match="a document of 3 sentences does not fit the model's 9 positions"):
-        within_positions(LIMITS, SENTENCES, 9)
+    with pytest.raises(UserError, match="a document of 3 sentences does not fit the model's 8 positions"):
+        within_positions(LIMITS, SENTENCES, 8)
 
 
 def test_generation_with_learned_positions(dictionary):
@@ -60,7 +60,7 @@ def test_the_longest_source_fits_whatever_its_sentences_are(dictionary, source, 
     positions = {"max_source_positions": source, "max_target_positions": target, "share_all_embeddings": False}
     model = tiny_model(dictionary, encoder_learned_pos=source < 1000, decoder_learned_pos=True, **positions)
     longest = longest_source(model)
-    assert longest == min(source, target - 1)
+    assert longest == min(source, target)
     generator = tiny_task(dictionary).build_generator([model], Namespace(beam=2, max_len_a=2.0, max_len_b=30))
     for lengths in ([1] * (longest // 3), [longest - 2]):
         tokens = pad_batch([random_document(random.Random(1), dictionary, lengths)], dictionary.pad(), left=True)

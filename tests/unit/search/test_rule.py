@@ -30,16 +30,15 @@ WORDS = {3, *range(4, 16)}
 @pytest.mark.parametrize(
     ("prefix", "limits", "tokens", "score"),
     [
-        ([L], [3, 3], {S}, 0.0),  # a document opens with <s>, free
-        ([L, S], [3, 3], WORDS, -1.5),  # too short to end
-        ([L, S, A], [3, 3], WORDS, -1.5),
-        ([L, S, A, B], [3, 3], {*WORDS, E}, -1.5),
-        ([L, S, A, B, A], [3, 3], {E}, -1.5),  # full: </s> at its own score
-        ([L, S, A, B, E], [3, 3], {S}, 0.0),
-        ([L, S, A, B, E, S, A, B, E], [3, 3], {L}, 0.0),  # the last sentence is complete
-        ([L, S, A], [1, 3], {E}, -1.5),  # a limit below min_len wins
-        ([L, S], [0], {E}, -1.5),  # an empty source sentence with limit 0
-        ([L, S, A, B, E, S, A], [9, 1], {E}, -1.5),  # each sentence has its own limit
+        ([S], [3, 3], WORDS, -1.5),  # too short to end
+        ([S, A], [3, 3], WORDS, -1.5),
+        ([S, A, B], [3, 3], {*WORDS, E}, -1.5),
+        ([S, A, B, A], [3, 3], {E}, -1.5),  # full: </s> at its own score
+        ([S, A, B, E], [3, 3], {S}, 0.0),
+        ([S, A, B, E, S, A, B, E], [3, 3], {L}, 0.0),  # the last sentence is complete
+        ([S, A], [1, 3], {E}, -1.5),  # a limit below min_len wins
+        ([S], [0], {E}, -1.5),  # an empty source sentence with limit 0
+        ([S, A, B, E, S, A], [9, 1], {E}, -1.5),  # each sentence has its own limit
     ],
 )
 def test_what_may_follow(search, prefix, limits, tokens, score):
@@ -52,12 +51,12 @@ def test_a_choice_that_prefix_tokens_have_made_stands(search):
     search.start(torch.tensor([[3]]), torch.tensor([1]))
     scores = torch.full((1, 19), -torch.inf)
     scores[0, A] = -2.0
-    search.constrain(scores, torch.tensor([[L]]), beam=1)
+    search.constrain(scores, torch.tensor([[S, A, E]]), beam=1)
     assert scores[0, A] == -2.0 and scores.isneginf().sum() == 18
 
 
 def test_state_of_a_prefix():
-    prefixes = torch.tensor([[L, S, A, A, E, S], [L, S, A, A, A, A], [L, S, E, S, E, S]])
+    prefixes = torch.tensor([[S, A, A, E, S], [S, A, A, A, A], [S, E, S, E, S]])
     done, words = sentence_state(prefixes, S, E)
     assert done.tolist() == [1, 0, 2] and words.tolist() == [0, 4, 0]
 
@@ -68,11 +67,6 @@ def test_limits_count_words_only():
     limits, sentences = sentence_limits(source, S, words, 1.2, 10)
     assert sentences.tolist() == [2, 3]
     assert limits.tolist() == [[11, 13, 0], [10, 16, 10]]
-
-
-def test_limits_of_a_source_without_sentences():
-    limits, sentences = sentence_limits(torch.tensor([[A, B]]), S, torch.tensor([[True, True]]), 1.2, 10)
-    assert sentences.tolist() == [0] and limits.tolist() == [[0]]
 
 
 def test_pruning_keeps_the_documents_that_go_on(search):

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq.data import ListDataset
+from fairseq.data import ListDataset, indexed_dataset
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
@@ -24,11 +24,33 @@ def test_datasets_end_as_they_should(corpus, dictionary):
         dataset = task.dataset(split)
         assert len(dataset) == count
         for item in (dataset[i] for i in range(count)):
-            source, target = item["source"].tolist(), item["target"].tolist()
-            assert source[0] == target[0] == dictionary.bos()
-            assert source[-1] == dictionary.eos() and source[-2:] != [dictionary.eos()] * 2
-            assert target[-2:] == [dictionary.eos(), dictionary.index("[de]")]
-            assert source.count(dictionary.bos()) == target.count(dictionary.bos())
+            source, read, target = (item[key].tolist() for key in ("source", "prev_output_tokens", "target"))
+            for side in (source, read):
+                assert side[0] == dictionary.bos() and side[-1] == dictionary.eos() != side[-2]
+            assert target == [*read[1:], dictionary.index("[de]")]
+            assert source.count(dictionary.bos()) == read.count(dictionary.bos())
+
+
+@pytest.mark.parametrize("side", ["en", "de"])
+def test_an_instance_without_bos_is_refused_when_it_is_loaded(corpus, dictionary, side):
+    folder = corpus(train=3)
+    prefix = str(folder / f"train.en-de.{side}")
+    builder = indexed_dataset.make_builder(prefix + ".bin", "mmap", vocab_size=len(dictionary))
+    for line in ("<s> w1 </s>", "w1 w2", "<s> w3 </s>"):
+        builder.add_item(dictionary.encode_line(line).int())
+    builder.finalize(prefix + ".idx")
+    with pytest.raises(UserError, match=rf"train\.en-de\.{side}: instance 1 does not begin with <s>: .*--prepend-bos"):
+        setup(folder).load_dataset("train")
+    task = setup(folder, prepend_bos=True)
+    task.load_dataset("train")
+    assert all(item["prev_output_tokens"][0] == dictionary.bos() for item in task.dataset("train"))
+
+
+def test_typed_instances_without_bos_are_refused(corpus, dictionary):
+    task = setup(corpus(train=1))
+    lines = [dictionary.encode_line(line).long() for line in ("<s> w1 </s>", "w1 w2")]
+    with pytest.raises(UserError, match="input 2 does not begin with <s>"):
+        task.build_dataset_for_inference(lines, [len(line) for line in lines])
 
 
 def test_word_dropout_in_training_only(corpus, dictionary):
@@ -150,9 +172,9 @@ def test_dictionaries_of_their_own(dictionary):
         sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
     dataset = task._pairs(*(ListDataset([side], [len(side)]) for side in sides), dropout=True, shuffle=False)
     item = dataset[0]
-    for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist()[1:])):
+    for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist())):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]
-    assert item["target"].tolist() == [*sides[1].tolist(), target.index("[de]")]
+    assert item["target"].tolist() == [*sides[1].tolist()[1:], target.index("[de]")]
 
     options = Namespace(source_dictionary=source, target_dictionary=target)
     model = GTransformerModel.build_model(tiny_config(share_all_embeddings=False), options)

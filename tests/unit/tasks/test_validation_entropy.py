@@ -14,7 +14,7 @@ from torch import nn
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.errors import UserError
 from gtransformer.tasks.validation_entropy import measured
-from tests.support import pad_batch, random_document, shifted, tiny_model, tiny_task
+from tests.support import pad_batch, random_document, tiny_model, tiny_task
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -25,9 +25,9 @@ def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
     inputs = {
         "src_tokens": pad_batch(source, pad, True),
         "src_lengths": torch.tensor([len(row) for row in source]),
-        "prev_output_tokens": pad_batch([shifted(dictionary, row) for row in target], pad, False),
+        "prev_output_tokens": pad_batch(target, pad, False),
     }
-    goal = [[*row, language] for row in target]
+    goal = [[*row[1:], language] for row in target]
     return {
         "id": torch.arange(len(lengths)),
         "net_input": inputs,

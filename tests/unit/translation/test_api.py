@@ -61,7 +61,7 @@ def test_scores_are_the_models_log_probabilities(model):
     source = [engine.indices(tokens) for tokens in model.chain.encode(DOCUMENT)]
     assert sum(len(sentence) + 2 for sentence in source) < model.directory.max_instance_tokens  # one instance
     found = engine.translate([model.chain.encode(DOCUMENT)], model.options.changed(nbest=2, beam=3))[0]
-    scorer = SentenceScorer(engine.model, engine.source, engine.target, "de")
+    scorer = SentenceScorer(engine.model, engine.source, engine.target)
     for rank, hypothesis in enumerate(found):
         target = [[engine.target.index(word) for word in text.split()] for text in hypothesis.sentences]
         expected = scorer.score([Request(source, target)])[0]

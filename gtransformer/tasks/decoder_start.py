@@ -1,0 +1,50 @@
+"""Refuses checkpoints that were trained with another beginning of the decoder's input.
+
+Until it read ``<s> w1 ... </s>``, as the authors' release validates and searches, this package fed ``[de] <s> w1 ...``.
+The parameters of such a model fit, and what it would compute is wrong. Its configuration lacks ``decoder_start``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from gtransformer.errors import CheckpointError, UserError
+from gtransformer.tasks.checkpoint_file import read_settings
+from gtransformer.tasks.finetuning import pretrained_path
+
+TASK = "translation_doc"
+
+
+def check_decoder_start(task: Mapping[str, Any]) -> None:
+    """Raise CheckpointError if these saved options of a task are translation_doc's and name no ``decoder_start``."""
+    if task.get("_name") == TASK and task.get("decoder_start") is None:
+        raise CheckpointError(
+            "was trained by an older version of this package, whose decoder read the language symbol before the first "
+            "<s>; train it again, or use it with that version"
+        )
+
+
+def check_saved_with(model: DictConfig) -> None:
+    """The same, given the section of a checkpoint's configuration that its model is built from.
+
+    fairseq makes a whole configuration of the release's ``args``, with the defaults of today for what they lack: these
+    models read what ours do.
+    """
+    root = model._get_root() if isinstance(model, DictConfig) else None
+    if isinstance(root, DictConfig) and isinstance(root.get("task"), DictConfig):
+        check_decoder_start(root.task)
+
+
+def check_start_of_training(whole: DictConfig | None) -> None:
+    """The same for the checkpoint that a training begins from, its own last one or another's."""
+    if whole is None:
+        return
+    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / "checkpoint_last.pt"
+    try:
+        check_decoder_start(read_settings(path).get("task", {}))
+    except CheckpointError as error:
+        raise UserError(f"checkpoint {path} {error}") from None

@@ -1,0 +1,78 @@
+"""A trained model of the authors' release and its search: the same translations, at the same scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from tests.support import PARITY, tiny_task
+
+HERE = PARITY / "search"
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def release():
+    """Dictionary, task and model of the release, the latter as its checkpoint says."""
+    import numpy as np
+
+    dictionary = Dictionary.load(str(HERE / "dict.txt"))
+    options = json.loads((HERE / "args.json").read_text())
+    known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
+    task = tiny_task(dictionary)
+    sides = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = GTransformerModel.build_model(GTransformerConfig(**known), sides).eval()
+    with np.load(HERE / "state.npz") as state:
+        model.load_state_dict({name: torch.from_numpy(state[name]) for name in state.files}, strict=True)
+    return SimpleNamespace(dictionary=dictionary, task=task, model=model)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return json.loads((HERE / "nbest.json").read_text())
+
+
+def search(release, lines: list[str], fast: bool = True, **options) -> list[list[dict]]:
+    """n-best lists of ``<s> a b </s> <s> c </s>`` lines in one batch, in their order."""
+    tokens = [release.dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
+    dataset = release.task.build_dataset_for_inference(tokens, [len(one) for one in tokens])
+    wanted = Namespace(**{"beam": 5, "nbest": 5, "max_len_a": 1.2, "max_len_b": 10, **options})
+    generator = release.task.build_generator([release.model], wanted)
+    generator.fast = fast and generator.fast
+    sample = dataset.collater([dataset[number] for number in range(len(tokens))])
+    found = release.task.inference_step(generator, [release.model], sample)
+    by_number = dict(zip(sample["id"].tolist(), found, strict=True))
+    return [by_number[number] for number in range(len(lines))]
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["ours", "fairseq's loop"])
+def test_nbest_lists_are_the_releases(release, expected, fast):
+    lines = (HERE / "test.en").read_text().splitlines()
+    assert len(lines) == len(expected) == 6
+    for found, entry in zip(search(release, lines, fast), expected, strict=True):
+        assert len(found) == len(entry["nbest"]) == 5
+        for ours, theirs in zip(found, entry["nbest"], strict=True):
+            *words, language = (release.dictionary[token] for token in ours["tokens"].tolist())
+            assert (words, language) == (theirs["tokens"], "[de]")
+            assert float(ours["score"]) / math.log(2) == pytest.approx(theirs["score_bits_per_token"], rel=TOLERANCE)
+            bits = [score / math.log(2) for score in ours["positional_scores"].tolist()]
+            assert bits == pytest.approx(theirs["positional_scores_bits"], abs=1e-4)
+
+
+def test_sinusoidal_positions_do_not_shorten_translations(release, expected):
+    """The release's checkpoints say --max-target-positions 1024; documents may come out longer all the same."""
+    assert release.model.decoder.max_positions() == 1024
+    sentences = (HERE / "test.en").read_text().splitlines()
+    line = " ".join(sentences * 2)
+    ((best, *_),) = search(release, [line], beam=1, nbest=1)
+    assert len(best["tokens"]) > 1100
+    assert best["tokens"].tolist().count(release.dictionary.eos()) == line.split().count("<s>")
+    found = search(release, [line], fast=False, beam=1, nbest=1)[0][0]
+    assert torch.equal(found["tokens"], best["tokens"])

@@ -1,0 +1,127 @@
+"""What changes from epoch to epoch, through fairseq's own iterator: its workers, its shards, its resumption."""
+
+import logging
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import task_config, tiny_config
+
+INSTANCES = 40
+
+
+@pytest.fixture
+def make_task(corpus):
+    """A task with its training set: word dropout in epochs 1 and 2."""
+    folder = corpus(train=INSTANCES)
+
+    def make(**options):
+        options = {"doc_noise_mask": 0.5, "doc_noise_epochs": 3, **options}
+        task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+        task.load_dataset("train")
+        return task
+
+    return make
+
+
+def iterator(task, workers=0, epoch=1, **options):
+    """As fairseq's trainer asks for it."""
+    options = {"max_tokens": 40, "max_positions": (10**6, 10**6), "ignore_invalid_inputs": True, **options}
+    return task.get_batch_iterator(
+        task.dataset("train"), seed=1, num_workers=workers, epoch=epoch, data_buffer_size=10, **options
+    )
+
+
+def epochs(batches, count):
+    """Read so many epochs as fairseq's training loop does: lists of (ids, source, input, target)."""
+    return [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(count)]
+
+
+def model_options(**options):
+    return OmegaConf.create({**vars(tiny_config(**options)), "_name": "gtransformer"})
+
+
+def read(batch):
+    if not batch:
+        return None
+    inputs = batch["net_input"]
+    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
+    return tuple(tensor.tolist() for tensor in tensors)
+
+
+def masked(epoch, mask):
+    """Per instance, where its source and its decoder's input are masked (padding is on the left and on the right)."""
+    found = {}
+    for ids, source, previous, _ in epoch:
+        for number, one, other in zip(ids, source, previous, strict=True):
+            found[number] = [
+                tuple(np.flatnonzero(np.array(one[::-1]) == mask)), tuple(np.flatnonzero(np.array(other) == mask))
+            ]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_word_dropout_reaches_workers_in_every_epoch(make_task, dictionary, workers):
+    """fairseq-fixed keeps its data loader and the loader's processes over all epochs."""
+    mask = dictionary.index("<mask>")
+    expected = epochs(iterator(make_task()), 3)
+    found = epochs(iterator(make_task(), workers), 3)
+    assert found == expected
+    first, second, third = (masked(epoch, mask) for epoch in found)
+    assert len(first) == INSTANCES and sorted(first) == sorted(second) == sorted(third)
+    for side in (0, 1):
+        assert sum(first[number][side] != second[number][side] for number in first) > INSTANCES * 0.8
+        assert all(third[number][side] == () for number in third)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_a_resumed_epoch_goes_on_where_it_stopped(make_task, workers, epoch):
+    """The same batches and the same masks as without the interruption, in this epoch and in the next."""
+    whole = epochs(iterator(make_task(), workers), epoch + 1)
+    interrupted = iterator(make_task(), workers)
+    epochs(interrupted, epoch - 1)
+    batches = interrupted.next_epoch_itr(shuffle=True)
+    begun = [read(next(batches)) for _ in range(3)]
+    state = interrupted.state_dict()
+    assert (state["epoch"], state["iterations_in_epoch"]) == (epoch, 3)
+
+    resumed = iterator(make_task(), workers, epoch=state["epoch"])
+    resumed.load_state_dict(state)
+    rest, following = epochs(resumed, 2)
+    assert begun + rest == whole[epoch - 1] and following == whole[epoch]
+
+
+def test_each_process_has_its_share_in_every_epoch(make_task):
+    alone = epochs(iterator(make_task()), 2)
+    shares = [epochs(iterator(make_task(), num_shards=3, shard_id=shard), 2) for shard in range(3)]
+    for number, epoch in enumerate(alone):
+        together = [batch for share in shares for batch in share[number] if batch is not None]
+        assert sorted(together) == sorted(epoch)
+        assert len({len(share[number]) for share in shares}) == 1  # a process without a batch gets an empty one
+
+
+def test_instances_longer_than_a_batch_are_batches_of_their_own(make_task, caplog):
+    """fairseq's trainer gives --max-tokens as a limit on instances, too."""
+    task = make_task()
+    task.build_model(model_options())
+    limit = int(np.median(task.dataset("train").num_tokens_vec(np.arange(INSTANCES))))
+    with caplog.at_level(logging.INFO):
+        (epoch,) = epochs(iterator(task, max_tokens=limit, max_positions=(limit, limit)), 1)
+    longer = int((task.dataset("train").num_tokens_vec(np.arange(INSTANCES)) > limit).sum())
+    assert longer > 5
+    assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
+    assert f"{longer} instances are longer than --max-tokens {limit}: each is a batch of its own" in caplog.text
+
+
+def test_instances_that_the_model_cannot_take_are_counted(make_task, caplog):
+    task = make_task(max_source_positions=15)
+    task.build_model(model_options(max_source_positions=15))
+    sizes = task.dataset("train").src_sizes
+    with caplog.at_level(logging.WARNING):
+        (epoch,) = epochs(iterator(task, max_positions=(15, 40)), 1)
+    kept = sorted(number for ids, *_ in epoch for number in ids)
+    assert kept == np.flatnonzero(sizes <= 15).tolist() and 0 < len(kept) < INSTANCES
+    assert f"{INSTANCES - len(kept)} of {INSTANCES} instances are longer than the (15, " in caplog.text

@@ -108,7 +108,7 @@ def check_release(prepared: Path, folder: Path, join) -> None:
         sides["hypotheses"].append(json.loads(line)["hypotheses"][0]["sentences"])
     for line in binary.read_text(encoding="utf-8").splitlines():
         marked = " ".join(w if w in known or w in ("<s>", "</s>") else "<<unk>>" for w in line.split())
-        sides["references"].append([part.removesuffix("</s>").strip() for part in marked.split("<s>")[1:]])
+        sides["references"].append([part.strip().removesuffix("</s>") for part in marked.split("<s>")[1:]])
     by_instance = {}
     for side, instances in sides.items():
         whole = [" </s> ".join(join(sentences)) for sentences in instances]

@@ -21,7 +21,7 @@ from gtransformer.cli.compare_result import count_parameters, recipe_result, set
 from gtransformer.cli.demo_stages import Job, Stages, batch_status, digest, last_line, run_jobs, say, training_status
 from gtransformer.cli.run import python_command
 from gtransformer.errors import UserError
-from gtransformer.evaluation.prepared_split import references_available
+from gtransformer.evaluation.references import reference_option, references_of
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
@@ -175,18 +175,19 @@ class Comparison(Layout):
         return jobs
 
     def score(self) -> None:
-        """s-BLEU and d-BLEU of every translation, against both references where there are both."""
+        """BLEU of every translation against the untouched text, and as the release has it where that can be."""
         for name in self.plan.recipes:
             for one in self.sets:
                 hypotheses = self.translation(name, one)
                 prepared, split = self.prepared(self.plan.preparer(name), one), PREPARED[one.split]
-                # mBART's corpora are not tokenised.
-                both = "paper" in references_available(prepared, split, self.target(name))
+                reference = reference_option(prepared, split, self.target(name))
                 arguments = [prepared, "--hypotheses", hypotheses, "--split", split]
-                arguments += ["--reference", "both" if both else "raw", "--metrics", "bleu"]
+                arguments += ["--reference", reference, "--metrics", "bleu"]
                 output = hypotheses.with_suffix(".scores.json")
                 arguments += ["--output", output]
                 settings = {"translation": self.translating(name, one), "sha256": sha256(hypotheses)}
+                # In the settings, so that an older version's scores against something else are taken anew.
+                settings["references"] = references_of(reference)
                 work = partial(self.score_one, list(map(str, arguments)), output.with_name("score.log"))
                 self.stages.run(f"score-{name}-{one.name}", settings, [output], work)
 

@@ -33,6 +33,7 @@ from gtransformer.cli.run import project_root, python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.references import TOGETHER
 from gtransformer.files import atomic_write, read_json, read_lines, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
@@ -111,7 +112,9 @@ class Demo:
         for system in self.systems:
             folder = self.directory / system
             outputs = [folder / "test.scores.json", folder / "test.txt"]
-            self.stages.run(f"score-{system}", translated[system], outputs, lambda folder=folder: self.score(folder))
+            # The references are settings, so that an older version's scores against others are taken anew.
+            settings = translated[system] | {"references": TOGETHER}
+            self.stages.run(f"score-{system}", settings, outputs, lambda folder=folder: self.score(folder))
         self.each("contrastive", trained, ["contrastive.json"], self.contrastive_jobs)
         return {system: self.result(system) for system in self.systems}
 
@@ -171,7 +174,7 @@ class Demo:
         return jobs
 
     def score(self, folder: Path) -> None:
-        """s-BLEU and d-BLEU against both references."""
+        """All scores, against the untouched text and as the release has them."""
         arguments = [str(self.prepared), "--hypotheses", str(folder / "test.jsonl"), "--reference", "both"]
         if score.main(arguments):
             raise UserError(f"{folder / 'test.jsonl'}: could not be scored; see above")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_paper import Column, Paper, Row, Table, commands
 from gtransformer.cli.report_results import TOKENS, UNITS, Folder
 from gtransformer.cli.report_scores import Result
@@ -24,16 +25,23 @@ Machine of all runs, unless a folder says otherwise: {machine}.
 
 Figures under *paper* are those printed by Bao et al. (2021, "G-Transformer for Document-level Machine Translation"),
 typed into `paper.yaml`; "\\*": significant there at p < 0.01 against the Transformer baselines. *Ours* are models of
-the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test set as the paper did it:
-tokenised, truecased text (`--paper`); marked "raw text" where there is no such score, as with mBART, whose corpora are
-not tokenised. A cell is empty where nothing was run. `bash scripts/download.sh CORPUS` fetches the corpora; CORPUS,
-here and below, is {corpora}.
+the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test set as the authors' release does
+it (`--reference release`; `docs/evaluation.md`): truecased text, whole instances detokenised and then cut into
+sentences, sacrebleu's 13a; d-BLEU is that over instances. What has no such score is marked: "raw text", untouched text
+as reference; "tokenised text", the preprocessed words without a tokeniser, which older result files call `paper` and
+which is not how the paper measured. A cell is empty where nothing was run. `bash scripts/download.sh CORPUS` fetches
+the corpora; CORPUS, here and below, is {corpora}.
 
 Scores of our runs on **other data**, or with options **changed**, stand in tables of their own, against untouched text
 unless marked. They compare our models with each other, on one corpus and budget; they **must not be compared with the
 paper's figures**."""
 
-RAW_NOTE = "*raw text*: against the untouched text, detokenised, with sacrebleu's tokeniser, not as the paper measured."
+NOTES = {
+    "raw text": "against the untouched text, detokenised and detruecased, not as the paper measured",
+    "tokenised text": "against tokenised, truecased text without a tokeniser, not as the paper measured",
+    "whole documents": "a model of single sentences, whose instances are sentences, has d-BLEU over documents only",
+}
+MARKS = {"raw": "raw text", "tokenised": "tokenised text", "release": "as the release"}
 OTHER_HEADER = (
     "row of the paper's table", "recipe", "trained on", "machine", "minutes", "updates", "validation perplexity",
     "translated", "s-BLEU", "d-BLEU", "result file",
@@ -117,22 +125,24 @@ def table_section(table: Table, results: Sequence[Result], other: Placed) -> str
     header = ["", "recipe"]
     for column in table.columns:
         header += [f"{column.title}, paper", "ours"] if column.metric else [f"{column.title}, paper"]
-    rows, used = [], []
+    rows: list[list[str]] = []
+    used: list[tuple[Result, Column]] = []
     for row in table.rows:
         cells = [row.method, f"`{row.recipe}`" if row.recipe else ""]
         for column, figure in zip(table.columns, row.paper, strict=True):
             cells.append("" if figure == "-" else figure.replace("*", r"\*"))
             if column.metric:
                 found = [result for result in results if fills(result, row, column)]
-                used += found
+                used += [(result, column) for result in found]
                 cells.append("; ".join(own_cell(result, column) for result in found))
         rows.append(cells)
     parts = [f"### {table.name}: {table.title}", markdown(header, rows)]
-    sources = dict.fromkeys(f"[{r.source}]({r.source})" + (f" ({r.machine})" if r.machine else "") for r in used)
+    sources = dict.fromkeys(f"[{r.source}]({r.source})" + (f" ({r.machine})" if r.machine else "") for r, _ in used)
     if sources:
         parts.append(f"Ours: {', '.join(sources)}.")
-    if any(result.reference("paper") == "raw" for result in used):
-        parts.append(RAW_NOTE)
+        parts.append(signatures(own_score(result, column)[1] for result, column in used))
+        marks = {mark for result, column in used for mark in own_score(result, column)[2]}
+        parts += [f"*{mark}*: {note}." for mark, note in NOTES.items() if mark in marks]
     lines = table_commands(table)
     if lines:
         parts.append("```bash\n" + "\n".join(lines) + "\n```")
@@ -149,12 +159,28 @@ def fills(result: Result, row: Row, column: Column) -> bool:
     return same and (result.aligned or column.metric != "s_bleu")
 
 
+def own_score(result: Result, column: Column) -> tuple[float, str, list[str]]:
+    """Our score, its signature, and marks (``NOTES``) where it is not taken as the paper took it."""
+    reference, kind = result.reference("release"), column.metric
+    if reference != "release":
+        return *result.scores[reference][kind], [MARKS[reference]]
+    if kind != "d_bleu":
+        return *result.scores[reference][kind], []
+    if load_recipe(result.recipe).sections["prepare"].get("max-sents") == 1:
+        return *result.scores[reference][kind], ["whole documents"]
+    return *result.scores[reference]["d_bleu_instance"], []
+
+
 def own_cell(result: Result, column: Column) -> str:
-    """Our score, as the paper took it or marked as not so, and the budget if there was one."""
-    reference = result.reference("paper")
-    notes = ["raw text"] if reference == "raw" else []
-    notes += [f"{result.minutes:g} min of training"] if result.minutes else []
-    return f"{result.scores[reference][column.metric][0]:.2f}" + (f" ({', '.join(notes)})" if notes else "")
+    """Our score, its marks, and the budget if there was one."""
+    score, _, marks = own_score(result, column)
+    notes = [*marks, *([f"{result.minutes:g} min of training"] if result.minutes else [])]
+    return f"{score:.2f}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def signatures(found: Iterable[str]) -> str:
+    """The signatures of scores, each once."""
+    return f"BLEU: {', '.join(f'`{signature}`' for signature in sorted(set(found)))}."
 
 
 def table_commands(table: Table) -> list[str]:
@@ -176,8 +202,8 @@ def other_section(placed: Placed) -> str:
             marks.setdefault(tuple(result.changes), f"[{len(marks) + 1}]")
     rows = [[row.method if row else "", *_cells(result, marks)] for row, result in placed]
     changes = [f"{mark} {', '.join(f'`{change}`' for change in changed)}" for changed, mark in marks.items()]
-    found = sorted({score[1] for _, result in placed for score in result.scores[result.reference("raw")].values()})
-    lines = f"""BLEU: {", ".join(f"`{signature}`" for signature in found)}. Perplexity counts the language symbol
+    found = signatures(score[1] for _, result in placed for score in result.scores[result.reference("raw")].values())
+    lines = f"""{found} Perplexity counts the language symbol
 that ends every instance, too: models of single sentences and of documents are not measured on quite the same tokens."""
     pictures = dict.fromkeys(result.picture for _, result in placed if result.picture)
     changed = [f"Changed: {'; '.join(changes)}."] if changes else []
@@ -189,7 +215,7 @@ def _cells(result: Result, marks: Mapping[tuple[str, ...], str]) -> list[str]:
     mark = f" {marks[tuple(result.changes)]}" if result.changes else ""
     recipe = f"`{result.recipe}`{mark}" + (f" ({result.note})" if result.note else "")
     reference = result.reference("raw")
-    text = "" if reference == "raw" else " (tokenised text)"
+    text = "" if reference == "raw" else f" ({MARKS[reference]})"
     s_bleu, d_bleu = (f"{result.scores[reference][kind][0]:.2f}{text}" for kind in ("s_bleu", "d_bleu"))
     return [
         recipe,

@@ -10,9 +10,11 @@ from typing import Any
 from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_keys import ABOUT, NUMBER, need, need_texts
 from gtransformer.errors import UserError
+from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
 
 KINDS = ("s_bleu", "d_bleu")
-REFERENCES = ("raw", "paper")
+# The release's d-BLEU is that over instances, which its results have as well.
+MORE_KINDS = {"release": ("d_bleu_instance",)}
 RESULT_KEYS = {"recipe", "corpus", "every", "sets", "note", "changes"}
 DEMO_RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}
 
@@ -24,7 +26,8 @@ class Result:
     Attributes:
         corpus: what it was trained on, ``every``-th document of it.
         set: what it translated (``ted_test``).
-        scores: by reference (raw, paper; at least one) and kind (s_bleu, d_bleu): (score, signature).
+        scores: by reference (raw, release, tokenised; at least one) and kind (s_bleu, d_bleu; of release
+            d_bleu_instance, too): (score, signature).
         aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
         source: the result file, relative to the folder of all logs.
         machine: what it ran on; None for the machine that all have in common.
@@ -48,7 +51,7 @@ class Result:
     changes: tuple[str, ...] = ()
 
     def reference(self, wanted: str) -> str:
-        """The reference ``wanted``, or the other one if only that was scored."""
+        """The reference ``wanted``, or the first that was scored against."""
         return wanted if wanted in self.scores else next(iter(self.scores))
 
 
@@ -160,18 +163,22 @@ def listed_file(file: Any, folder: Path, objects: dict[str, dict]) -> dict[str, 
 
 
 def read_scores(content: dict[str, Any], path: Path, *keys: str) -> dict[str, dict[str, tuple[float, str]]]:
-    """The BLEU scores at ``keys`` of a file, by reference and kind. Raises UserError if there is none."""
+    """The BLEU scores at ``keys`` of a file, by reference and kind; those under an old name by the name they have now.
+
+    Raises UserError if there is none.
+    """
     scores = need(content, path, *keys, kind=dict)
+    names = {name: name for name in REFERENCES} | OLD_NAMES
     found = {
         reference: {
             kind: (
-                need(content, path, *keys, reference, kind, "score", kind=NUMBER),
-                need(content, path, *keys, reference, kind, "signature", kind=str),
+                need(content, path, *keys, name, kind, "score", kind=NUMBER),
+                need(content, path, *keys, name, kind, "signature", kind=str),
             )
-            for kind in KINDS
+            for kind in (*KINDS, *MORE_KINDS.get(reference, ()))
         }
-        for reference in REFERENCES
-        if reference in scores
+        for name, reference in names.items()
+        if name in scores
     }
     if not found:
         raise UserError(

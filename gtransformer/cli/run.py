@@ -25,7 +25,7 @@ from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.prepared_split import references_available
+from gtransformer.evaluation.references import reference_option
 from gtransformer.files import read_json
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
@@ -114,7 +114,7 @@ class Run:
             raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
 
     def score(self) -> None:
-        """s-BLEU and d-BLEU of the translations, against both references where there are both.
+        """Scores of the translations against the untouched text, and as the release has them where that can be.
 
         Writes SPLIT.scores.json, which says what was changed in the recipe.
         """
@@ -124,7 +124,7 @@ class Run:
         output = self.directory / f"{self.split}.scores.json"
         options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
         if not {"reference", "paper"} & options.keys():
-            options["reference"] = "both" if "paper" in references_available(self.prepared, self.split) else "raw"
+            options["reference"] = reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
         self._run(f"score.{self.split}", command, {"scores": str(output)})
         sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])

@@ -18,10 +18,11 @@ from gtransformer.evaluation.breakdown import by_document, by_position
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import METRICS
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.score import REFERENCES
+from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.files import atomic_write, write_json
 
+PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
 BREAKDOWNS = {"document": by_document, "position": by_position}
 
 
@@ -42,13 +43,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--reference",
-        choices=[*REFERENCES, "both"],
+        choices=[*REFERENCES, PAPER, "both"],
         default="raw",
-        help="raw: detokenised translation against the untouched text; paper: tokenised, truecased translation against "
-        "text preprocessed likewise, as in the paper's tables; both: one after the other (%(default)s)",
+        help="; ".join(f"{name}: {what}" for name, what in REFERENCES.items())
+        + "; paper: another name of release; both: raw and release (%(default)s)",
     )
     parser.add_argument(
-        "--paper", action="store_const", const="paper", dest="reference", help="short for --reference paper"
+        "--paper", action="store_const", const="release", dest="reference", help="short for --reference release"
     )
     parser.add_argument(
         "--reference-file",
@@ -78,7 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language, mostly 13a)"
     )
     parser.add_argument(
-        "--moses", metavar="DIR", help="detokenise with this Moses' scripts (default: the variable MOSES)"
+        "--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)"
     )
     parser.add_argument(
         "--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)"
@@ -112,7 +113,12 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Put a directory given after the hypotheses in its place; UserError for options that do not go together."""
+    """Put a directory given after the hypotheses in its place, and ``release`` for ``paper``.
+
+    Raises UserError for options that do not go together.
+    """
+    if args.reference == PAPER:
+        args.reference = "release"
     if args.prepared is None and args.reference_file is None and len(args.hypotheses) > 1:
         if Path(args.hypotheses[-1]).is_dir():
             args.prepared = Path(args.hypotheses.pop())
@@ -120,8 +126,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("give either a prepared corpus or --reference-file, what the translations are scored against")
     if args.reference_file and args.reference != "raw":
         raise UserError("--reference-file is the raw reference; --reference and --paper need a prepared corpus")
-    if args.comet and args.reference == "paper":
-        raise UserError("COMET reads plain text; score against the raw reference, not --paper")
+    if args.comet and args.reference not in ("raw", "both"):
+        raise UserError(f"COMET reads plain text; score against the raw reference, not --reference {args.reference}")
     if args.comet and args.reference_file and not args.source_file:
         raise UserError("COMET needs the source sentences; give them with --source-file")
     if args.test and len(args.hypotheses) < 2:
@@ -138,7 +144,7 @@ def write_texts(systems: list[System], wanted: Path | None) -> dict[str, Path]:
     for system in systems:
         if system.generated or wanted:
             written[system.name] = wanted or system.path.with_name(f"{system.stem}.txt")
-            # Against the paper's reference only, the text is the tokenised one: that is what was scored.
+            # Without the raw reference the text is not what a reader wants, but what was scored.
             first = next(iter(system.evaluation.scores.values()))
             write_corpus(written[system.name], first.documents)
     return written

@@ -12,7 +12,8 @@ from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.evaluation.prepared_split import find_sidecar, read_source
-from gtransformer.evaluation.score import REFERENCES, Evaluation, score_text, score_translations
+from gtransformer.evaluation.references import references_of
+from gtransformer.evaluation.score import Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents
 from gtransformer.evaluation.significance import compare
 from gtransformer.preprocess.sidecar import Sidecar
@@ -62,7 +63,7 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 def score_systems(args: argparse.Namespace, named: Sequence[tuple[str, Path]]) -> list[System]:
     """Score every system; a model of COMET that cannot be had is noticed before anything else."""
     comet = load_comet(args.comet_model) if args.comet else None
-    references = tuple(REFERENCES) if args.reference == "both" else (args.reference,)
+    references = references_of(args.reference)
     metrics = tuple(dict.fromkeys(args.metrics))
     systems = []
     for name, path in named:

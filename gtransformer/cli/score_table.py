@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from gtransformer.cli.score_systems import System
 from gtransformer.evaluation.breakdown import KEYS
 from gtransformer.evaluation.levels import LEVELS
+from gtransformer.evaluation.references import REFERENCES
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
-REFERENCE_NOTE = (
-    "raw: the translation as a reader sees it, against the untouched text; paper: both sides tokenised and truecased, "
-    "as for the paper's tables"
-)
 TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
 
 
@@ -42,8 +39,8 @@ def table(systems: Sequence[System], tests: Mapping) -> str:
             rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
-    if len(systems[0].evaluation.scores) > 1:
-        lines.append(REFERENCE_NOTE)
+    if list(systems[0].evaluation.scores) != ["raw"]:
+        lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
     for system in systems:
         lines += _notes(system, len(systems) > 1)
     return "\n".join(lines)

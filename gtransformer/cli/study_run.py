@@ -50,7 +50,7 @@ def score_test(run: Run) -> None:
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
     """What the stages have left. s-BLEU is null where sentences are not aligned with the source's (appendix A)."""
     scores = read_json(run.directory / "test.scores.json")
-    # The first is the raw one, unless the recipe asks for the paper's alone.
+    # The first is the raw one, unless the recipe asks for another alone.
     reference, best = next(iter(scores["scores"].items()))
     aligned = scores["counts"]["misaligned_instances"] == 0
     log = run.directory / "train.log"

@@ -1,4 +1,4 @@
-"""Finding a split of a prepared corpus: its sidecar and its text, checked against each other."""
+"""Finding a split of a prepared corpus: its sidecar, its text and its instances, checked against each other."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.evaluation.plain_text import read_plain
 from gtransformer.evaluation.segments import Documents
+from gtransformer.files import read_lines
+from gtransformer.preprocess.binarise import RESERVED, dictionary_words
+from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.sidecar import Sidecar, join
 
-REFERENCES = {"raw": "text", "paper": "tok"}  # by name: the folder of a prepared corpus that holds it
+RAW, TOKENISED, INSTANCES = "text", "tok", "instances"  # folders of a prepared corpus
+UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
 
 
 def find_sidecar(prepared: Path, split: str) -> Path:
@@ -28,36 +32,78 @@ def find_sidecar(prepared: Path, split: str) -> Path:
     return found[0]
 
 
+def reference_files(prepared: Path, split: str, target: str) -> dict[str, tuple[Path, ...]]:
+    """The files that each of ``references.REFERENCES`` is read from."""
+    return {
+        "raw": (prepared / RAW / f"{split}.{target}",),
+        "release": (prepared / INSTANCES / f"{split}.{target}", prepared / "bin" / f"dict.{target}.txt"),
+        "tokenised": (prepared / TOKENISED / f"{split}.{target}",),
+    }
+
+
 def references_available(prepared: Path, split: str, target: str | None = None) -> tuple[str, ...]:
-    """The references, of ``REFERENCES``, that a split of a prepared corpus can be scored against.
+    """The references, of ``references.REFERENCES``, that a split of a prepared corpus can be scored against.
 
     Args:
         target: the target language as the corpus calls it; None for that of the split's sidecar.
 
-    ``paper`` is missing where a pretrained model's own pieces cut the target side (mBART): nothing is tokenised there.
-    Raises UserError as ``find_sidecar`` where ``target`` is None.
+    ``tokenised`` is missing where a pretrained model's own pieces cut the target side (mBART): nothing is tokenised
+    there. Raises UserError as ``find_sidecar`` where ``target`` is None.
     """
     target = target or Sidecar.load(find_sidecar(prepared, split)).target_lang
-    return tuple(name for name, folder in REFERENCES.items() if (prepared / folder / f"{split}.{target}").is_file())
+    files = reference_files(prepared, split, target)
+    return tuple(name for name, paths in files.items() if all(path.is_file() for path in paths))
 
 
-def read_reference(prepared: Path, sidecar: Sidecar, reference: str) -> Documents:
-    """The target side of a split, documents of sentences; the other side need not be there.
-
-    Raises UserError if there is none in the folder of this reference, or if its documents are not those of the sidecar.
-    """
-    path = prepared / REFERENCES[reference] / f"{sidecar.split}.{sidecar.target_lang}"
-    if reference == "paper" and not path.is_file():
+def check_reference(prepared: Path, sidecar: Sidecar, reference: str) -> None:
+    """UserError, saying what to do, where a reference lacks a file; that of the untouched text is read anyway."""
+    missing = [
+        path for path in reference_files(prepared, sidecar.split, sidecar.target_lang)[reference] if not path.is_file()
+    ]
+    if missing and reference == "tokenised":
         raise UserError(
-            f"{path}: no such file: {prepared} has no tokenised {sidecar.target_lang} text to score against; use "
+            f"{missing[0]}: no such file: {prepared} has no tokenised {sidecar.target_lang} text to score against; use "
+            "--reference raw or --reference release"
+        )
+    if missing and reference == "release":
+        raise UserError(
+            f"{missing[0]}: no such file, but the release's score is taken from it; prepare the corpus again, or use "
             "--reference raw"
         )
-    return _read_side(path, sidecar)
+
+
+def read_target(prepared: Path, sidecar: Sidecar, folder: str) -> Documents:
+    """The target side of a split in ``RAW`` or ``TOKENISED``, documents of sentences; the source need not be there.
+
+    Raises UserError if there is none, or if its documents are not those of the sidecar.
+    """
+    return _read_side(prepared / folder / f"{sidecar.split}.{sidecar.target_lang}", sidecar)
 
 
 def read_source(prepared: Path, sidecar: Sidecar) -> Documents:
-    """The untouched source side of a split, documents of sentences. Raises UserError as ``read_reference``."""
-    return _read_side(prepared / REFERENCES["raw"] / f"{sidecar.split}.{sidecar.source_lang}", sidecar)
+    """The untouched source side of a split, documents of sentences. Raises UserError as ``read_target``."""
+    return _read_side(prepared / RAW / f"{sidecar.split}.{sidecar.source_lang}", sidecar)
+
+
+def read_target_pieces(prepared: Path, sidecar: Sidecar) -> list[list[str]]:
+    """The target side by instance, sentences of pieces as fairseq-generate reads them; those unknown are ``UNKNOWN``.
+
+    Raises UserError, naming file and line, where they are not the sidecar's instances.
+    """
+    path, dictionary = reference_files(prepared, sidecar.split, sidecar.target_lang)["release"]
+    words = frozenset([*dictionary_words(dictionary), *RESERVED])
+    instances = []
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            sentences = split_instance(line)
+        except UserError as error:
+            raise UserError(f"{path}, line {number}: {error}; prepare the corpus again") from None
+        instances.append([" ".join(p if p in words else UNKNOWN for p in sentence.split()) for sentence in sentences])
+    try:
+        join(sidecar, instances)
+    except UserError as error:
+        raise UserError(f"{path}: {error}; prepare the corpus again") from None
+    return instances
 
 
 def _read_side(path: Path, sidecar: Sidecar) -> Documents:

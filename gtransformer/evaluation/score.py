@@ -1,12 +1,7 @@
 """Scores of a system: s-BLEU and d-BLEU (paper, appendix A), chrF, TER and COMET.
 
-A system is either the translations of a prepared split (``PREFIX.jsonl``) or plain text. Two references for the former:
-
-* ``raw``: the hypothesis, with BPE removed, detruecased and detokenised, against the text as it was before any
-  preprocessing (``text/{split}.{lang}``). What a reader of the translation sees, hence the default.
-* ``paper``: the hypothesis with BPE removed, against the tokenised and truecased text (``tok/{split}.{lang}``), without
-  any further tokenisation: what the authors' release scored, comparable with the paper's tables only. A corpus whose
-  target side is cut by a pretrained model's own pieces (mBART) has none (``references_available``).
+A system is either the translations of a prepared split (``PREFIX.jsonl``) or plain text. The former can be scored
+against each of ``references.REFERENCES``, plain text against the untouched one, ``raw``.
 """
 
 from __future__ import annotations
@@ -20,16 +15,19 @@ from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
 from gtransformer.evaluation.metrics import METRICS, MetricScore
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
-from gtransformer.evaluation.prepared_split import REFERENCES, find_sidecar, read_reference, references_available
+from gtransformer.evaluation.prepared_split import (
+    RAW,
+    check_reference,
+    find_sidecar,
+    read_target,
+    reference_files,
+    references_available,
+)
+from gtransformer.evaluation.references import REFERENCES, TOKENIZERS, raw_tokenizer, render
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
-from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.postprocess import postprocessor_for
 from gtransformer.preprocess.sidecar import Sidecar
-
-# Languages whose words are not separated by spaces need another tokeniser than sacrebleu's default.
-TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 
 __all__ = [
     "REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "references_available", "score_text",
@@ -39,10 +37,14 @@ __all__ = [
 
 @dataclass
 class Scores:
-    """The scores against one reference (keys as in ``levels.LEVELS``), and the segments they were taken over."""
+    """The scores against one reference (keys as in ``levels.LEVELS``), and the segments they were taken over.
+
+    ``detokeniser``: what has made the translation plain text; None where nothing has.
+    """
 
     values: dict[str, BleuScore | MetricScore]
     segments: Segments = field(repr=False)
+    detokeniser: str | None = None
 
     @property
     def s_bleu(self) -> BleuScore:
@@ -80,7 +82,6 @@ class Evaluation:
     scores: dict[str, Scores]
     hypotheses: Path
     checksum: str
-    detokeniser: str | None
 
     def to_json(self) -> dict:
         """The evaluation as a JSON object."""
@@ -91,8 +92,11 @@ class Evaluation:
             "target_lang": self.target_lang,
             "hypotheses": str(self.hypotheses),
             "hypotheses_sha256": self.checksum,
-            "detokeniser": self.detokeniser,
             "counts": self.counts,
+            "references": {
+                reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
+                for reference, scores in self.scores.items()
+            },
             "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
         }
 
@@ -110,7 +114,7 @@ def score_translations(
 
     ``hypotheses`` is what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
     ``references`` are names from ``REFERENCES``; ``tokenizer`` is sacrebleu's for the raw reference (default: by target
-    language, 13a for most); ``moses`` a folder with the Moses scripts, if detokenisation shall be theirs.
+    language, 13a for most); ``moses`` a folder with the Moses scripts, if those shall detokenise for the raw reference.
 
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
     (``align_sentences``); ``counts["misaligned_instances"]`` says how many there were. d-BLEU uses the sentences as
@@ -122,26 +126,23 @@ def score_translations(
     sidecar = Sidecar.load(find_sidecar(prepared, split))
     generated = hypotheses.suffix == ".jsonl"
     translations = read_translations(hypotheses, sidecar) if generated else []
-    scores, detokeniser = {}, None
+    scores = {}
     for name in dict.fromkeys(references):
         if name not in REFERENCES:
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
-        if name == "paper" and not generated:
+        if name != "raw" and not generated:
             raise UserError(f"{hypotheses}: plain text can be scored against the raw reference only")
-        reference = read_reference(prepared, sidecar, name)
-        language = sidecar.target_lang.partition("_")[0]  # mBART's de_DE is de
-        used = "none" if name == "paper" else tokenizer or TOKENIZERS.get(language, "13a")
-        if not generated:
-            like = prepared / "text" / f"{split}.{sidecar.target_lang}"
-            text = read_shaped(hypotheses, [len(document) for document in reference], like)
-            segments = segments_of_text(text, reference, used, sidecar)
+        check_reference(prepared, sidecar, name)
+        if generated:
+            made = render(name, prepared, sidecar, translations, tokenizer, moses)
+            segments = segments_of_translations(translations, sidecar, made.reference, made.hypotheses, made.tokenizer)
+            detokeniser = made.detokeniser
         else:
-            finish = remove_bpe_lines
-            if name == "raw":
-                postprocessor = postprocessor_for(prepared, sidecar.target_lang, moses)
-                finish, detokeniser = postprocessor.plain_lines, postprocessor.name
-            segments = segments_of_translations(translations, sidecar, reference, finish, used)
-        scores[name] = Scores(score_levels(segments, tuple(metrics)), segments)
+            reference, detokeniser = read_target(prepared, sidecar, RAW), None
+            (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
+            text = read_shaped(hypotheses, [len(document) for document in reference], like)
+            segments = segments_of_text(text, reference, raw_tokenizer(sidecar.target_lang, tokenizer), sidecar)
+        scores[name] = Scores(score_levels(segments, tuple(metrics)), segments, detokeniser)
     counts = {
         "documents": sidecar.documents,
         "instances": len(sidecar.instances),
@@ -149,9 +150,7 @@ def score_translations(
         "left_out_sentences": len(sidecar.dropped),
         "misaligned_instances": sum(translation.misaligned for translation in translations),
     }
-    return Evaluation(
-        split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, sha256(hypotheses), detokeniser
-    )
+    return Evaluation(split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, sha256(hypotheses))
 
 
 def score_text(
@@ -176,4 +175,4 @@ def score_text(
         "misaligned_instances": 0,
     }
     scores = {"raw": Scores(score_levels(segments, tuple(metrics)), segments)}
-    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), None)
+    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses))

@@ -6,7 +6,7 @@ d-BLEU that the authors' release computed).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
@@ -60,16 +60,14 @@ def segments_of_translations(
     translations: Sequence[Translation],
     sidecar: Sidecar,
     reference: Documents,
-    finish: Callable[[Sequence[str]], list[str]],
+    finished: Sequence[list[str]],
     tokenizer: str,
 ) -> Segments:
-    """Segments of one rendering (``finish``: lines of BPE to as many lines of text) of a system's instances.
+    """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
 
     Sentences are aligned by order where an instance has another number of them than its source; documents and
     instances hold them as they were produced.
     """
-    lines = iter(finish([sentence for translation in translations for sentence in translation.hypothesis]))
-    finished = [[next(lines) for _ in translation.hypothesis] for translation in translations]
     aligned = [
         align_sentences(text, translation.sentences) for text, translation in zip(finished, translations, strict=True)
     ]

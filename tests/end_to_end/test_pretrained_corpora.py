@@ -11,6 +11,8 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary
+from sacrebleu import corpus_bleu
+from sacremoses import MosesDetokenizer
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from gtransformer.cli.contrastive import main as contrastive
@@ -20,7 +22,7 @@ from gtransformer.cli.recipe import load_recipe, to_arguments, without_half_prec
 from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
-from gtransformer.preprocess.bpe import Encoder
+from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.pieces import join_pieces
 from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor, postprocessor_for
@@ -96,6 +98,32 @@ def check_contrastive(prepared: Path, checkpoint: Path, suite: Path, source, tar
         assert item["scores"] == pytest.approx(expected, abs=1e-4) and len(set(expected)) == 3
 
 
+def check_release(prepared: Path, folder: Path, join) -> None:
+    """The release's scores of a small model's translation, computed again from what lies there."""
+    detokenise = MosesDetokenizer("de").detokenize
+    (binary,) = (prepared / "instances").glob("test.de*")
+    known = {line.split(" ")[0] for line in (prepared / "bin" / f"dict.{binary.suffix[1:]}.txt").open()}
+    sides = {"hypotheses": [], "references": []}
+    for line in (folder / "test.jsonl").read_text(encoding="utf-8").splitlines():
+        sides["hypotheses"].append(json.loads(line)["hypotheses"][0]["sentences"])
+    for line in binary.read_text(encoding="utf-8").splitlines():
+        marked = " ".join(w if w in known or w in ("<s>", "</s>") else "<<unk>>" for w in line.split())
+        sides["references"].append([part.strip().removesuffix("</s>") for part in marked.split("<s>")[1:]])
+    by_instance = {}
+    for side, instances in sides.items():
+        whole = [" </s> ".join(join(sentences)) for sentences in instances]
+        by_instance[side] = [[p.strip() for p in detokenise(text.split()).split("</s>")] for text in whole]
+    scores = json.loads((folder / "test.scores.json").read_text())["scores"]["release"]
+    for key, segments in (
+        ("s_bleu", {side: [line for part in parts for line in part] for side, parts in by_instance.items()}),
+        ("d_bleu_instance", {side: [" ".join(filter(None, p)) for p in parts] for side, parts in by_instance.items()}),
+    ):
+        expected = corpus_bleu(segments["hypotheses"], [segments["references"]])
+        assert scores[key]["score"] == expected.score
+        found = scores[key]["hypothesis_length"], scores[key]["reference_length"]
+        assert found == (expected.sys_len, expected.ref_len), "of an untrained model's words hardly one is right"
+
+
 def check_translation(prepared: Path, checkpoint: Path, raw: Path, folder: Path, files: set[str]) -> Path:
     """An exported model, alone, translates the raw text as fairseq-generate and the score command did."""
     model = folder / "model"
@@ -146,9 +174,11 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     best = tmp_path / "save" / "checkpoint_best.pt"
     options = {"path": best, "gen-output": tmp_path / "test", "cpu": True, "beam": 1}
     run("generate", prepared / "bin", *arguments("mbart", ("task", "generate"), **options))
-    assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl")]) == 0
+    assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
     assert "s-BLEU" in capsys.readouterr().out
-    assert json.loads((tmp_path / "test.scores.json").read_text())["detokeniser"] == "sentencepiece"
+    said = json.loads((tmp_path / "test.scores.json").read_text())["references"]
+    assert {name: one["detokeniser"] for name, one in said.items()} == {"raw": "sentencepiece", "release": "sacremoses"}
+    check_release(prepared, tmp_path, join_pieces)
 
     processor = SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
 
@@ -196,7 +226,8 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
 
     options = {"path": best, "gen-output": tmp_path / "test", "cpu": True, "beam": 1}
     run("generate", prepared / "bin", *arguments("bert", ("task", "generate"), **options))
-    assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl")]) == 0
+    assert score([str(prepared), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
+    check_release(prepared, tmp_path, remove_bpe_lines)
     steps = [Tokeniser("de"), Truecaser(prepared / "truecase.de"), Encoder(prepared / "bpe.codes")]
 
     def cut(text: str) -> list[str]:

@@ -69,7 +69,7 @@ def test_every_stage_leaves_its_results(finished):
     assert "num_updates 10" in (directory / "train.log").read_text()
     result = json.loads((directory / "test.scores.json").read_text())
     assert (result["recipe"], result["changes"]) == ("cpu_tiny", [])
-    assert list(result["scores"]) == ["raw", "paper"]
+    assert list(result["scores"]) == ["raw", "release"]
     for scores in result["scores"].values():
         assert scores["s_bleu"]["segments"] == SENTENCES["test"] and scores["s_bleu"]["signature"]
     assert "s-BLEU" in console and console.rstrip().endswith(f"results: {directory}")

@@ -294,17 +294,17 @@ def test_a_corpus_without_a_test_set(tmp_path: Path, capsys):
     assert "no test set; it has train, dev" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("tokenised", "reference"), [(True, "both"), (False, "raw")])
-def test_a_corpus_that_is_not_tokenised_is_scored_against_raw_text(
-    corpus: Path, tmp_path: Path, monkeypatch, tokenised: bool, reference: str
+@pytest.mark.parametrize(("whole", "reference"), [(True, "both"), (False, "raw")])
+def test_a_corpus_without_its_instances_is_scored_against_raw_text(
+    corpus: Path, tmp_path: Path, monkeypatch, whole: bool, reference: str
 ):
     plan = comparison(corpus, tmp_path / "out", recipes="cpu_small")
     hypotheses, prepared = plan.translation("cpu_small", plan.sets[0]), plan.prepared("cpu_small")
     hypotheses.parent.mkdir(parents=True)
     hypotheses.write_text("")
-    for folder in ["text", "tok"] if tokenised else ["text"]:
-        (prepared / folder).mkdir(parents=True)
-        (prepared / folder / "test.de").write_text("")
+    for name in ["text/test.de", "instances/test.de", "bin/dict.de.txt"] if whole else ["text/test.de"]:
+        (prepared / name).parent.mkdir(parents=True)
+        (prepared / name).write_text("")
     asked = []
     monkeypatch.setattr(plan, "score_one", lambda arguments, log: asked.append(arguments))
     with plan.stages:

@@ -11,13 +11,14 @@ import pytest
 
 from gtransformer.cli import report
 from gtransformer.cli.recipe import recipes_of_rows
-from gtransformer.cli.report_page import markdown
+from gtransformer.cli.report_page import NOTES, markdown
 from gtransformer.cli.report_paper import commands, read_paper
 from gtransformer.cli.report_results import read_folder, script_command
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = ROOT / "exp_logs"
 PAPER = ROOT.parent / "shared" / "papers" / "g-transformer.md"
+NAMES = ("raw", "release", "tokenised", "paper")
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
 
@@ -36,17 +37,17 @@ def refused(logs: Path, capsys, *arguments: str) -> str:
 
 
 def scores(s_bleu: float, d_bleu: float, missing: int = 0) -> dict:
-    """What a comparison holds of one set; the paper's reference gives one point more."""
-    values = {"s_bleu": s_bleu, "d_bleu": d_bleu}
+    """What a comparison holds of one set; the release's computation gives one point more, and by instance another."""
+    values = {"s_bleu": s_bleu, "d_bleu": d_bleu, "d_bleu_instance": d_bleu + 1}
     result: dict = {"aligned": missing == 0, "counts": {"misaligned_instances": missing}}
-    for reference, more in (("raw", 0), ("paper", 1)):
+    for reference, more in (("raw", 0), ("release", 1)):
         result[reference] = {key: {"score": score + more, "signature": SIGNATURE} for key, score in values.items()}
     return result
 
 
-def only(reference: str, values: dict) -> dict:
-    """Scores against one reference alone."""
-    return {key: value for key, value in values.items() if key == reference or key not in ("raw", "paper")}
+def only(reference: str, values: dict, name: str | None = None) -> dict:
+    """Scores against one reference alone, under another name if one is given."""
+    return {name or reference: values[reference]} | {key: values[key] for key in values if key not in NAMES}
 
 
 def write_comparison(
@@ -142,13 +143,13 @@ def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
         "23.53",
         f"21.00 {budget}",
         r"25.84\*",
-        f"23.00 {budget}",
+        f"24.00 {budget}",
         "23.55",
         "",
-    ]  # the paper's reference: a point more
+    ]  # the release's computation: a point more, and another by instance
     assert len(rows) == 1 and rows[0].split(" | ")[2:8] == cells
     (documents,) = [line for line in lines if line.startswith("| Transformer on documents | `doc_base` |")]
-    assert documents.startswith(f"| Transformer on documents | `doc_base` |  |  | 0.76 | 4.00 {budget} |"), "no s-BLEU"
+    assert documents.startswith(f"| Transformer on documents | `doc_base` |  |  | 0.76 | 5.00 {budget} |"), "no s-BLEU"
     assert (
         len([line for line in lines if line == "Ours: [new/comparison.json](new/comparison.json) (one H1 GPU)."]) == 4
     )
@@ -157,19 +158,52 @@ def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
 
 
 @pytest.mark.parametrize("recipe", ["mbart", "sent_mbart", "doc_mbart", "bert"])
-def test_without_a_tokenised_reference_the_untouched_text_stands_in(logs: Path, recipe: str):
-    """Corpora cut by mBART's model have no tokenised text; their scores are marked."""
+def test_without_the_release_s_score_that_of_untouched_text_stands_in(logs: Path, recipe: str):
     write_comparison(logs, "news", {recipe: {"news_test": only("raw", scores(20.0, 22.0))}})
     section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
     (row,) = [line for line in section.splitlines() if f"`{recipe}`" in line and line.startswith("|")]
     assert " | 20.00 (raw text, 5 min of training) | " in row
     assert " | 22.00 (raw text, 5 min of training) | " in row, "whether the paper has it or not"
     assert "\n*raw text*: against the untouched text" in section and "news_test" not in section
+    assert f"\nBLEU: `{SIGNATURE}`.\n" in section.split("*raw text*")[0], "no score without its signature"
+
+
+@pytest.mark.parametrize("name", ["paper", "tokenised"])
+def test_tokenised_scores_are_not_taken_for_the_paper_s(logs: Path, name: str):
+    """Result files of old call theirs ``paper``; beside the paper's figures they are marked."""
+    write_comparison(logs, "news", {"base": {"news_test": only("release", scores(20.0, 22.0), name)}})
+    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    (row,) = [line for line in section.splitlines() if "`base`" in line and line.startswith("|")]
+    assert " | 21.00 (tokenised text, 5 min of training) | " in row
+    assert " | 23.00 (tokenised text, 5 min of training) | " in row
+    assert "\n*tokenised text*: against tokenised, truecased text without a tokeniser, not as" in section
+
+
+@pytest.mark.parametrize("name", ["paper", "tokenised"])
+def test_untouched_text_goes_before_tokenised(logs: Path, name: str):
+    values = scores(20.0, 22.0)
+    values[name] = values.pop("release")
+    write_comparison(logs, "news", {"base": {"news_test": values}})
+    page = report.make_page(logs)
+    assert " | 20.00 (raw text, 5 min of training) | " in page and " | 21.00" not in page
+
+
+def test_d_bleu_of_single_sentences_is_over_documents(logs: Path):
+    """By instance, that is by sentence, it would be the s-BLEU again."""
+    write_comparison(logs, "news", {"sent_base": {"news_test": scores(20.0, 22.0)}})
+    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    (row,) = [line for line in section.splitlines() if "`sent_base`" in line and line.startswith("|")]
+    assert " | 21.00 (5 min of training) | " in row
+    assert " | 23.00 (whole documents, 5 min of training) | " in row
+    assert "\n*whole documents*: a model of single sentences" in section
 
 
 def test_scores_as_the_paper_took_them_are_not_marked(logs: Path):
     write_comparison(logs, "news", {"base": {"news_test": scores(20.0, 22.0)}})
-    assert "(raw text" not in report.make_page(logs) and "\n*raw text*" not in report.make_page(logs)
+    page = report.make_page(logs)
+    for mark in NOTES:
+        assert f"({mark}" not in page and f"\n*{mark}*" not in page
+    assert f"\nOurs: [new/comparison.json](new/comparison.json) (one H1 GPU).\n\nBLEU: `{SIGNATURE}`.\n" in page
 
 
 def changed(page: str, row: str) -> list[str]:
@@ -204,14 +238,14 @@ def write_listed(logs: Path, entry: str = "", **content: object) -> None:
     line = "{recipe: base, corpus: news, sets: {news_test: test.scores.json}" + entry + "}"
     (logs / "new" / "about.yaml").write_text(f"about: a run\nresults:\n  - {line}\n")
     values = scores(20.0, 22.0)
-    file = {"scores": {key: values[key] for key in ("raw", "paper")}, "counts": values["counts"], **content}
+    file = {"scores": {key: values[key] for key in ("raw", "release")}, "counts": values["counts"], **content}
     (logs / "new" / "test.scores.json").write_text(json.dumps(file))
 
 
 def test_listed_results_of_an_unchanged_recipe(logs: Path):
     write_listed(logs, recipe="base", changes=[])
     section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
-    assert "| 21.00 |" in section and "| 23.00 |" in section and "news_test" not in section
+    assert "| 21.00 |" in section and "| 24.00 |" in section and "news_test" not in section
 
 
 @pytest.mark.parametrize("said", ["in the scores", "in about.yaml"])
@@ -232,11 +266,15 @@ def test_listed_results_of_another_recipe(logs: Path, capsys):
     assert "recipe 'base' is said of test.scores.json, which is of 'big'; put one right" in refused(logs, capsys)
 
 
-def test_tokenised_text_alone_stands_apart_and_is_marked(logs: Path):
-    """A result with only the ``paper`` score that fills no table."""
-    write_comparison(logs, "techdocs", {"cpu_small": {"techdocs_test": only("paper", scores(20.0, 22.0))}})
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [("release", "as the release"), ("tokenised", "tokenised text"), ("paper", "tokenised text")],
+)
+def test_without_untouched_text_results_on_other_data_are_marked(logs: Path, name: str, mark: str):
+    values = only("release", scores(20.0, 22.0), name)
+    write_comparison(logs, "techdocs", {"cpu_small": {"techdocs_test": values}})
     page = report.make_page(logs)
-    assert "| techdocs_test | 21.00 (tokenised text) | 23.00 (tokenised text) |" in page
+    assert f"| techdocs_test | 21.00 ({mark}) | 23.00 ({mark}) |" in page
 
 
 def test_table_4_has_no_column_that_nothing_can_fill(logs: Path):
@@ -258,7 +296,10 @@ def test_table_4_has_no_column_that_nothing_can_fill(logs: Path):
         (("recipes", "base", "updates"), "comparison.json: lacks the key 'recipes.base.updates'"),
         (("recipes", "base", "scores"), "lacks the key 'recipes.base.scores'"),
         (("recipes", "base", "scores", "x", "aligned"), "lacks the key 'recipes.base.scores.x.aligned'"),
-        (("recipes", "base", "scores", "x", "paper", "d_bleu"), "lacks the key 'recipes.base.scores.x.paper.d_bleu'"),
+        (
+            ("recipes", "base", "scores", "x", "release", "d_bleu"),
+            "lacks the key 'recipes.base.scores.x.release.d_bleu'",
+        ),
         (("recipes", "base", "scores", "x", "raw", "s_bleu", "score"), "scores.x.raw.s_bleu.score'"),
     ],
 )
@@ -280,7 +321,9 @@ def test_missing_keys_of_a_result(logs: Path, capsys, keys: tuple[str, ...], mes
 
 def test_results_without_any_score(logs: Path, capsys):
     write_comparison(logs, "techdocs", {"base": {"x": {"aligned": True}}})
-    assert "'recipes.base.scores.x' has no score against any reference (raw, paper)" in refused(logs, capsys)
+    assert "'recipes.base.scores.x' has no score against any reference (raw, release, tokenised)" in refused(
+        logs, capsys
+    )
 
 
 @pytest.mark.parametrize(

@@ -164,10 +164,9 @@ def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> t
 
     monkeypatch.setattr(module, "run_stage", leave_record)
     run = make_run(parse("cpu_tiny", corpus, "all", "--output", output, *options))
-    for folder, lang in (("text", "de"), ("tok", "de")):
-        (run.prepared / folder).mkdir(parents=True, exist_ok=True)
-        (run.prepared / folder / f"test.{lang}").touch()
-    (run.prepared / "bin").mkdir(exist_ok=True)
+    for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt"):
+        (run.prepared / name).parent.mkdir(parents=True, exist_ok=True)
+        (run.prepared / name).touch()
     Sidecar("test", "en", "de", 0).save(run.prepared / "bin" / "test.en-de.instances.json")
     (run.prepared / "manifest.json").touch()
     for name in ("train", "test"):
@@ -186,17 +185,17 @@ def reference_of(command: list[str]) -> str:
 def test_both_references_are_scored_where_there_are_both(corpus: Path, monkeypatch, tmp_path: Path):
     run, commands = finished_run(corpus, tmp_path, monkeypatch)
     run.score()
-    (run.prepared / "tok" / "test.de").unlink()
+    (run.prepared / "instances" / "test.de").unlink()
     run.score()
     assert [reference_of(command) for command in commands] == ["both", "raw"]
 
 
 def test_references_can_be_chosen(corpus: Path, monkeypatch, tmp_path: Path):
-    for change in ("score.reference=raw", "score.paper=true"):
+    for change in ("score.reference=raw", "score.reference=paper", "score.paper=true"):
         run, commands = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
         run.score()
         assert "both" not in commands[0]
-        assert commands[0][-1] in ("raw", "--paper")
+        assert commands[0][-1] in ("raw", "paper", "--paper")
         assert read_json(tmp_path / "test.scores.json")["changes"] == [], "either score names its reference"
 
 

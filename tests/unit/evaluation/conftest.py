@@ -32,6 +32,9 @@ TOK = {
         ["ich sehe den kleinen Hund .", "er bellt in der Nacht ."],
     ],
 }
+# The target side as instance files have it: with BPE, but for which it is TOK.
+PIECES = [["das Haus ist alt .", "es ist auch gro@@ ß ."], ["du kennst es gut ."],
+          ["ich sehe den klein@@ en Hund .", "er be@@ llt in der Nacht ."]]  # fmt: skip
 # What a system made of it, with BPE: some words right, some wrong.
 HYPOTHESES = [
     ["das Haus ist neu .", "er ist auch gro@@ ß ."],
@@ -44,6 +47,18 @@ def write_documents(path: Path, documents: list[list[str]]) -> None:
     """Write the raw corpus format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join("<d>\n" + "".join(f"{line}\n" for line in doc) for doc in documents), encoding="utf-8")
+
+
+def write_pieces(prepared: Path, instances: list[list[str]], lang: str = "de", unknown: tuple[str, ...] = ()) -> None:
+    """The target side's instances and a dictionary of their pieces but for ``unknown``."""
+    lines = [" ".join(f"<s> {sentence} </s>" for sentence in sentences) for sentences in instances]
+    words = {piece for line in lines for piece in line.split()} - {"<s>", "</s>", *unknown}
+    for path, content in (
+        (prepared / "instances" / f"test.{lang}", lines),
+        (prepared / "bin" / f"dict.{lang}.txt", [f"{word} 1" for word in sorted(words)]),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
 
 
 def jsonl_lines(hypotheses: list[list[str]], instances=INSTANCES) -> list[dict]:
@@ -100,6 +115,7 @@ def prepared(tmp_path) -> Path:
         write_documents(folder / "text" / f"test.{lang}", TEXT[lang])
         write_documents(folder / "tok" / f"test.{lang}", TOK[lang])
     (folder / "bin").mkdir()
+    write_pieces(folder, PIECES)
     Sidecar("test", "en", "de", 2, INSTANCES).save(folder / "bin" / "test.en-de.instances.json")
     return folder
 

@@ -10,7 +10,7 @@ import pytest
 
 from gtransformer.cli.score import main
 from gtransformer.errors import UserError
-from gtransformer.evaluation.score import references_available, score_translations
+from gtransformer.evaluation.score import REFERENCES, references_available, score_translations
 from gtransformer.preprocess.sidecar import Sidecar
 
 PLAIN = [
@@ -34,7 +34,7 @@ def segments(documents: list[list[str]], kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["s_bleu", "d_bleu", "d_bleu_instance"])
-@pytest.mark.parametrize("reference", ["raw", "paper"])
+@pytest.mark.parametrize("reference", ["raw", "tokenised"])
 def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, reference, kind) -> None:
     scores = score_translations(prepared, "test", hypotheses, [reference]).scores[reference]
     ours = getattr(scores, kind)
@@ -47,7 +47,7 @@ def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, refe
 
 
 def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
-    scores = score_translations(prepared, "test", hypotheses, ["paper"]).scores["paper"]
+    scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "d_bleu"), segments(helpers.TOK["de"], "d_bleu"))
     assert scores.d_bleu.score == pytest.approx(expected, abs=1e-9)
     assert scores.d_bleu.segments == 2
@@ -55,9 +55,9 @@ def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     assert scores.s_bleu.segments == 5
 
 
-def test_s_bleu_of_the_papers_method_by_definition(prepared, hypotheses, helpers) -> None:
+def test_s_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     """Appendix A: split into sentences, pair each with the reference of the same source sentence; n-grams by hand."""
-    scores = score_translations(prepared, "test", hypotheses, ["paper"]).scores["paper"]
+    scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "s_bleu"), segments(helpers.TOK["de"], "s_bleu"))
     assert scores.s_bleu.score == pytest.approx(expected, abs=1e-9)
     # Counted by hand: 24 of 27 words, 16 of 22 pairs, 9 of 17 triples and 4 of 12 quadruples are right; 27 words stand
@@ -66,10 +66,11 @@ def test_s_bleu_of_the_papers_method_by_definition(prepared, hypotheses, helpers
     assert scores.s_bleu.score == pytest.approx(100 * by_hand, abs=1e-9)
 
 
-def test_perfect_translation_scores_100_against_both_references(prepared, tmp_path, helpers) -> None:
+def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_path, helpers) -> None:
     (a, b, c), (d, e) = helpers.TOK["de"]
     perfect = helpers.write_jsonl(tmp_path / "perfect.jsonl", helpers.jsonl_lines([[a, b], [c], [d, e]]))
-    evaluation = score_translations(prepared, "test", perfect, ["raw", "paper"])
+    evaluation = score_translations(prepared, "test", perfect, list(REFERENCES))
+    assert list(evaluation.scores) == ["raw", "release", "tokenised"]
     for scores in evaluation.scores.values():
         assert [scores.s_bleu.score, scores.d_bleu.score, scores.d_bleu_instance.score] == pytest.approx([100] * 3)
     assert evaluation.scores["raw"].documents == helpers.TEXT["de"]
@@ -80,8 +81,8 @@ def test_misaligned_instances(prepared, tmp_path, helpers) -> None:
     (a, b, c), (d, e) = helpers.TOK["de"]
     cut = [[f"{a} {b}"], [c], [d, *e.split(" ", 1)]]
     path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines(cut))
-    evaluation = score_translations(prepared, "test", path, ["paper"])
-    scores = evaluation.scores["paper"]
+    evaluation = score_translations(prepared, "test", path, ["tokenised"])
+    scores = evaluation.scores["tokenised"]
     assert evaluation.counts["misaligned_instances"] == 2
     assert scores.d_bleu.score == pytest.approx(100)
     assert scores.d_bleu_instance.score == pytest.approx(100)
@@ -97,9 +98,9 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
     Sidecar("test", "en", "de", 2, instances, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
     (a, _, c), (d, e) = helpers.TOK["de"]
     path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], instances))
-    evaluation = score_translations(prepared, "test", path, ["paper"])
-    assert evaluation.scores["paper"].s_bleu.score == pytest.approx(100)
-    assert evaluation.scores["paper"].d_bleu.score == pytest.approx(100)
+    evaluation = score_translations(prepared, "test", path, ["tokenised"])
+    assert evaluation.scores["tokenised"].s_bleu.score == pytest.approx(100)
+    assert evaluation.scores["tokenised"].d_bleu.score == pytest.approx(100)
     assert evaluation.counts["left_out_sentences"] == 1
     assert evaluation.counts["sentences"] == 4
 
@@ -114,10 +115,11 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
         "documents": 2, "instances": 3, "sentences": 5, "left_out_sentences": 0, "misaligned_instances": 0,
     }  # fmt: skip
     assert (result["split"], result["source_lang"], result["target_lang"]) == ("test", "en", "de")
-    assert set(result["scores"]) == {"raw", "paper"}
-    assert result["detokeniser"] == "sacremoses"
-    assert "tok:13a" in result["scores"]["raw"]["s_bleu"]["signature"]
-    assert "tok:none" in result["scores"]["paper"]["d_bleu"]["signature"]
+    assert set(result["scores"]) == set(result["references"]) == {"raw", "release"}
+    for name, said in result["references"].items():
+        assert said == {"computation": REFERENCES[name], "detokeniser": "sacremoses"}
+        assert "tok:13a" in result["scores"][name]["s_bleu"]["signature"]
+        assert "tok:13a" in result["scores"][name]["d_bleu"]["signature"]
     assert result["command"].startswith("python -m gtransformer.cli.score ")
     assert {"python", "sacrebleu", "torch"} <= set(result["versions"])
     assert {"commit", "date", "hypotheses_sha256"} <= set(result)
@@ -130,39 +132,43 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
             assert score["signature"] in printed
 
 
-def test_paper_option(prepared, hypotheses, capsys) -> None:
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--paper"]) == 0
+def test_tokenised_text(prepared, hypotheses, capsys) -> None:
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 0
     result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
-    assert set(result["scores"]) == {"paper"}
+    assert set(result["scores"]) == {"tokenised"}
+    assert "tok:none" in result["scores"]["tokenised"]["d_bleu"]["signature"]
+    assert result["references"]["tokenised"]["detokeniser"] is None
     assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == TOKENISED[0][0]
+    assert "\ntokenised: both sides tokenised and truecased" in capsys.readouterr().out
 
 
 def test_only_the_target_side_is_read(prepared, hypotheses) -> None:
     """A BERT corpus has no tokenised source; its scores are those of a corpus that has both sides."""
-    both = score_translations(prepared, "test", hypotheses, ["raw", "paper"]).to_json()
+    both = score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json()
     (prepared / "tok" / "test.en").unlink()
     (prepared / "text" / "test.en").unlink()
-    assert references_available(prepared, "test") == ("raw", "paper")
-    assert score_translations(prepared, "test", hypotheses, ["raw", "paper"]).to_json() == both
+    assert references_available(prepared, "test") == ("raw", "release", "tokenised")
+    assert score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json() == both
 
 
-def test_without_a_tokenised_target_only_the_untouched_text_is_left(prepared, hypotheses, capsys) -> None:
+def test_without_a_tokenised_target(prepared, hypotheses, capsys) -> None:
     """As in an mBART corpus."""
-    assert references_available(prepared, "test", "de") == ("raw", "paper")
+    assert references_available(prepared, "test", "de") == ("raw", "release", "tokenised")
     shutil.rmtree(prepared / "tok")
-    assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw",)
+    assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw", "release")
     assert references_available(prepared, "test", "fr") == ()
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 1
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 1
     error = capsys.readouterr().err
     assert f"{prepared / 'tok' / 'test.de'}: no such file" in error and error.count("\n") == 1
-    assert "no tokenised de text to score against; use --reference raw" in error
-    assert main([str(prepared), "--hypotheses", str(hypotheses)]) == 0
+    assert "no tokenised de text to score against; use --reference raw or --reference release" in error
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 0
 
 
 def test_two_references_are_explained(prepared, hypotheses, capsys) -> None:
     arguments = [str(prepared), "--hypotheses", str(hypotheses), "--metrics", "bleu"]
     assert main([*arguments, "--reference", "both"]) == 0
-    assert "\nraw: the translation as a reader sees it" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "\nraw: the translation as a reader sees it" in printed and "\nrelease: as the authors' release" in printed
     assert main(arguments) == 0
     assert "as a reader sees it" not in capsys.readouterr().out
 
@@ -196,5 +202,7 @@ def test_user_errors_leave_nothing_behind(prepared, hypotheses, capsys, break_it
 
 
 def test_unknown_reference(prepared, hypotheses) -> None:
-    with pytest.raises(UserError, match="unknown reference 'golden'"):
-        score_translations(prepared, "test", hypotheses, ["golden"])
+    """``paper`` is a name for the command line only: in result files of old it is another computation."""
+    for name in ("golden", "paper"):
+        with pytest.raises(UserError, match=f"unknown reference '{name}'"):
+            score_translations(prepared, "test", hypotheses, [name])

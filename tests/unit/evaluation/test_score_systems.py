@@ -138,10 +138,11 @@ def test_options_that_do_not_go_together(plain, capsys, monkeypatch, arguments, 
     assert message in error_of(capsys)
 
 
-def test_paper_reference_is_for_generated_translations(prepared, tmp_path, capsys) -> None:
+def test_other_references_are_for_generated_translations(prepared, tmp_path, capsys) -> None:
     (tmp_path / "x.txt").write_text("a\n" * 5, encoding="utf-8")
-    assert main([str(prepared), "--paper", "--hypotheses", str(tmp_path / "x.txt")]) == 1
-    assert "plain text can be scored against the raw reference only" in error_of(capsys)
+    for option in (["--paper"], ["--reference", "tokenised"]):
+        assert main([str(prepared), *option, "--hypotheses", str(tmp_path / "x.txt")]) == 1
+        assert "plain text can be scored against the raw reference only" in error_of(capsys)
 
 
 COMET = ["--comet", "--comet-model", "some/model"]

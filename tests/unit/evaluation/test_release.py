@@ -1,0 +1,202 @@
+"""The release's scores, computed again with sacremoses and sacrebleu alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sacrebleu.metrics import BLEU
+from sacremoses import MosesDetokenizer
+
+from gtransformer.cli.score import build_parser, check_arguments, main
+from gtransformer.errors import UserError
+from gtransformer.evaluation.release import cut_when_detokenised
+from gtransformer.evaluation.score import references_available, score_translations
+from gtransformer.preprocess.sidecar import Sidecar
+
+# Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
+REFERENCE = [
+    ["sie sagte : „ ja “ .", "„ nein “ , sagte er ( heute ) ."],
+    ["Haus@@ boote sind schön ."],
+    ["das kostet $ 5 .", "es ist 10 % t@@ eurer !"],
+]
+TRANSLATION = [
+    ["sie sagte : „ ja .", "„ nein “ , sagte er ( heute ) ."],
+    ["Boote sind sch@@ ön ."],
+    ["das kostet $ 6 .", "es wird 10 % t@@ eurer !"],
+]
+
+
+def detokenised(instances: list[list[str]], together: bool = True) -> list[list[str]]:
+    """The release's text of instances, or that of sentences detokenised one by one."""
+    detokenise = MosesDetokenizer("de").detokenize
+    result = []
+    for sentences in instances:
+        lines = [" </s> ".join(sentences)] if together else sentences
+        text = "</s>".join(detokenise(line.replace("@@ ", "").split()) for line in lines)
+        result.append([part.strip() for part in text.split("</s>")])
+    return result
+
+
+def bleu(hypotheses: list[list[str]], references: list[list[str]], by_instance: bool) -> tuple[float, str]:
+    """sacrebleu's default BLEU by sentence or by instance."""
+    sides = [
+        [" ".join(sentences) for sentences in side] if by_instance else [line for part in side for line in part]
+        for side in (hypotheses, references)
+    ]
+    metric = BLEU()
+    score = metric.corpus_score(sides[0], [sides[1]]).score
+    return score, str(metric.get_signature())
+
+
+@pytest.fixture
+def instances(prepared, tmp_path, helpers):
+    """A function that scores a translation against a reference, both as instances of pieces."""
+
+    def run(translation, reference, **options):
+        helpers.write_pieces(prepared, reference, **options)
+        path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(translation))
+        return score_translations(prepared, "test", path, ["release"]).scores["release"]
+
+    return run
+
+
+def test_whole_instances_are_detokenised_and_then_cut(instances) -> None:
+    scores = instances(TRANSLATION, REFERENCE)
+    wanted, produced = detokenised(REFERENCE), detokenised(TRANSLATION)
+    for key, by_instance in (("s_bleu", False), ("d_bleu_instance", True)):
+        score, signature = bleu(produced, wanted, by_instance)
+        assert scores.values[key].score == score and scores.values[key].signature == signature
+        assert "tok:13a" in signature and "case:mixed" in signature
+        one_by_one = bleu(detokenised(TRANSLATION, False), detokenised(REFERENCE, False), by_instance)[0]
+        assert abs(score - one_by_one) > 1, "the case must tell the two orders apart"
+    assert scores.documents == [[*produced[0], *produced[1]], produced[2]]
+    assert scores.segments.sentences.references == [line for sentences in wanted for line in sentences]
+
+
+def test_by_hand(instances) -> None:
+    """Truecasing stays, BPE goes, and the quotation mark that is missing shows in the next sentence."""
+    scores = instances(TRANSLATION, REFERENCE)
+    assert scores.segments.sentences.hypotheses == [
+        "sie sagte: „ja.", "„ nein “, sagte er (heute).", "Boote sind schön.", "das kostet $6.",
+        "es wird 10% teurer!",
+    ]  # fmt: skip
+    assert scores.segments.sentences.references == [
+        "sie sagte: „ja“.", "„nein“, sagte er (heute).", "Hausboote sind schön.", "das kostet $5.",
+        "es ist 10% teurer!",
+    ]  # fmt: skip
+    assert scores.segments.instances.references[2] == "das kostet $5. es ist 10% teurer!"
+    assert scores.detokeniser == "sacremoses"
+
+
+def test_truecasing_counts(instances) -> None:
+    """A wrong case is an error, and the untouched text is not looked at."""
+    lower = [[sentence.replace("Boote", "boote") for sentence in sentences] for sentences in TRANSLATION]
+    assert instances(lower, TRANSLATION).s_bleu.score < 99 < instances(TRANSLATION, TRANSLATION).s_bleu.score
+
+
+def test_unknown_words_of_the_reference_match_nothing(instances) -> None:
+    """As in fairseq-generate, which reads the reference from the binary data."""
+    unknown = [[sentence.replace("schön", "<unk>") for sentence in sentences] for sentences in REFERENCE]
+    scores = instances(unknown, REFERENCE, unknown=("schön",))
+    assert scores.segments.sentences.references[2] == "Hausboote sind <<unk>>."
+    assert scores.segments.sentences.hypotheses[2] == "Hausboote sind <unk>."
+    assert scores.s_bleu.score < 99
+
+
+def test_the_variable_moses_changes_nothing(instances, monkeypatch) -> None:
+    """The release calls sacremoses, whatever there is of Moses."""
+    before = instances(TRANSLATION, REFERENCE).to_json()
+    monkeypatch.setenv("MOSES", "/nowhere")
+    assert instances(TRANSLATION, REFERENCE).to_json() == before
+
+
+def test_escapes_are_undone(instances) -> None:
+    """fairseq's call leaves unescaping on."""
+    text = [["Ruhe &amp; Kraft", "ja"], ["x"], ["y", "z"]]
+    assert instances(text, text).documents[0][0] == "Ruhe & Kraft"
+
+
+def test_sentences_that_hold_the_mark(instances) -> None:
+    """Plain text of a pretrained model's corpus may: the cut stays where the sentences end."""
+    detokenise = MosesDetokenizer("de").detokenize
+    sentences = ["vor </s> nach", "&lt;/s&gt; und x</s1>y", "", "„ so"]
+    assert cut_when_detokenised(sentences, detokenise) == ["vor </s> nach", "</s> und x</s1>y", "", "„so"]
+    assert cut_when_detokenised([], detokenise) == []
+
+
+def test_instances_of_a_document_in_any_number_of_sentences(instances) -> None:
+    """A plain Transformer chooses their number itself: s-BLEU aligns by order, d-BLEU by instance does not care."""
+    cut = [[f"{TRANSLATION[0][0]} {TRANSLATION[0][1]}"], *TRANSLATION[1:]]
+    scores = instances(cut, REFERENCE)
+    produced = detokenised(cut)
+    assert scores.d_bleu_instance.score == bleu(produced, detokenised(REFERENCE), True)[0]
+    assert scores.documents[0] == [produced[0][0], "", *produced[1]]
+
+
+def test_sentences_that_no_instance_holds(prepared, tmp_path, helpers) -> None:
+    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    Sidecar("test", "en", "de", 2, places, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
+    kept = [REFERENCE[0][:1], *REFERENCE[1:]]
+    helpers.write_pieces(prepared, kept)
+    path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines(kept, places))
+    scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
+    assert scores.s_bleu.score == pytest.approx(100) and scores.s_bleu.segments == 4
+
+
+def test_sentencepiece(prepared, tmp_path, helpers) -> None:
+    """mBART: pieces are joined to words first; the language is de_DE, and there is no tokenised text."""
+    for path in prepared.rglob("test.de"):
+        path.rename(path.with_name("test.de_DE"))
+    (prepared / "bin" / "test.en-de.instances.json").unlink()
+    sidecar = Sidecar("test", "en", "de_DE", 2, helpers.INSTANCES)
+    sidecar.save(prepared / "bin" / "test.en-de_DE.instances.json")
+    (prepared / "tok" / "test.de_DE").unlink()
+    pieces = [["▁Er ▁sagt ▁: ▁„ ▁Ja “ .", "▁Das ▁Haus boot"], ["▁x"], ["▁y", "▁z"]]
+    helpers.write_pieces(prepared, pieces, "de_DE")
+    (prepared / "sentencepiece.model").touch()
+    assert references_available(prepared, "test") == ("raw", "release")
+    path = helpers.write_jsonl(tmp_path / "out.jsonl", helpers.jsonl_lines(pieces))
+    scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
+    words = "Er sagt : „ Ja“. </s> Das Hausboot </s>".split()
+    expected = [part.strip() for part in MosesDetokenizer("de").detokenize(words).split("</s>")][:2]
+    assert expected == ["Er sagt: „Ja“.", "Das Hausboot"]
+    assert scores.documents[0][:2] == scores.segments.sentences.references[:2] == expected
+
+
+@pytest.mark.parametrize("option", [["--paper"], ["--reference", "paper"], ["--reference", "release"]])
+def test_names_on_the_command_line(prepared, hypotheses, capsys, option) -> None:
+    assert main([str(prepared), "--hypotheses", str(hypotheses), *option]) == 0
+    result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
+    assert list(result["scores"]) == list(result["references"]) == ["release"]
+    assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == "das Haus ist neu."
+    printed = capsys.readouterr().out
+    assert "\nrelease: as the authors' release computed the paper's scores" in printed
+    for score in result["scores"]["release"].values():
+        assert score["signature"] in printed
+
+
+def test_help_says_what_paper_is(capsys) -> None:
+    text = " ".join(build_parser().format_help().split())
+    assert "paper: another name of release" in text
+    args = build_parser().parse_args(["PREPARED", "--hypotheses", "x.jsonl", "--paper", "--comet"])
+    with pytest.raises(UserError, match="COMET reads plain text; .* not --reference release"):
+        check_arguments(args)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda p: p.joinpath("instances/test.de").unlink(), "instances/test.de: no such file, but the release's"),
+        (lambda p: p.joinpath("bin/dict.de.txt").unlink(), "bin/dict.de.txt: no such file, but the release's"),
+        (lambda p: p.joinpath("instances/test.de").write_text("<s> a </s>\n"),
+         "instances/test.de: 1 instances, but the sidecar of test has 3; prepare the corpus again"),
+        (lambda p: p.joinpath("instances/test.de").write_text("<s> a </s> b\n"),
+         "instances/test.de, line 1: not an instance"),
+    ],
+)  # fmt: skip
+def test_user_errors(prepared, hypotheses, capsys, break_it, message) -> None:
+    break_it(prepared)
+    assert main([str(prepared), "--hypotheses", str(hypotheses), "--paper"]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

@@ -212,7 +212,9 @@ def _frequencies(value: object) -> list[int]:
     except ValueError:
         frequencies = []
     if not frequencies or min(frequencies) < 1:
-        raise UserError(f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch: 1,2")
+        raise UserError(
+            f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch (1,2)"
+        )
     return frequencies
 
 

@@ -28,7 +28,7 @@ def test_operations_of_a_step(system, context, monkeypatch):
 
 
 def test_matrix_rate(monkeypatch):
-    """The fastest product counts, with the operations of the matrices that are really multiplied; on a clock set here."""
+    """The fastest product counts, with the operations of what is really multiplied; on a clock that is set here."""
     clock, pauses, operations = [10.0], iter([2.0, 0.5, 1.0]), set()
 
     def counted(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:

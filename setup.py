@@ -50,7 +50,7 @@ setup(
     author="The gtransformer developers",
     license="MIT",
     license_files=["LICENSE"],
-    python_requires=">=3.11,<3.13",
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["gtransformer", "gtransformer.*"]),
     package_data={"gtransformer": ["py.typed"]},
     # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
@@ -70,6 +70,7 @@ setup(
         "License :: OSI Approved :: MIT License",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     zip_safe=False,  # fairseq's --user-dir wants a real directory

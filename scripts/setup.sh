@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make the virtual environment and install everything. Safe to run again: what is done is skipped.
 #
-#   PYTHON=/path/to/python3.12          which Python (3.11 or 3.12) to make the environment with
+#   PYTHON=/path/to/python3.12          which Python (3.11 to 3.13) to make the environment with
 #   GTRANSFORMER_VENV=DIR               where to make it (default: .venv in the checkout)
 #   GTRANSFORMER_TORCH='torch==2.8.*'   another PyTorch, for a GPU with an older driver, say
 #   GTRANSFORMER_CACHE=DIR              where the compiled fairseq is kept for the next environment
@@ -18,25 +18,27 @@ step() { say "set-up [$SECONDS s]: $*"; }
 has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
 
 fits() { # a Python of the right version that can make an environment
-    "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1
+    "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
 }
 
 choose_python() {
     if [[ -n "$WANTED_PYTHON" ]]; then
         fits "$WANTED_PYTHON" ||
-            fail "PYTHON=$WANTED_PYTHON cannot be used: Python 3.11 or 3.12 with its venv module is needed"
+            fail "PYTHON=$WANTED_PYTHON cannot be used: Python 3.11, 3.12 or 3.13 with its venv module is needed"
         printf '%s' "$WANTED_PYTHON"
         return
     fi
     local candidate
-    for candidate in python3.12 python3.11 python3 python; do # 3.12 first: fairseq-fixed has a ready wheel for it
+    # 3.12 first: fairseq-fixed has a ready wheel for it.
+    for candidate in python3.12 python3.11 python3.13 python3 python; do
         if fits "$candidate"; then
             printf '%s' "$candidate"
             return
         fi
     done
-    fail "no usable Python found: install Python 3.11 or 3.12 with its venv module (Debian, Ubuntu: apt install" \
-        "python3.11-venv), or name one: PYTHON=/path/to/python3.12 bash scripts/setup.sh"
+    fail "no usable Python found: install Python 3.11, 3.12 or 3.13 with its venv module (Debian, Ubuntu: apt install" \
+        "python3-venv, or python3.11-venv where python3 is older), or name one:" \
+        "PYTHON=/path/to/python3.12 bash scripts/setup.sh"
 }
 
 make_environment() {

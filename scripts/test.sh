@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Run ruff and all tests: scripts/test.sh [pytest options and paths]. Without paths, the fast unit tests come first.
+# Run ruff, compare the page of results with the results, and run all tests: scripts/test.sh [pytest options and paths].
+# Without paths, the fast unit tests come first.
 #
 #   TEST_WORKERS=N   test processes (default: one for each core, at most 8)
 set -euo pipefail
@@ -9,6 +10,8 @@ ensure_setup
 cd "$ROOT"
 say "ruff check"
 "$PYTHON" -m ruff check .
+say "results page"
+bash scripts/report.sh --check
 
 workers="${TEST_WORKERS:-$(nproc)}"
 ((workers <= 8)) || workers=8

@@ -17,6 +17,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+PARITY = ROOT / "tests" / "parity"  # computed by the authors' release
 
 
 def tiny_dictionary(words: int = 12, langs: tuple[str, ...] = ("en", "de")) -> Dictionary:

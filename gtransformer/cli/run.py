@@ -184,18 +184,38 @@ def on_device(options: Options) -> Options:
 
 
 def device_options(options: Options, wanted: int, present: int) -> Options:
-    """Make updates as large as on the recipe's number of devices.
+    """Make updates exactly as large as on the recipe's number of devices.
 
-    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used.
+    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used. The batches of an
+    update must divide evenly among the devices: of three devices a recipe for four uses two.
     """
-    used = max(1, min(wanted, present))
-    accumulate = max(1, round(wanted / used)) * int(options.get("update-freq", 1))
-    result: Options = {"update-freq": accumulate}
+    batches = [wanted * frequency for frequency in _frequencies(options.get("update-freq", 1))]
+    present = max(1, present)
+    used = next(count for count in range(min(wanted, present), 0, -1) if not any(total % count for total in batches))
+    frequencies = [total // used for total in batches]
+    result: Options = {"update-freq": frequencies[0] if len(frequencies) == 1 else ",".join(map(str, frequencies))}
     if present > 1:
         result["distributed-world-size"] = used
-    if accumulate > 1 or wanted != used:
-        print(f"[train] the recipe is for {wanted} device(s), {used} in use: every update sums {accumulate} batch(es)")
+    if max(frequencies) > 1 or wanted != used:
+        print(
+            f"[train] the recipe is for {wanted} device(s), {used} of {present} in use: every update sums "
+            f"{result['update-freq']} batch(es) on each"
+        )
     return result
+
+
+def _frequencies(value: object) -> list[int]:
+    """``update-freq`` as fairseq takes it: a number, or one for each epoch, with commas between them or as a list."""
+    texts = value if isinstance(value, list) else str(value).split(",")
+    try:
+        frequencies = [int(str(text)) for text in texts]
+    except ValueError:
+        frequencies = []
+    if not frequencies or min(frequencies) < 1:
+        raise UserError(
+            f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch (1,2)"
+        )
+    return frequencies
 
 
 def project_root() -> Path:

@@ -12,7 +12,7 @@ import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
 from tests.end_to_end.commands import GENERATION, SMALL, TRAINING, losses, only_error, run, start
-from tests.support import SHARED, relative_error
+from tests.support import PARITY, relative_error
 
 SHORT = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
 
@@ -81,11 +81,9 @@ def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
     assert "are of another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
 
 
-PARITY = SHARED / "parity"
 RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}
 
 
-@pytest.mark.skipif(not PARITY.is_dir(), reason="reference tensors (../shared/parity) are not here")
 @pytest.mark.parametrize("case", ["partial_2_2_2", "full", "prenorm"])
 def test_a_checkpoint_of_the_release(tmp_path, case):
     """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits."""

@@ -1,4 +1,7 @@
-"""The wheel: complete, and usable as ``--user-dir gtransformer`` wherever it is installed beside fairseq."""
+"""The wheel: complete, and usable as ``--user-dir gtransformer`` wherever it is installed beside fairseq.
+
+And the source distribution: it has the tests and what they compare with, which the wheel has not.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from configparser import ConfigParser
 from pathlib import Path
@@ -16,25 +20,48 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("gtransformer", "configs", "requirements", "setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE")
+SOURCES = (
+    "gtransformer", "configs", "requirements", "setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md",
+    "tests", "scripts", "docs", "exp_logs", ".ci",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """Built from a copy, because building writes into the tree."""
-    work = tmp_path_factory.mktemp("packaging")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the checkout, because building writes into the tree."""
+    copy = tmp_path_factory.mktemp("packaging") / "tree"
     for name in SOURCES:
-        source, target = ROOT / name, work / "tree" / name
+        source, target = ROOT / name, copy / name
         target.parent.mkdir(exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
-    result = subprocess.run([*command, str(work), str(work / "tree")], capture_output=True, text=True, timeout=120)
+    return copy
+
+
+def build(command: list[str], tree: Path) -> None:
+    result = subprocess.run([sys.executable, *command], cwd=tree, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    (path,) = work.glob("gtransformer-*.whl")
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path) -> Path:
+    build(["-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "-w", "..", "."], tree)
+    (path,) = tree.parent.glob("gtransformer-*.whl")
     return path
+
+
+def test_the_source_distribution_has_the_tests_and_what_they_read(tree: Path):
+    """Above all the numbers of the authors' release, so that everybody's test run compares with them."""
+    build(["setup.py", "-q", "sdist", "--dist-dir", ".."], tree)
+    (path,) = tree.parent.glob("gtransformer-*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    folders = ("configs", "docs", "exp_logs", "scripts", "tests")
+    wanted = {path.relative_to(tree).as_posix() for name in folders for path in (tree / name).rglob("*")}
+    assert {"tests/parity/full.npz", "tests/parity/search/nbest.json", "tests/parity/README.md"} <= wanted
+    assert wanted <= names
 
 
 def test_every_module_is_in_the_wheel(wheel: Path):
@@ -75,7 +102,24 @@ def test_requirements_are_ranges(wheel: Path):
     assert len(requirements) > 10
     assert not [line for line in requirements if "<" not in line and "==" not in line]
     assert not [line for line in requirements if re.match(r"fairseq\b(?!-)", line)]
-    assert re.search(r"^Requires-Python: .*>=3\.11", text, flags=re.MULTILINE)
+
+
+def test_the_versions_of_python_are_the_same_everywhere(wheel: Path):
+    """In the metadata, in set-up and on the first page."""
+    archive = zipfile.ZipFile(wheel)
+    (metadata,) = [name for name in archive.namelist() if name.endswith("dist-info/METADATA")]
+    text = archive.read(metadata).decode()
+    versions = [int(minor) for minor in re.findall(r"^Classifier: .* :: Python :: 3\.(\d+)$", text, flags=re.MULTILINE)]
+    first, last = min(versions), max(versions)
+    assert versions == list(range(first, last + 1))
+    (required,) = re.findall(r"^Requires-Python: (.+)$", text, flags=re.MULTILINE)
+    assert set(required.split(",")) == {f">=3.{first}", f"<3.{last + 1}"}
+    setup = (ROOT / "scripts" / "setup.sh").read_text(encoding="utf-8")
+    assert f"not (3, {first}) <= sys.version_info[:2] <= (3, {last})" in setup
+    assert set(re.findall(r"\bpython3\.(\d+) ", setup.split("for candidate in")[1].split(";")[0])) == {
+        str(minor) for minor in versions
+    }
+    assert f"Python\n3.{first} to 3.{last} " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -1,12 +1,15 @@
 """The operation count against PyTorch's counter of what a step really computes."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from gtransformer.benchmark import flops
 from gtransformer.benchmark.flops import matrix_rate, training_operations
 from gtransformer.benchmark.systems import Setting, System
-from gtransformer.modules.linear import onednn_is_faster
+from gtransformer.modules.linear import onednn_is_faster, product
 
 
 @pytest.mark.parametrize("context", [0, 2])
@@ -24,7 +27,18 @@ def test_operations_of_a_step(system, context, monkeypatch):
     assert 0.9 < counter.get_total_flops() / training_operations(setting) < 1.1
 
 
-def test_matrix_rate():
-    rate = matrix_rate("cpu", "float32", size=256, seconds=0.05)
-    x = torch.randn(256, 512)
-    assert rate > 1e8 and x.shape == (256, 512)
+def test_matrix_rate(monkeypatch):
+    """The fastest product counts, with the operations of what is really multiplied; on a clock that is set here."""
+    clock, pauses, operations = [10.0], iter([2.0, 0.5, 1.0]), set()
+
+    def counted(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        operations.add(2.0 * x.shape[0] * weight.numel())
+        clock[0] += next(pauses)
+        return product(x, weight)
+
+    monkeypatch.setattr(flops, "product", counted)
+    monkeypatch.setattr(flops, "now", lambda device: clock[0])
+    monkeypatch.setattr(flops, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    rate = matrix_rate("cpu", "float32", size=32, seconds=3.0)
+    assert next(pauses, None) is None, "as many as fit into the time"
+    assert {rate} == {count / 0.5 for count in operations}

@@ -1,4 +1,4 @@
-"""The authors' released model, tensor by tensor (../shared/parity, see its README)."""
+"""The authors' released model, tensor by tensor (tests/parity, see its README)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from tests.support import SHARED, relative_error
+from tests.support import PARITY, relative_error
 
-PARITY = SHARED / "parity"
 CASES = ("group_only", "partial_2_2_2", "partial_1_2_0", "full", "prenorm")
 TOLERANCE = 1e-5  # largest error over largest magnitude, float32
-
-pytestmark = pytest.mark.skipif(not PARITY.is_dir(), reason="reference tensors (../shared/parity) are not here")
 
 
 class Case:

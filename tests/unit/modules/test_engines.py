@@ -6,7 +6,9 @@ import random
 
 import pytest
 import torch
+from fairseq import options
 
+from gtransformer.models.gtransformer.config import GROUP_ATTENTION_ENGINES
 from gtransformer.modules.attention import ENGINES, make_pattern
 from gtransformer.modules.ragged import Ragged
 from tests.support import ragged, relative_error
@@ -166,7 +168,13 @@ def test_packed_makes_nothing_as_large_as_the_document_squared():
     assert mixed.total <= gathered < 2 * mixed.total
 
 
-def test_unknown_engine():
-    layout = ragged([[1]])
-    with pytest.raises(KeyError):
-        make_pattern("sparse", layout, layout, True, False)
+def test_every_engine_can_be_chosen_and_no_other(capsys):
+    """What --group-attention offers is what there is; anything else is refused before a model is built."""
+    assert set(GROUP_ATTENTION_ENGINES) == set(ENGINES)
+    line = ["data", "--task=translation_doc", "--arch=gtransformer_tiny", "--group-attention"]
+    for engine in ENGINES:
+        args = options.parse_args_and_arch(options.get_training_parser(), [*line, engine])
+        assert args.group_attention == engine
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(options.get_training_parser(), [*line, "sparse"])
+    assert "argument --group-attention: invalid choice: 'sparse'" in capsys.readouterr().err

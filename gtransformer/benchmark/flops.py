@@ -12,14 +12,14 @@ from gtransformer.modules.linear import product
 
 
 def training_operations(setting: Setting) -> float:
-    """Floating-point operations of one training step on ``setting.batch_tokens`` tokens a side (a multiply-add is two).
+    """Floating-point operations of one training step on ``setting.documents`` documents (a multiply-add is two).
 
     Forward pass by formula, times three (backward is twice the forward); nothing for recomputation, softmax, norms,
     dropout and the optimizer. Causal attention counts half the keys. Attention of the dense engine and of fairseq
     counts every key of the document.
     """
     sizes = ARCHITECTURES[setting.arch]
-    tokens, document = setting.batch_tokens, min(setting.tokens, setting.batch_tokens)
+    tokens, document = setting.documents * setting.tokens, setting.tokens
     narrow = min(setting.sentence, document) if setting.system == "packed" else document
     d, ffn = sizes["encoder_embed_dim"], sizes["encoder_ffn_embed_dim"]
     e, effn = sizes["decoder_embed_dim"], sizes["decoder_ffn_embed_dim"]

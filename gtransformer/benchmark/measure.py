@@ -27,8 +27,8 @@ def alternate(
     time is left out from then on, and its row says so.
 
     Returns:
-        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens_per_second``,
-        ``peak_bytes_per_token``, or ``failed``.
+        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or
+        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, or ``failed``.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": []}
@@ -67,7 +67,7 @@ def alternate(
         if row["runs"]:
             row["seconds"] = median(row["runs"])
             row["tokens_per_second"] = round(row["tokens"] / row["seconds"], 2)
-            row["peak_bytes_per_token"] = round(row["peak_bytes"] / row["setting"]["batch_tokens"])
+            row["peak_bytes_per_token"] = round(row["peak_bytes"] / row["tokens"])
     return rows
 
 

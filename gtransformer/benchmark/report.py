@@ -11,9 +11,10 @@ from gtransformer.benchmark.systems import Setting
 
 
 def add_ratios(rows: list[dict]) -> None:
-    """How much more time and memory a token costs each system than the packed ones of the same document length.
+    """How much more time and memory a token costs each system than the packed ones at the same work.
 
-    A row's ``ratios`` and ``memory_ratios`` map the name of a packed system to a number.
+    A row's ``ratios`` and ``memory_ratios`` map the name of a packed system to a number. Like is compared with like:
+    documents, vocabulary, dropout and precision are the same.
     """
     for row in rows:
         others = [other for other in rows if other["setting"]["system"] == "packed" and other is not row]
@@ -21,10 +22,14 @@ def add_ratios(rows: list[dict]) -> None:
             continue
         row["ratios"], row["memory_ratios"] = {}, {}
         for other in others:
-            if "seconds" in other and other["setting"]["tokens"] == row["setting"]["tokens"]:
+            if "seconds" in other and _workload(other) == _workload(row):
                 faster = other["tokens_per_second"] / row["tokens_per_second"]
                 row["ratios"][other["name"]] = round(faster, 3)
                 row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
+
+
+def _workload(row: dict) -> str:
+    return Setting(**row["setting"]).workload
 
 
 def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
@@ -37,11 +42,15 @@ def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
 
 
 def table(rows: list[dict]) -> str:
-    """Rows of one document length and method; the last columns say how many times faster the packed systems are."""
-    packed = [row["name"] for row in rows if row["setting"]["system"] == "packed"]
+    """Rows of one method by workload; the last columns say how many times faster the packed systems are."""
+    packed = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] == "packed"))
     heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'of peak':>8} runs"
     lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]
+    workload = None
     for row in rows:
+        if _workload(row) != workload:
+            workload = _workload(row)
+            lines.append(workload)
         tokens = row["setting"]["tokens"]
         if "seconds" not in row:
             lines.append(f"{tokens:>6} {row['name']:<30} {row.get('failed', 'not run')}")
@@ -69,8 +78,8 @@ def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
     from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(figsize=(7, 4.5))
-    for name in dict.fromkeys(row["name"] for row in rows):
-        points = [(row["setting"]["tokens"], value(row, quantity)) for row in rows if row["name"] == name]
+    for name in dict.fromkeys(map(curve, rows)):
+        points = [(row["setting"]["tokens"], value(row, quantity)) for row in rows if curve(row) == name]
         measured = {}
         for tokens, amount in points:  # measured in several runs of the benchmark: the mean
             measured.setdefault(tokens, []).extend([] if amount is None else [amount])
@@ -91,10 +100,21 @@ def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
     pyplot.close(figure)
 
 
+def curve(row: dict) -> str:
+    """Label of the curve that a row is a point of: the system, and its workload as far as it is not the usual one."""
+    usual, setting = Setting("", 0, 0), row["setting"]
+    parts = {
+        "sentence": f"sentences of {setting['sentence']}",
+        "vocabulary": f"{setting['vocabulary']} words",
+        "dropout": f"dropout {setting['dropout']}",
+    }
+    return ", ".join([row["name"], *(text for key, text in parts.items() if setting[key] != getattr(usual, key))])
+
+
 def value(row: dict, quantity: str) -> float | None:
     """``milliseconds`` or ``kilobytes`` a token; None where the system failed."""
     if "seconds" not in row:
         return None
     if quantity == "milliseconds":
         return 1000.0 / row["tokens_per_second"]
-    return row["peak_bytes_per_token"] / 1000.0
+    return row["peak_bytes"] / row["tokens"] / 1000.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +30,8 @@ class Setting:
     """One row of the benchmark.
 
     ``system``: fairseq, dense, entropy (dense, with attention entropies in every step, as the release does) or packed;
-    ``context``: top layers with combined attention; ``precision``: float32, bfloat16 or float16.
+    ``context``: top layers with combined attention; ``precision``: float32, bfloat16 or float16 (fairseq: autocast);
+    ``tokens`` of a document and ``sentence``, of a sentence with its ``<s>`` and ``</s>``.
     """
 
     system: str
@@ -50,6 +51,19 @@ class Setting:
         """As it stands in tables."""
         parts = [self.system, f"{self.context} global" if self.system != "fairseq" else "", self.precision]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
+
+    @property
+    def documents(self) -> int:
+        """Documents in a training batch."""
+        return max(1, self.batch_tokens // self.tokens)
+
+    @property
+    def workload(self) -> str:
+        """What systems must have in common to be compared: precision, and what they work on."""
+        return (
+            f"{self.precision}, {self.arch}, documents of {self.tokens} tokens, sentences of {self.sentence}, "
+            f"{self.vocabulary} words, dropout {self.dropout}"
+        )
 
 
 class EntropyPattern(DensePattern):
@@ -102,8 +116,15 @@ class System:
 
     def _batch(self) -> dict:
         setting = self.setting
-        documents = max(1, setting.batch_tokens // setting.tokens)
-        return to_device(make_batch(documents, setting.tokens, setting.sentence, self.dictionary), setting.device)
+        batch = make_batch(setting.documents, setting.tokens, setting.sentence, self.dictionary)
+        return to_device(batch, setting.device)
+
+    def _precision(self) -> AbstractContextManager:
+        """Autocast for fairseq's Transformer; the others have an option for it."""
+        setting = self.setting
+        if setting.precision == "float32" or setting.system != "fairseq":
+            return nullcontext()
+        return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
 
     def train_step(self) -> dict:
         """One forward, backward and optimizer step; seconds, and target tokens."""
@@ -115,12 +136,8 @@ class System:
             self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98))
             self.batch = self._batch()
             self.model.train()
-        low = self.setting.precision != "float32" and self.setting.system == "fairseq"
-        context = (
-            torch.autocast(self.setting.device, dtype=getattr(torch, self.setting.precision)) if low else nullcontext()
-        )
         began = now(self.setting.device)
-        with context:
+        with self._precision():
             loss, _, _ = self.criterion(self.model, self.batch)
         self.optimizer.zero_grad()
         loss.backward()
@@ -135,7 +152,8 @@ class System:
         generator = self._generator(beam)
         clock = StepClock(generator, setting.device)
         began = now(setting.device)
-        hypotheses = generator.generate([self.model], batch)
+        with self._precision():
+            hypotheses = generator.generate([self.model], batch)
         seconds = now(setting.device) - began
         tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
         return {"seconds": seconds, "tokens": tokens, "steps": clock.seconds()}

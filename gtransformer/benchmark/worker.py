@@ -55,6 +55,11 @@ class Worker:
         self.pipe.close()
 
 
+def worker_threads() -> int:
+    """Threads that a worker computes with: all cores it may use, unless ``OMP_NUM_THREADS`` says otherwise."""
+    return int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or len(os.sched_getaffinity(0)))
+
+
 def peak_memory() -> int:
     """Most bytes that this process has had in memory. (``ru_maxrss`` would begin with what its parent had.)"""
     try:
@@ -71,8 +76,7 @@ def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:
 
     if memory and setting["device"] == "cpu":
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    if not os.environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(worker_threads())
     baseline = peak_memory()
     system = None
     while True:

@@ -9,9 +9,11 @@ from pathlib import Path
 import torch
 
 from gtransformer.benchmark.flops import matrix_rate
+from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.measure import alternate, say
 from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
 from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.worker import worker_threads
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
@@ -32,6 +34,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--what", default="train,decode", help="train, decode or both (%(default)s)")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens a document (%(default)s)")
+    parser.add_argument("--sentences", default="30", help="tokens a sentence, <s> and </s> included (%(default)s)")
+    parser.add_argument("--vocabularies", default="32000", help="entries of the dictionary (%(default)s)")
+    parser.add_argument("--dropouts", default="0.3", help="dropout in training (%(default)s)")
     parser.add_argument("--systems", default="fairseq,dense,packed", help=f"of {', '.join(SYSTEMS)} (%(default)s)")
     parser.add_argument("--context", default="0,2", help="top layers with combined attention (%(default)s)")
     parser.add_argument("--precisions", default="float32", help="of float32, bfloat16, float16 (%(default)s)")
@@ -43,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
     )
-    parser.add_argument("--together", action="store_true", help="take all lengths in turn, not one after the other")
+    parser.add_argument(
+        "--together", action="store_true", help="take lengths, sentences, ... all in turn, not one after the other"
+    )
     parser.add_argument("--seconds", type=float, default=600, help="longest time for one run (%(default)s)")
     parser.add_argument("--memory", type=float, default=0, help="GiB that a system may use (default: no limit)")
     return parser
@@ -51,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int:
-    """Run the benchmark; results are written after every document length, so that an interrupted one keeps them."""
+    """Run the benchmark; results are written after every workload, so that an interrupted one keeps them."""
     options = build_parser().parse_args(argv)
     if options.draw:
         _draw(options, [row for path in options.draw for row in read_json(path)["rows"]])
@@ -63,11 +70,11 @@ def main(argv: list[str] | None = None) -> int:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
     rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}
-    results: dict = {"device": device_name(), "threads": torch.get_num_threads(), "matrix_rate": rates, "rows": []}
+    results: dict = {"device": device_name(), "machine": machine(worker_threads()), "matrix_rate": rates, "rows": []}
     say("".join(f"large matrix products in {name}: {rate / 1e9:.0f} GFLOP/s\n" for name, rate in rates.items()))
     results.update(provenance("gtransformer.cli.benchmark", argv))
-    by_length = [_settings(options, tokens, device) for tokens in map(int, options.lengths.split(","))]
-    for settings in [sum(by_length, [])] if options.together else by_length:
+    workloads = _workloads(options, device)
+    for settings in [sum(workloads, [])] if options.together else workloads:
         for rows in _measure(options, settings, memory):
             add_ratios(rows)
             add_utilisation(rows, rates)
@@ -90,8 +97,19 @@ def _draw(options: argparse.Namespace, rows: list[dict]) -> None:
     say(f"written to {options.output}")
 
 
-def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Setting]:
-    """What is run in turn at one document length; the contexts make no difference to fairseq's Transformer."""
+def _workloads(options: argparse.Namespace, device: str) -> list[list[Setting]]:
+    """What is run in turn, for every length of documents and sentences, vocabulary and dropout."""
+    return [
+        _settings(options, device, tokens=int(tokens), sentence=int(sentence), vocabulary=int(words), dropout=float(p))
+        for words in options.vocabularies.split(",")
+        for p in options.dropouts.split(",")
+        for sentence in options.sentences.split(",")
+        for tokens in options.lengths.split(",")
+    ]
+
+
+def _settings(options: argparse.Namespace, device: str, tokens: int, **work) -> list[Setting]:
+    """What is run in turn at one workload; the contexts make no difference to fairseq's Transformer."""
     settings = []
     for precision in options.precisions.split(","):
         for system in options.systems.split(","):
@@ -105,6 +123,7 @@ def _settings(options: argparse.Namespace, tokens: int, device: str) -> list[Set
                     options.arch,
                     checkpoint=options.checkpoint and system != "fairseq",
                     device=device,
+                    **work,
                 )
                 settings.append(setting)
     return settings

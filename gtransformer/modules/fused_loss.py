@@ -3,6 +3,9 @@
 The logits of a chunk of tokens are turned into the loss and into its gradients at once and then forgotten, so that no
 (tokens, vocabulary) tensor is ever held, neither logits nor log probabilities. It costs the same products as the
 ordinary way: logits, gradient of the states, gradient of the output weights.
+
+In float16 the gradients are sums that float16 cannot overflow in; they become float16 at the very end of the backward
+pass, multiplied by the scale of the loss, so that lowering that scale, as fairseq does, always heals an overflow.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from torch import Tensor
 from gtransformer.modules.linear import product
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32
-HALF_SCALE = 1024.0  # keeps gradients of rare words above the smallest float16
+HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -44,7 +47,6 @@ class _FusedCrossEntropy(torch.autograd.Function):
     def forward(ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float):
         want_features, want_weight = ctx.needs_input_grad[:2]
         exact = torch.float64 if features.dtype == torch.float64 else torch.float32
-        scale = HALF_SCALE if features.dtype == torch.float16 else 1.0
         vocabulary = weight.shape[0]
         spread = smoothing / (vocabulary - 1)
         peak = 1.0 - smoothing - spread
@@ -68,12 +70,12 @@ class _FusedCrossEntropy(torch.autograd.Function):
             grad = logits.sub_(normaliser).exp_()
             grad.sub_(spread) if smoothing else None
             grad.scatter_add_(1, target, torch.full_like(normaliser, -peak))
-            grad = grad.mul_(scale).to(h.dtype)
+            if h.dtype != torch.float16:
+                grad = grad.to(h.dtype)
             if want_features:
-                grad_features[start : start + rows] = product(grad, weight.t())
+                grad_features[start : start + rows] = _times(grad, weight)
             if want_weight:
-                grad_weight += product(grad.t(), h.t())
-        ctx.scale = scale
+                grad_weight += _times(grad.t(), h)
         ctx.save_for_backward(grad_features, grad_weight)
         ctx.types = features.dtype, weight.dtype
         ctx.mark_non_differentiable(nll)
@@ -82,7 +84,23 @@ class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
         grads = [
-            None if grad is None else (grad * (grad_loss / ctx.scale)).to(dtype)
+            None if grad is None else (grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
         ]
         return *grads, None, None
+
+
+def _times(grad: Tensor, other: Tensor) -> Tensor:
+    """grad (rows, inner) times other (inner, columns) -> (rows, columns).
+
+    In float16 ``grad`` and the result are float32. The row of a word that is the target everywhere adds up to more than
+    float16 holds, whatever the loss is scaled by, and that of a rare word to less than its smallest number. So each row
+    is scaled for the product, by the most that its sum of magnitudes allows: no part of the sum can overflow, in
+    whatever order and precision a library adds. Rounding is relative to that sum.
+    """
+    if other.dtype != torch.float16:
+        return product(grad, other.t())
+    largest = torch.linalg.vector_norm(other, torch.inf, dtype=torch.float32).clamp_min(1.0)  # grad itself must fit too
+    bound = torch.linalg.vector_norm(grad, 1, dim=1, keepdim=True) * largest
+    scale = HALF_LIMIT / bound.clamp_min(torch.finfo(torch.float32).tiny)
+    return product((grad * scale).to(other.dtype), other.t()).float().div_(scale)

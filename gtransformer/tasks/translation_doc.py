@@ -208,9 +208,17 @@ class TranslationDocTask(TranslationTask):
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     def build_model(self, cfg, from_checkpoint: bool = False):
-        """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning."""
+        """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
+
+        UserError for a precision that cannot be trained in (fairseq says ``from_checkpoint`` when it loads a model).
+        """
         if from_checkpoint:
             check_saved_with(cfg)
+        elif str(getattr(cfg, "autocast", "none")) == "float16":
+            raise UserError(
+                "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
+                "--autocast bfloat16, or fairseq's --fp16, which scales it"
+            )
         cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
         try:
             model = super().build_model(cfg, from_checkpoint)

@@ -1,13 +1,14 @@
 """The benchmark at a tiny size: every system trains and decodes, ratios follow from the medians, failures are rows."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from gtransformer.benchmark.measure import alternate
-from gtransformer.benchmark.report import add_ratios, table
+from gtransformer.benchmark.report import add_ratios, curve, table, value
 from gtransformer.benchmark.systems import Setting, System
-from gtransformer.cli.benchmark import main
+from gtransformer.cli.benchmark import _workloads, build_parser, main
 
 TINY = ["--arch=gtransformer_tiny", "--batch-tokens=64", "--documents=2", "--beam=2"]
 
@@ -30,7 +31,8 @@ def test_trains_and_decodes_in_turn(tmp_path, capsys):
         if row["method"] == "decode":
             # Every document is translated into as many tokens, and the language symbol.
             assert row["tokens"] == 2 * (row["setting"]["tokens"] + (row["setting"]["system"] != "fairseq"))
-    assert {"command", "commit", "versions", "device", "threads"} <= set(results)
+            assert row["peak_bytes_per_token"] == pytest.approx(row["peak_bytes"] / row["tokens"], abs=1)
+    assert {"command", "commit", "versions", "device", "machine"} <= set(results)
     methods = ("train_step", "decode2")
     pictures = {f"try_{method}_{kind}.png" for method in methods for kind in ("time", "memory")}
     assert {path.name for path in tmp_path.glob("*.png")} == pictures
@@ -58,6 +60,44 @@ def test_out_of_time_is_a_row():
     assert rows[0]["failed"].startswith("more than") and not rows[0]["runs"]
     add_ratios(rows)
     assert "more than" in table(rows)
+
+
+def _row(system, seconds, **work):
+    setting = Setting(system, 32, 64, **work)
+    measured = {"runs": [seconds], "seconds": seconds, "tokens_per_second": 64 / seconds}
+    memory = {"peak_bytes": 1000, "tokens": 64, "peak_bytes_per_token": 16}
+    return {"setting": asdict(setting), "name": setting.name, "method": "train_step", **measured, **memory}
+
+
+@pytest.mark.parametrize(
+    "other", [{"precision": "bfloat16"}, {"vocabulary": 771}, {"sentence": 8}, {"dropout": 0.0}], ids=str
+)
+def test_ratios_are_of_like_with_like(other):
+    fairseq, packed, unlike = _row("fairseq", 3.0), _row("packed", 2.0), _row("packed", 1.0, **other)
+    add_ratios(rows := [fairseq, packed, unlike])
+    assert fairseq["ratios"] == {"packed 0 global float32": 1.5}
+    assert packed["ratios"] == unlike["ratios"] == {}
+    assert table(rows).count("1.50 x") == 1
+    assert len({curve(packed), curve(unlike)}) == 2
+
+
+def test_memory_is_divided_by_the_tokens_of_the_run():
+    row = _row("packed", 1.0) | {"method": "decode", "peak_bytes": 660_000, "tokens": 33}
+    assert value(row, "kilobytes") == 20.0
+
+
+def test_workloads_are_all_combinations():
+    options = [
+        "--lengths=458",
+        "--sentences=8,30",
+        "--vocabularies=771,32000",
+        "--dropouts=0,0.1",
+        "--batch-tokens=900",
+    ]
+    workloads = _workloads(build_parser().parse_args([*options, "--systems=fairseq,packed", "--context=2"]), "cpu")
+    assert len({setting.workload for settings in workloads for setting in settings}) == len(workloads) == 8
+    assert {len(settings) for settings in workloads} == {2}
+    assert {setting.documents for settings in workloads for setting in settings} == {1}
 
 
 def test_an_unknown_system(capsys):

@@ -18,7 +18,8 @@ def test_operations_of_a_step(system, context, monkeypatch):
     monkeypatch.setenv("GTRANSFORMER_ONEDNN", "0")  # PyTorch's counter does not know oneDNN's layer
     onednn_is_faster.cache_clear()
     # Short documents: both halves of causal attention are computed, and the counter leaves out attention on the CPU.
-    setting = Setting(system, 16, 256, context, arch="gtransformer_tiny", vocabulary=500, sentence=8, dropout=0.0)
+    # (A batch of 250 tokens has 15 such documents.)
+    setting = Setting(system, 16, 250, context, arch="gtransformer_tiny", vocabulary=500, sentence=8, dropout=0.0)
     model = System(setting)
     model.train_step()
     with FlopCounterMode(display=False) as counter:

@@ -76,6 +76,7 @@ class DocumentPairDataset(LanguagePairDataset):
 
     Attributes:
         order_seed: draws the order of instances of equal length, from which batches are filled.
+        shards: the number of batches is a multiple of it, so that each process of a distributed training has as many.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
-        self.order_seed = 1
+        self.order_seed, self.shards = 1, 1
         self._epoch = SharedEpoch()
 
     def __getitem__(self, index: int) -> dict:
@@ -147,7 +148,8 @@ class DocumentPairDataset(LanguagePairDataset):
         it brings nothing here, and fairseq-fixed drops the last batch where it does not divide it. An instance longer
         than ``max_tokens`` is a batch of its own.
         """
-        return fill_batches(indices, self.num_tokens_vec(indices), max_tokens, max_sentences)
+        batches = fill_batches(indices, self.num_tokens_vec(indices), max_tokens, max_sentences)
+        return make_divisible(batches, self.shards)
 
 
 def fill_batches(
@@ -165,3 +167,19 @@ def fill_batches(
             filled = 0
         filled += size
     return np.split(np.asarray(indices), starts[1:]) if len(indices) else []
+
+
+def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
+    """The same instances in a number of batches that ``shards`` divides: the fullest batches are halved.
+
+    Otherwise fairseq gives some processes an empty batch at the end of an epoch. Where updates accumulate several
+    batches, it then forgets how many tokens these processes have counted before, and the update is too large. Batches
+    of one instance stay as they are; where there are only such, the number may not be a multiple.
+    """
+    batches = list(batches)
+    while len(batches) % shards:
+        fullest = max(range(len(batches)), key=lambda number: len(batches[number]))
+        if len(batches[fullest]) < 2:
+            break
+        batches[fullest : fullest + 1] = np.array_split(batches[fullest], 2)
+    return batches

@@ -17,6 +17,7 @@ from gtransformer.modules.linear import product
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
+SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -102,5 +103,5 @@ def _times(grad: Tensor, other: Tensor) -> Tensor:
         return product(grad, other.t())
     largest = torch.linalg.vector_norm(other, torch.inf, dtype=torch.float32).clamp_min(1.0)  # grad itself must fit too
     bound = torch.linalg.vector_norm(grad, 1, dim=1, keepdim=True) * largest
-    scale = HALF_LIMIT / bound.clamp_min(torch.finfo(torch.float32).tiny)
+    scale = HALF_LIMIT / bound.clamp_min(SMALLEST_SUM)
     return product((grad * scale).to(other.dtype), other.t()).float().div_(scale)

@@ -141,14 +141,15 @@ class TranslationDocTask(TranslationTask):
         )
 
     def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, **options):
-        """As fairseq's, with two things put right.
+        """As fairseq's, with three things put right.
 
         Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are
         batches of their own. And an iterator that serves all epochs cuts the same batches in whatever epoch it is made,
-        so that a resumed epoch goes on with the instances that are left of it.
+        so that a resumed epoch goes on with the instances that are left of it. And no process gets an empty batch.
         """
         reused = not options.get("disable_iterator_cache") and not options.get("update_epoch_batch_itr")
         dataset.order_seed = options.get("seed", 1) + (1 if reused else options.get("epoch", 1))
+        dataset.shards = options.get("num_shards", 1)
         if max_positions is not None and self.longest is not None:
             max_positions = tuple(
                 own if given == max_tokens else given for given, own in zip(max_positions, self.longest, strict=True)

@@ -52,6 +52,14 @@ def test_lower_precision(inputs, dtype, tolerance):
         assert (found.double() - wanted).abs().max() < tolerance * wanted.abs().max()
 
 
+def test_gradients_that_are_nothing_stay_nothing_in_float16():
+    """A model that is certain, without smoothing: every row of the gradients is zero, and is not divided by that."""
+    features, weight = torch.zeros(20, 8), torch.zeros(30, 8)
+    features[:, 0], weight[:, 0], weight[3, 0] = 60, -60, 60
+    *_, of_features, of_weight = run(fused_cross_entropy, features.half(), weight.half(), torch.full((20,), 3), 0.0)
+    assert of_features.eq(0).all() and of_weight.eq(0).all()
+
+
 def test_autocast_computes_in_its_type(inputs):
     features, weight, targets = (x.float() if x.is_floating_point() else x for x in inputs)
     expected = run(fused_cross_entropy, features, weight, targets, 0.1)

@@ -66,8 +66,8 @@ class GTransformerConfig(FairseqDataclass):
     autocast: ChoiceEnum(AUTOCAST) = option(
         "none",
         "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
-        "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX; float16 is for translating only: "
-        "to train in it takes the loss scaling of fairseq's --fp16",
+        "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX; float16 is for translating: to "
+        "train in it takes the loss scaling of fairseq's --fp16",
     )
     load_partial: bool = option(
         False,

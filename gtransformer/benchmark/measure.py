@@ -28,10 +28,11 @@ def alternate(
 
     Returns:
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or
-        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, or ``failed``.
+        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, or ``failed``. ``cpu_runs`` are seconds of
+        the processor, ``cpu_seconds`` their median: with one thread, what counts where other work runs, too.
     """
     rows = [
-        {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": []}
+        {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
         for setting in settings
     ]
     workers: dict[int, Worker] = {}
@@ -56,6 +57,7 @@ def alternate(
                     continue
                 if turn:
                     row["runs"].append(round(result["seconds"], 4))
+                    row["cpu_runs"].append(round(result["cpu_seconds"], 4))
                 row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
                 say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
                 if fresh:
@@ -65,7 +67,7 @@ def alternate(
             worker.close()
     for row in rows:
         if row["runs"]:
-            row["seconds"] = median(row["runs"])
+            row["seconds"], row["cpu_seconds"] = median(row["runs"]), median(row["cpu_runs"])
             row["tokens_per_second"] = round(row["tokens"] / row["seconds"], 2)
             row["peak_bytes_per_token"] = round(row["peak_bytes"] / row["tokens"])
     return rows

@@ -13,18 +13,20 @@ from gtransformer.benchmark.systems import Setting
 def add_ratios(rows: list[dict]) -> None:
     """How much more time and memory a token costs each system than the packed ones at the same work.
 
-    A row's ``ratios`` and ``memory_ratios`` map the name of a packed system to a number. Like is compared with like:
-    documents, vocabulary, dropout and precision are the same.
+    A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
+    system to a number. Like is compared with like: documents, vocabulary, dropout and precision are the same.
     """
     for row in rows:
         others = [other for other in rows if other["setting"]["system"] == "packed" and other is not row]
         if "seconds" not in row:
             continue
-        row["ratios"], row["memory_ratios"] = {}, {}
+        row["ratios"], row["cpu_ratios"], row["memory_ratios"] = {}, {}, {}
         for other in others:
             if "seconds" in other and _workload(other) == _workload(row):
                 faster = other["tokens_per_second"] / row["tokens_per_second"]
                 row["ratios"][other["name"]] = round(faster, 3)
+                work = (one["cpu_seconds"] / one["tokens"] for one in (row, other))
+                row["cpu_ratios"][other["name"]] = round(next(work) / max(next(work), 1e-9), 3)
                 row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
 
 

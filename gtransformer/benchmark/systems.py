@@ -110,7 +110,8 @@ class System:
             part.layers, part.attention_heads = sizes[f"{side}_layers"], sizes[f"{side}_attention_heads"]
         cfg.decoder.input_dim = cfg.decoder.output_dim = cfg.decoder.embed_dim
         cfg.share_all_embeddings, cfg.dropout = True, self.setting.dropout
-        cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
+        # fairseq makes tables of so many positions at once: for a million they would be most of its memory.
+        cfg.max_source_positions = cfg.max_target_positions = self.setting.tokens + 2
         cfg.checkpoint_activations = self.setting.checkpoint
         return TransformerModelBase.build_model(cfg, self.task)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import time
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -86,7 +87,9 @@ def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:
             return
         try:
             system = system or System(Setting(**setting))
+            began = time.process_time()
             value = getattr(system, method)(**arguments)
+            value["cpu_seconds"] = time.process_time() - began
             if setting["device"] == "cuda":
                 value["peak_bytes"] = torch.cuda.max_memory_allocated()
             else:

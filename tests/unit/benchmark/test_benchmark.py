@@ -64,7 +64,7 @@ def test_out_of_time_is_a_row():
 
 def _row(system, seconds, **work):
     setting = Setting(system, 32, 64, **work)
-    measured = {"runs": [seconds], "seconds": seconds, "tokens_per_second": 64 / seconds}
+    measured = {"runs": [seconds], "seconds": seconds, "tokens_per_second": 64 / seconds, "cpu_seconds": seconds / 2}
     memory = {"peak_bytes": 1000, "tokens": 64, "peak_bytes_per_token": 16}
     return {"setting": asdict(setting), "name": setting.name, "method": "train_step", **measured, **memory}
 
@@ -75,10 +75,17 @@ def _row(system, seconds, **work):
 def test_ratios_are_of_like_with_like(other):
     fairseq, packed, unlike = _row("fairseq", 3.0), _row("packed", 2.0), _row("packed", 1.0, **other)
     add_ratios(rows := [fairseq, packed, unlike])
-    assert fairseq["ratios"] == {"packed 0 global float32": 1.5}
+    assert fairseq["ratios"] == fairseq["cpu_ratios"] == {"packed 0 global float32": 1.5}
     assert packed["ratios"] == unlike["ratios"] == {}
     assert table(rows).count("1.50 x") == 1
     assert len({curve(packed), curve(unlike)}) == 2
+
+
+def test_fairseqs_positions_are_no_more_than_the_documents():
+    """Its tables are made at once; a million positions would pass for memory that it needs."""
+    system = System(Setting("fairseq", 32, 64, arch="gtransformer_tiny", vocabulary=100))
+    sizes = {part.embed_positions.weights.shape for part in (system.model.encoder, system.model.decoder)}
+    assert all(32 < rows < 64 for rows, _ in sizes)
 
 
 def test_memory_is_divided_by_the_tokens_of_the_run():

@@ -22,7 +22,7 @@ def sample(dictionary):
         "src_lengths": torch.tensor([len(source) for source in sources]),
         "prev_output_tokens": pad_batch(targets, pad, left=False),
     }
-    target = pad_batch([[*target, language] for target in targets], pad, left=False)
+    target = pad_batch([[*target[1:], language] for target in targets], pad, left=False)
     return {"net_input": net_input, "target": target, "ntokens": int(target.ne(pad).sum())}
 
 

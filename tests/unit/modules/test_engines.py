@@ -129,8 +129,8 @@ def test_a_source_sentence_without_target_sentence_gets_no_gradient(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_hand_made_pattern(engine, kind):
-    """Tags 0 1 1 2 0 2: who sees whom, read off the gradient of each output with respect to the values."""
-    tags = [0, 1, 1, 2, 0, 2]
+    """Tags 1 2 2 3 1 3: who sees whom, read off the gradient of each output with respect to the values."""
+    tags = [1, 2, 2, 3, 1, 3]
     layout = ragged([tags])
     local, causal = KINDS[kind]["local"], KINDS[kind]["causal"]
     q, k = states(layout, 1, 2, 0), states(layout, 1, 2, 1)
@@ -140,7 +140,7 @@ def test_hand_made_pattern(engine, kind):
     )
     for i in range(6):
         for j in range(6):
-            sees = (not causal or j <= i) and (not local or tags[i] == 0 or tags[i] == tags[j])
+            sees = (not causal or j <= i) and (not local or tags[i] == tags[j])
             assert (weights[i, j] > 0) == sees, (i, j)
     assert torch.allclose(weights.sum(dim=1), torch.ones(6, dtype=torch.float64))
 
@@ -148,7 +148,7 @@ def test_hand_made_pattern(engine, kind):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_empty_side(engine):
     empty = Ragged(torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.int64))
-    full = ragged([tags_of([2, 1]), [0, 1, 1]])
+    full = ragged([tags_of([2, 1]), [1, 1, 1]])
     for local in (True, False):
         nothing = torch.zeros(0, 2, 3)
         some = torch.randn(full.total, 2, 3)

@@ -1,8 +1,8 @@
 """Linear layers in float32 on the CPU by the library that is fastest there.
 
 PyTorch gives float32 products to MKL, which does not use AVX-512 on AMD's processors; oneDNN, which PyTorch brings as
-well and uses for bfloat16, does, and is more than twice as fast there (docs/performance.md). Both compute in float32
-throughout; their sums differ in the last bits, because they add in another order.
+well and uses for bfloat16, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/performance.md).
+Both compute in float32 throughout; their sums differ in the last bits, because they add in another order.
 
 ``GTRANSFORMER_ONEDNN=0`` or ``1`` in the environment overrides the choice.
 """

@@ -26,9 +26,9 @@ def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
 
 
 def layout(draw, documents, device="cpu"):
-    """Documents of sentences of random length; some tokens have tag 0."""
+    """Documents of sentences of random length."""
     tags = [
-        [0, *(number for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1) for _ in range(n + 1))]
+        [number for number, n in enumerate(random_lengths(draw, draw.randint(1, 6), 9), 1) for _ in range(n + 1)]
         for _ in range(documents)
     ]
     longest = max(map(len, tags))

@@ -10,6 +10,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config
 
 INSTANCES = 40
+MADE = []  # iterators of the running test
 
 
 @pytest.fixture
@@ -26,12 +27,24 @@ def make_task(corpus):
     return make
 
 
+@pytest.fixture(autouse=True)
+def end_workers():
+    """Workers of former tests would be waited for, five seconds each, whenever their loaders are thrown away."""
+    yield
+    while MADE:
+        loader = MADE.pop().dataloader
+        if loader is not None and loader._iterator is not None and loader.num_workers:
+            loader._iterator._shutdown_workers()
+
+
 def iterator(task, workers=0, epoch=1, **options):
     """As fairseq's trainer asks for it."""
     options = {"max_tokens": 40, "max_positions": (10**6, 10**6), "ignore_invalid_inputs": True, **options}
-    return task.get_batch_iterator(
+    made = task.get_batch_iterator(
         task.dataset("train"), seed=1, num_workers=workers, epoch=epoch, data_buffer_size=10, **options
     )
+    MADE.append(made)
+    return made
 
 
 def epochs(batches, count):

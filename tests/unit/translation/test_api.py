@@ -66,7 +66,7 @@ def test_scores_are_the_models_log_probabilities(model):
         target = [[engine.target.index(word) for word in text.split()] for text in hypothesis.sentences]
         expected = scorer.score([Request(source, target)])[0]
         assert [line[rank].score for line in nbest] == pytest.approx(expected, abs=1e-4)
-        length = sum(len(sentence) + 2 for sentence in target) + 1
+        length = sum(len(sentence) + 2 for sentence in target)  # without the first <s>, with the language symbol
         assert hypothesis.score == pytest.approx(sum(expected) / length, abs=1e-5)
     assert found[0].score > found[1].score
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+
 import numpy as np
 import torch
-from fairseq.data import BaseWrapperDataset, Dictionary, LanguagePairDataset, data_utils
+from fairseq.data import BaseWrapperDataset, Dictionary, LanguagePairDataset, MMapIndexedDataset, data_utils
 from torch import Tensor
 
 from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
+
+logger = logging.getLogger(__name__)
+
+READ_AT_ONCE = 10_000  # instances
 
 
 class InstanceDataset(BaseWrapperDataset):
@@ -38,12 +45,17 @@ class InstanceDataset(BaseWrapperDataset):
             tokens = torch.cat([tokens.new_tensor([self.bos]), tokens])
         return tokens
 
-    def first_unopened(self) -> int | None:
-        """The first instance that does not begin with ``<s>``; None if all do. Reads every instance."""
+    def first_unopened(self, stored: Path | None = None) -> int | None:
+        """The first instance that does not begin with ``<s>``; None if all do.
+
+        Args:
+            stored: the file that a memory-mapped dataset lies in, where the instances' first tokens are read at once;
+                other datasets are read instance by instance.
+        """
         if self.prepend_bos:
             return None
-        opened = (len(tokens) > 0 and tokens[0] == self.bos for tokens in map(self.dataset.__getitem__, range(len(self))))
-        return next((number for number, opens in enumerate(opened) if not opens), None)
+        unopened = np.flatnonzero(first_tokens(self.dataset, stored) != self.bos)
+        return int(unopened[0]) if len(unopened) else None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -57,6 +69,25 @@ class InstanceDataset(BaseWrapperDataset):
     def size(self, index: int) -> int:
         """Tokens of one instance."""
         return int(self._sizes[index])
+
+
+def first_tokens(dataset, stored: Path | None = None) -> np.ndarray:
+    """(instances,) int64, the first token of every instance, -1 of an empty one; see ``first_unopened``."""
+    if isinstance(dataset, MMapIndexedDataset) and stored is not None and len(dataset):
+        sizes = np.asarray(dataset.sizes, dtype=np.int64)
+        kind = {2: np.uint16, 4: np.int32, 8: np.int64}[stored.stat().st_size // max(1, int(sizes.sum()))]
+        starts = np.cumsum(sizes) - sizes
+        tokens = np.memmap(stored, dtype=kind, mode="r")
+        return np.where(sizes > 0, tokens[np.minimum(starts, len(tokens) - 1)].astype(np.int64), -1)
+    first = np.full(len(dataset), -1, dtype=np.int64)
+    for begin in range(0, len(dataset), READ_AT_ONCE):
+        block = range(begin, min(begin + READ_AT_ONCE, len(dataset)))
+        if getattr(dataset, "supports_prefetch", False):  # the layouts of older fairseq cannot be read before
+            dataset.prefetch(list(block))
+        for number in block:
+            tokens = dataset[number]
+            first[number] = int(tokens[0]) if len(tokens) else -1
+    return first
 
 
 class DocumentPairDataset(LanguagePairDataset):
@@ -149,7 +180,14 @@ class DocumentPairDataset(LanguagePairDataset):
         than ``max_tokens`` is a batch of its own.
         """
         batches = fill_batches(indices, self.num_tokens_vec(indices), max_tokens, max_sentences)
-        return make_divisible(batches, self.shards)
+        batches = make_divisible(batches, self.shards)
+        if len(batches) % self.shards:
+            logger.warning(
+                "%d batches of one instance each for %d processes: some get an empty one at the end of an epoch; with "
+                "accumulated gradients that update is too large",
+                len(batches), self.shards,
+            )  # fmt: skip
+        return batches
 
 
 def fill_batches(

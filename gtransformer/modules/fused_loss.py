@@ -15,7 +15,8 @@ from torch import Tensor
 
 from gtransformer.modules.linear import product
 
-CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32
+CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
+FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
 
@@ -55,7 +56,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
-        rows = max(1, CHUNK_ELEMENTS // vocabulary)
+        rows = max(FEWEST_ROWS, CHUNK_ELEMENTS // vocabulary)
+        largest_weight = _largest(weight)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
             logits = product(h, weight).to(exact)
@@ -74,9 +76,9 @@ class _FusedCrossEntropy(torch.autograd.Function):
             if h.dtype != torch.float16:
                 grad = grad.to(h.dtype)
             if want_features:
-                grad_features[start : start + rows] = _times(grad, weight)
+                grad_features[start : start + rows] = _times(grad, weight, largest_weight)
             if want_weight:
-                grad_weight += _times(grad.t(), h)
+                grad_weight += _times(grad.t(), h, _largest(h))
         ctx.save_for_backward(grad_features, grad_weight)
         ctx.types = features.dtype, weight.dtype
         ctx.mark_non_differentiable(nll)
@@ -91,8 +93,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return *grads, None, None
 
 
-def _times(grad: Tensor, other: Tensor) -> Tensor:
-    """grad (rows, inner) times other (inner, columns) -> (rows, columns).
+def _largest(x: Tensor) -> Tensor | None:
+    """The largest magnitude in float16 numbers, at least 1; None for other types, which need none."""
+    return (
+        torch.linalg.vector_norm(x, torch.inf, dtype=torch.float32).clamp_min(1.0) if x.dtype == torch.float16 else None
+    )
+
+
+def _times(grad: Tensor, other: Tensor, largest: Tensor | None) -> Tensor:
+    """grad (rows, inner) times other (inner, columns), with its ``largest`` magnitude -> (rows, columns).
 
     In float16 ``grad`` and the result are float32. The row of a word that is the target everywhere adds up to more than
     float16 holds, whatever the loss is scaled by, and that of a rare word to less than its smallest number. So each row
@@ -101,7 +110,6 @@ def _times(grad: Tensor, other: Tensor) -> Tensor:
     """
     if other.dtype != torch.float16:
         return product(grad, other.t())
-    largest = torch.linalg.vector_norm(other, torch.inf, dtype=torch.float32).clamp_min(1.0)  # grad itself must fit too
     bound = torch.linalg.vector_norm(grad, 1, dim=1, keepdim=True) * largest
     scale = HALF_LIMIT / bound.clamp_min(SMALLEST_SUM)
     return product((grad * scale).to(other.dtype), other.t()).float().div_(scale)

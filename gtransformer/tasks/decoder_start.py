@@ -19,13 +19,19 @@ from gtransformer.tasks.finetuning import pretrained_path
 TASK = "translation_doc"
 
 
-def check_decoder_start(task: Mapping[str, Any]) -> None:
-    """Raise CheckpointError if these saved options of a task are translation_doc's and name no ``decoder_start``."""
-    if task.get("_name") == TASK and task.get("decoder_start") is None:
-        raise CheckpointError(
-            "was trained by an older version of this package, whose decoder read the language symbol before the first "
-            "<s>; train it again, or use it with that version"
-        )
+def check_decoder_start(task: Mapping[str, Any], checkpoint: Path | None = None) -> None:
+    """Raise UserError if the saved options of a ``task`` are translation_doc's and name no ``decoder_start``.
+
+    Args:
+        checkpoint: where they were saved; None where only fairseq's loader knows (``errors.explain`` asks it).
+    """
+    if task.get("_name") != TASK or task.get("decoder_start") is not None:
+        return
+    reason = (
+        "was trained by an older version of this package, whose decoder read the language symbol before the first <s>; "
+        "train it again, in another directory or after removing it"
+    )
+    raise CheckpointError(reason) if checkpoint is None else UserError(f"checkpoint {checkpoint} {reason}")
 
 
 def check_saved_with(model: DictConfig) -> None:
@@ -44,7 +50,4 @@ def check_start_of_training(whole: DictConfig | None) -> None:
     if whole is None:
         return
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / "checkpoint_last.pt"
-    try:
-        check_decoder_start(read_settings(path).get("task", {}))
-    except CheckpointError as error:
-        raise UserError(f"checkpoint {path} {error}") from None
+    check_decoder_start(read_settings(path).get("task", {}), path)

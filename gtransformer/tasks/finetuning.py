@@ -109,6 +109,8 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     last = Path(options.save_dir) / "checkpoint_last.pt"
     if options.restore_file != "checkpoint_last.pt":
         path = Path(options.restore_file)
+    elif getattr(options, "continue_once", None) and not last.is_file():
+        path = Path(options.continue_once)
     elif options.finetune_from_model and not last.is_file():
         path = Path(options.finetune_from_model)
         if not path.is_file():

@@ -23,8 +23,10 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.document_search import DocumentSearch
 from gtransformer.search.generator import DocumentGenerator
+from gtransformer.search.positions import available
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
+from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
@@ -50,7 +52,7 @@ class TranslationDocTask(TranslationTask):
         for dictionary in (src_dict, tgt_dict):
             add_symbols(dictionary, self.langs)
         self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
-        self.longest: tuple[int, int] | None = None  # tokens that task and model allow, once there is a model
+        self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.writer: TranslationWriter | None = None
         self.nbest = 1
 
@@ -113,7 +115,7 @@ class TranslationDocTask(TranslationTask):
         return InstanceDataset(stored, sizes, dictionary.bos(), dictionary.eos(), self.cfg.prepend_bos)
 
     def _check_opening(self, stored, place: str, dictionary: Dictionary) -> None:
-        number = self._instances(stored, stored.sizes, dictionary).first_unopened()
+        number = self._instances(stored, stored.sizes, dictionary).first_unopened(Path(f"{place}.bin"))
         if number is not None:
             raise UserError(
                 f"{place}: instance {number} does not begin with <s>: write every sentence as '<s> words </s>' "
@@ -144,22 +146,25 @@ class TranslationDocTask(TranslationTask):
         """As fairseq's, with three things put right.
 
         Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are
-        batches of their own. And an iterator that serves all epochs cuts the same batches in whatever epoch it is made,
-        so that a resumed epoch goes on with the instances that are left of it. And no process gets an empty batch.
+        batches of their own, and instances are left out only where a model has no more positions (sinusoidal ones have
+        no end, whatever its checkpoint says of ``--max-source-positions``). An iterator that serves all epochs cuts the
+        same batches in whatever epoch it is made, so that a resumed epoch goes on with the instances that are left of
+        it. And no process gets an empty batch.
         """
         reused = not options.get("disable_iterator_cache") and not options.get("update_epoch_batch_itr")
         dataset.order_seed = options.get("seed", 1) + (1 if reused else options.get("epoch", 1))
         dataset.shards = options.get("num_shards", 1)
         if max_positions is not None and self.longest is not None:
-            max_positions = tuple(
-                own if given == max_tokens else given for given, own in zip(max_positions, self.longest, strict=True)
-            )
-        if max_tokens is not None and dataset not in self.dataset_to_epoch_iter:
-            long = int((dataset.num_tokens_vec(np.arange(len(dataset))) > max_tokens).sum())
+            max_positions = self.longest
+        in_training = dataset is self.datasets.get(self.cfg.train_subset)
+        if in_training and max_tokens is not None and dataset not in self.dataset_to_epoch_iter:
+            tokens = dataset.num_tokens_vec(np.arange(len(dataset)))
+            long = int((tokens > max_tokens).sum())
             if long:
-                logger.info(
-                    "%d instances are longer than --max-tokens %d: each is a batch of its own", long, max_tokens
-                )
+                logger.warning(
+                    "%d instances are longer than --max-tokens %d, up to %d tokens: each is a batch of its own",
+                    long, max_tokens, tokens.max(),
+                )  # fmt: skip
         return super().get_batch_iterator(dataset, max_tokens, max_sentences, max_positions, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
@@ -185,9 +190,10 @@ class TranslationDocTask(TranslationTask):
         source = self._instances(src_tokens, src_lengths, self.src_dict)
         number = source.first_unopened()
         if number is not None:
+            begin = self.src_dict.string(src_tokens[number][:8], bpe_symbol=None)
             raise UserError(
-                f"input {number + 1} does not begin with <s>: write every sentence as '<s> words </s>', or give "
-                "--prepend-bos for one sentence a line"
+                f"the input line '{begin} ...' does not begin with <s>: write every sentence as '<s> words </s>', or "
+                "give --prepend-bos for one sentence a line"
             )
         return DocumentPairDataset(
             source,
@@ -225,11 +231,13 @@ class TranslationDocTask(TranslationTask):
             model = super().build_model(cfg, from_checkpoint)
         finally:
             self.cfg.eval_bleu = cfg_eval
-        self.longest = utils.resolve_max_positions(self.max_positions(), model.max_positions())
+        sides = available(model.encoder), available(model.decoder)
+        self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
             whole = whole_config(cfg)
             if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
                 finish_interrupted_save(whole.checkpoint.save_dir)
+            check_order_options(whole)
             check_start_of_training(whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
         if cfg_eval:
@@ -241,6 +249,10 @@ class TranslationDocTask(TranslationTask):
         """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
         if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
             raise UserError("--print-alignment is not available: fused attention does not give out its weights")
+        if getattr(args, "match_source_len", False):
+            raise UserError(
+                "--match-source-len is not available: documents have limits sentence by sentence; leave it out"
+            )
         if self.cfg.documents_at_once < 0:
             raise UserError(f"--documents-at-once {self.cfg.documents_at_once}: give 0 (all of a batch) or more")
         self.nbest = getattr(args, "nbest", 1)

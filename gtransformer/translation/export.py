@@ -15,6 +15,7 @@ from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
+from gtransformer.tasks.decoder_start import check_decoder_start
 from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 
@@ -133,6 +134,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
+    check_decoder_start(task, sources.checkpoint)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(

@@ -37,7 +37,8 @@ def test_one_sentence_a_line_with_prepend_bos(copier):
     output = run(*line, "--prepend-bos", input="w3 w5 w1\n")
     assert hypotheses(output) == {0: ["w3 w5 w1"]}
     message = only_error(run(*line, input="w3 w5 w1\n", status=1))
-    assert message.startswith("source instance 0 has no <s>: write every sentence as '<s> words </s>'")
+    assert message.startswith("the input line 'w3 w5 w1")
+    assert "does not begin with <s>: write every sentence as '<s> words </s>'" in message
 
 
 @pytest.mark.parametrize("options", [["--prefix-size=4", "--nbest=3"], ["--sampling", "--beam=2", "--nbest=2"]])

@@ -73,6 +73,7 @@ FIGURES = [
     ("", MBART | BERT, {"share_all_embeddings": False}),  # mBART's architecture sees to it; BERT has two dictionaries
     ("", PAPER - PLAIN, {"doc_mode": "partial"}),
     ("B.1", PLAIN, {"doc_mode": "full"}),
+    ("[release]", PAPER, {"decoder_start": "bos"}),
     # Where each layer of encoder, decoder and cross-attention looks [4.2], [5.4].
     ("", {"base", "big", "table5_no_dropout", "doc_base_finetune"}, {"attention": (CONTEXT, CONTEXT, CONTEXT)}),
     ("", {"large", "mbart"}, {"attention": (DEEP, DEEP, DEEP)}),
@@ -219,8 +220,8 @@ def values(recipe: Recipe) -> dict:
     (lr,), (update_freq,) = train.lr, train.update_freq
     init = getattr(train, "warmup_init_lr", -1)
     as_they_are = (
-        "arch", "doc_mode", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask", "label_smoothing",
-        "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates", "max_update", "patience",
+        "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
+        "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates", "max_update", "patience",
         "max_tokens", "load_partial",
     )  # fmt: skip
     return {key: getattr(train, key) for key in as_they_are} | {

@@ -14,6 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.tasks.checkpoint_file import load_lazily
 from gtransformer.tasks.decoder_start import check_start_of_training
 from gtransformer.tasks.trained import load_trained
+from gtransformer.translation.export import find_sources, model_settings, read_checkpoint
 from tests.support import PARITY
 
 
@@ -29,7 +30,8 @@ def without(saved_model, tmp_path):
 
 def training(tmp_path, **checkpoint):
     """What the task knows of a training."""
-    options = {"save_dir": str(tmp_path / "run"), "restore_file": "checkpoint_last.pt", "finetune_from_model": None}
+    options = {"save_dir": str(tmp_path / "run"), "restore_file": "checkpoint_last.pt"}
+    options |= {"finetune_from_model": None, "continue_once": None}
     return OmegaConf.create({"checkpoint": {**options, **checkpoint}})
 
 
@@ -45,12 +47,19 @@ def test_an_older_checkpoint_is_no_start_of_a_training(without, tmp_path):
     check_start_of_training(training(tmp_path))  # nothing to go on from
     run = tmp_path / "run"
     run.mkdir()
-    for given in ({"finetune_from_model": str(without)}, {"restore_file": str(without)}):
+    for option in ("finetune_from_model", "restore_file", "continue_once"):
+        given = {option: str(without)}
         with pytest.raises(UserError, match=rf"checkpoint {without} was trained by an older version"):
             check_start_of_training(training(tmp_path, **given))
     (run / "checkpoint_last.pt").write_bytes(without.read_bytes())
     with pytest.raises(UserError, match=r"run/checkpoint_last\.pt was trained by an older version"):
         check_start_of_training(training(tmp_path))
+
+
+def test_an_older_checkpoint_is_not_exported(saved_model, without, tmp_path):
+    prepared = saved_model.parent / "prepared"
+    with pytest.raises(UserError, match=rf"checkpoint {without} was trained by an older version"):
+        model_settings(find_sources(prepared, prepared, without), read_checkpoint(without))
 
 
 def test_sentence_models_of_other_tasks_may_be_started_from(without, tmp_path):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from gtransformer.errors import UserError
+from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config
 
@@ -128,18 +130,60 @@ def test_instances_longer_than_a_batch_are_batches_of_their_own(make_task, caplo
     limit = int(np.median(task.dataset("train").num_tokens_vec(np.arange(INSTANCES))))
     with caplog.at_level(logging.INFO):
         (epoch,) = epochs(iterator(task, max_tokens=limit, max_positions=(limit, limit)), 1)
-    longer = int((task.dataset("train").num_tokens_vec(np.arange(INSTANCES)) > limit).sum())
+    tokens = task.dataset("train").num_tokens_vec(np.arange(INSTANCES))
+    longer = int((tokens > limit).sum())
     assert longer > 5
     assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
-    assert f"{longer} instances are longer than --max-tokens {limit}: each is a batch of its own" in caplog.text
+    said = f"{longer} instances are longer than --max-tokens {limit}, up to {tokens.max()} tokens: each is a batch"
+    assert said in caplog.text
 
 
 def test_instances_that_the_model_cannot_take_are_counted(make_task, caplog):
-    task = make_task(max_source_positions=15)
-    task.build_model(model_options(max_source_positions=15))
+    task = make_task()
+    task.build_model(model_options(encoder_learned_pos=True, max_source_positions=15, share_all_embeddings=False))
     sizes = task.dataset("train").src_sizes
     with caplog.at_level(logging.WARNING):
         (epoch,) = epochs(iterator(task, max_positions=(15, 40)), 1)
     kept = sorted(number for ids, *_ in epoch for number in ids)
     assert kept == np.flatnonzero(sizes <= 15).tolist() and 0 < len(kept) < INSTANCES
     assert f"{INSTANCES - len(kept)} of {INSTANCES} instances are longer than the (15, " in caplog.text
+
+
+def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_task):
+    """The release's checkpoints say 1024; what fairseq-generate filters by is (15, 15) here."""
+    task = make_task()
+    task.build_model(model_options(max_source_positions=15, max_target_positions=15))
+    (epoch,) = epochs(iterator(task, max_positions=(15, 15), ignore_invalid_inputs=False), 1)
+    assert sorted(number for ids, *_ in epoch for number in ids) == list(range(INSTANCES))
+
+
+def test_of_several_models_the_one_with_the_fewest_positions_counts(make_task):
+    task = make_task()
+    for positions in (15, 30):
+        learned = {"encoder_learned_pos": True, "max_source_positions": positions}
+        task.build_model(model_options(**learned, share_all_embeddings=False))
+    assert task.longest == (15, 1_000_000)
+
+
+def test_empty_batches_that_cannot_be_avoided_are_said(make_task, caplog):
+    with caplog.at_level(logging.WARNING):
+        iterator(make_task(), max_sentences=1, num_shards=3)
+    assert f"{INSTANCES} batches of one instance each for 3 processes" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curriculum": 2}, "--curriculum 2: fairseq-fixed would shuffle in no epoch"),
+        ({"update_ordered_indices_seed": True}, "--update-ordered-indices-seed changes nothing by itself"),
+    ],
+)
+def test_orders_that_fairseq_does_not_keep_to_are_refused(options, message):
+    given = {"curriculum": 0, "update_ordered_indices_seed": False, "update_epoch_batch_itr": False}
+    check_order_options(None)
+    check_order_options(OmegaConf.create({"dataset": given}))
+    check_order_options(
+        OmegaConf.create({"dataset": {**given, "update_ordered_indices_seed": True, "update_epoch_batch_itr": True}})
+    )
+    with pytest.raises(UserError, match=message):
+        check_order_options(OmegaConf.create({"dataset": {**given, **options}}))

@@ -50,7 +50,7 @@ def test_an_instance_without_bos_is_refused_when_it_is_loaded(corpus, dictionary
 def test_typed_instances_without_bos_are_refused(corpus, dictionary):
     task = setup(corpus(train=1))
     lines = [dictionary.encode_line(line).long() for line in ("<s> w1 </s>", "w1 w2")]
-    with pytest.raises(UserError, match="input 2 does not begin with <s>"):
+    with pytest.raises(UserError, match="the input line 'w1 w2.*' does not begin with <s>"):
         task.build_dataset_for_inference(lines, [len(line) for line in lines])
 
 

@@ -221,8 +221,8 @@ def values(recipe: Recipe) -> dict:
     init = getattr(train, "warmup_init_lr", -1)
     as_they_are = (
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
-        "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates", "max_update", "patience",
-        "max_tokens", "load_partial",
+        "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
+        "max_update", "patience", "max_tokens", "load_partial",
     )  # fmt: skip
     return {key: getattr(train, key) for key in as_they_are} | {
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,

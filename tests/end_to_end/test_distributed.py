@@ -7,7 +7,8 @@ import torch
 
 from tests.end_to_end.commands import SMALL, TRAINING, losses, run, start
 
-SHORT = ["--max-tokens=300", "--max-update=6", "--lr=0.002", "--warmup-updates=3", "--no-epoch-checkpoints"]
+# 120 batches, which two processes share evenly: of an odd number they would halve one.
+SHORT = ["--batch-size=25", "--max-update=6", "--lr=0.002", "--warmup-updates=3", "--no-epoch-checkpoints"]
 BOTH = [
     "--distributed-world-size=2", "--distributed-no-spawn", "--distributed-backend=gloo", "--ddp-backend=legacy_ddp",
 ]  # fmt: skip

@@ -110,5 +110,5 @@ def test_first_validation_loss_is_close_to_the_sentence_models(words, sentence_m
     train(model, words, EPOCH, 2e-3, 0.2, False, count=24, sentences=SENTENCES, most=4)
     found = validation_loss(model, words, documents(random.Random(9), words, 60, SENTENCES, 4))
     print(f"sentence model {own:.3f}, fine-tuned {found:.3f}, from scratch {from_scratch:.3f}")
-    assert abs(found - own) < 0.25
-    assert from_scratch - own > 2 * 0.25  # otherwise anything would be close
+    assert abs(found - own) < 0.2
+    assert from_scratch - own > 2 * 0.2  # otherwise anything would be close

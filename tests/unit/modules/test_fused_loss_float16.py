@@ -122,3 +122,31 @@ def test_large_output_weights(fast_product):
     _, expected, _ = gradients(fairseqs, features.float(), weight.float(), targets, 1.0)
     _, found, _ = gradients(fused, features, weight, targets, 1.0)
     assert (found.float() - expected).abs().max() < TOLERANCE * expected.abs().max()
+
+
+@pytest.mark.parametrize(("vocabulary", "tokens"), [(32_000, 4096), (64_000, 2048)])
+def test_many_chunks_of_a_large_batch(fast_product, monkeypatch, vocabulary, tokens):
+    """Chunks of 256 tokens, a quarter of them one word; states are narrow, for the sake of time."""
+    monkeypatch.setattr(fused_loss, "CHUNK_ELEMENTS", 256 * vocabulary)
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(tokens, 8, generator=generator).half()
+    weight = (0.05 * torch.randn(vocabulary, 8, generator=generator)).half()
+    targets = torch.randint(vocabulary, (tokens,), generator=generator)
+    targets[::4], features[::4, 0] = 0, 8.0
+    _, *expected = gradients(fairseqs, features.float(), weight.float(), targets, 1.0)
+    assert expected[1].abs().max() > LARGEST / 1024  # what a constant scale of 1,024 could not hold
+    _, *found = gradients(fused, features, weight, targets, 1.0)
+    for one, wanted in zip(found, expected, strict=True):
+        assert row_error(one, wanted) < TOLERANCE
+
+
+def test_with_the_librarys_own_products():
+    """The products as they run, at a size that is quick on CPUs without float16 instructions, too."""
+    generator = torch.Generator().manual_seed(1)
+    features, weight = (torch.randn(rows, 8, generator=generator).half() for rows in (300, 40))
+    targets = torch.randint(40, (300,), generator=generator)
+    targets[::2], features[::2, 0] = 0, 300.0
+    _, *expected = gradients(fairseqs, features.float(), weight.float(), targets, 1.0)
+    _, *found = gradients(fused, features, weight, targets, 1.0)
+    for one, wanted in zip(found, expected, strict=True):
+        assert (one.float() - wanted).abs().max() < TOLERANCE * wanted.abs().max()

@@ -46,7 +46,7 @@ def test_no_paths_of_a_machine():
 
 
 def test_what_a_path_of_a_machine_is():
-    for text in (b'"/tmp/x.pt"', b"--output=/home/me/runs", b"cd /root", b'{"path": "/work/someone/runs"}'):
+    for text in (b'"/tmp/x.pt"', b"--output=/home/me/runs", b"cd /root", b'{"path": "/scratch/someone/runs"}'):
         assert machine_paths(text), text
     for text in (b"runs/tmp/x", b"https://a.org/home/x", b"../work/x", b"$HOME/tmp/x", b"/tmpfs", b"read/work"):
         assert not machine_paths(text), text

@@ -149,7 +149,7 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     pieces = [line.split("\t")[0] for line in (tmp_path / "spm.vocab").read_text().splitlines()][3:]
     (tmp_path / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
     given = {"sentencepiece": tmp_path / "spm.model", "dictionary": tmp_path / "dict.txt"}
-    languages = arguments("mbart", ("task",), task=None, doc_mode=None)
+    languages = arguments("mbart", ("task",), task=None, doc_mode=None, decoder_start=None)
     prepared = tmp_path / "prepared"
     line = [str(raw), str(prepared), *arguments("mbart", ("prepare",), **given), *languages, "--workers=1"]
     assert prepare(line) == 0
@@ -201,7 +201,7 @@ def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
     words = [*WORDS["en"].lower().split(), "."]
     save_bert(tmp_path / "bert", words)
-    languages = arguments("bert", ("task",), task=None, doc_mode=None, max_source_positions=None)
+    languages = arguments("bert", ("task",), task=None, doc_mode=None, decoder_start=None, max_source_positions=None)
     prepared = tmp_path / "prepared"
     chosen = arguments("bert", ("prepare",), bert=tmp_path / "bert", bpe_merges=20)
     assert prepare([str(raw), str(prepared), *chosen, *languages, "--workers=1"]) == 0

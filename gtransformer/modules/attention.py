@@ -61,6 +61,10 @@ class MultiheadAttention(nn.Module):
         """(..., channels) -> (..., heads, dim)."""
         return x.unflatten(-1, (self.heads, -1))
 
+    def split_parts(self, x: Tensor) -> list[Tensor]:
+        """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
+        return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
+
     def forward(self, x: Tensor, memory: Tensor, pattern: Pattern) -> Tensor:
         """x (Nq, channels), memory (Nk, memory_channels) -> (Nq, channels)."""
         q = self.split(self.q_proj(x))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.embedding import DocumentEmbedding
+from gtransformer.models.common.embedding import DocumentEmbedding
 
 
 def available(side: nn.Module) -> int:

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
+from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from gtransformer.modules.dense import DensePattern, attention_weights
 from tests.support import pad_batch, random_document, tiny_config, tiny_model
 from tests.unit.models.test_invariants import NO_CONTEXT, changed_sentence, close

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq import options
 
-from gtransformer.models.gtransformer.config import GROUP_ATTENTION_ENGINES
+from gtransformer.models.common.config import GROUP_ATTENTION_ENGINES
 from gtransformer.modules.attention import ENGINES, make_pattern
 from gtransformer.modules.ragged import Ragged
 from tests.support import ragged, relative_error

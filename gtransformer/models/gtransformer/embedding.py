@@ -17,6 +17,7 @@ from gtransformer.modules.attention import make_pattern
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import by_document, by_sentence
 
 UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
@@ -82,6 +83,6 @@ class DocumentEmbedding(nn.Module):
         engine = str(self.cfg.group_attention)
         some_local, some_global = (any(kind != alone for kind in kinds) for alone in (GLOBAL, GROUP))
         return Patterns(
-            make_pattern(engine, queries, keys, True, causal) if some_local else None,
-            make_pattern(engine, queries, keys, False, causal) if some_global else None,
+            make_pattern(engine, by_sentence(queries, keys, causal)) if some_local else None,
+            make_pattern(engine, by_document(queries, keys, causal)) if some_global else None,
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gtransformer.modules.dense import DensePattern
 from gtransformer.modules.linear import Linear
 from gtransformer.modules.packed import PackedPattern
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import Reach
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 
@@ -18,17 +18,16 @@ ENGINES = {"dense": DensePattern, "packed": PackedPattern}
 class Pattern(Protocol):
     """What an engine offers: who sees whom is settled when it is made, once for all layers and heads."""
 
+    reach: Reach
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim)."""
         ...
 
 
-def make_pattern(engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Pattern:
-    """Group attention (``local``) or global attention between two ragged layouts.
-
-    ``engine`` is "dense" (masks, Eq. 6-7) or "packed" (per segment); both give the same result.
-    """
-    return ENGINES[engine](queries, keys, local, causal)
+def make_pattern(engine: str, reach: Reach) -> Pattern:
+    """Attention within a reach by "dense" (masks, Eq. 6-7) or "packed" (per segment); both give the same result."""
+    return ENGINES[engine](reach)
 
 
 class MultiheadAttention(nn.Module):

@@ -9,6 +9,7 @@ import torch
 
 from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.reach import by_sentence
 from tests.support import pad_batch, random_document, tiny_config, tiny_model
 from tests.unit.models.test_invariants import NO_CONTEXT, changed_sentence, close
 
@@ -95,4 +96,4 @@ def test_global_attention_on_top_is_attention_over_the_document(dictionary):
     mixed = torch.einsum("bhqk,bkhd->bqhd", weights, v)[0].flatten(1)
     expected = layer.feed_forward(layer.self_attn_layer_norm(x + module.out_proj(mixed)))
     assert torch.allclose(encoder(tokens)["encoder_out"][0][:, 0], expected, atol=1e-12)
-    assert not DensePattern(layout, layout, local=True, causal=False).allowed.all()  # by group it would be another
+    assert not DensePattern(by_sentence(layout, layout)).allowed.all()  # by group it would be another

@@ -11,7 +11,9 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.modules.attention import Pattern, make_pattern
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import by_document, by_sentence
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -110,6 +112,11 @@ def ragged(tags: list[list[int]], left: bool = False) -> Ragged:
         real.append([False] * gap + [True] * len(row) if left else [True] * len(row) + [False] * gap)
         padded.append([0] * gap + row if left else row + [0] * gap)
     return Ragged(torch.tensor(real), torch.tensor(padded))
+
+
+def make_local_or_global(engine: str, queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Pattern:
+    """Group attention (``local``) or global attention between two layouts."""
+    return make_pattern(engine, (by_sentence if local else by_document)(queries, keys, causal))
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.models.gtransformer.reach import GLOBAL
+from gtransformer.models.gtransformer.layers import GLOBAL
 from gtransformer.modules.dense import attention_weights
 
 # part -> the layers that have it and the name of its modules

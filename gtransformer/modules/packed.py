@@ -1,7 +1,8 @@
 """The packed engine: attention per segment (sentence or document), linear in the number of sentences.
 
-Segments of similar length are attended together by PyTorch's fused kernel; nothing of size length x length of the
-whole document is ever made for group attention (Bao et al. 2021, section 4.1, "Complexity").
+A segment is the queries that have one interval of keys in common. Segments of similar length are attended together by
+PyTorch's fused kernel; nothing of size length x length of the whole document is ever made for group attention (Bao et
+al. 2021, section 4.1, "Complexity").
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from gtransformer.modules import varlen
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import Reach
 from gtransformer.modules.varlen import VarlenSegments
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
 # slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
 PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
+# What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
+# as many from the first on as a mask says.
+ALL, TRIANGLE, SOME = range(3)
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 
 
@@ -47,23 +51,23 @@ class _Plan:
 
 
 class PackedPattern:
-    """Which key each query may see, as a list of buckets of independent segments; arguments as for DensePattern."""
+    """Who sees whom as a list of buckets of independent segments: queries of equal (first, end)."""
 
-    def __init__(self, queries: Ragged, keys: Ragged, local: bool, causal: bool):
-        self.queries, self.keys, self.causal = queries, keys, causal
-        segments = _Segments(queries, by_sentence=local)
-        self._pairs = _matching_segments(segments, segments if keys is queries else _Segments(keys, by_sentence=local))
+    def __init__(self, reach: Reach):
+        self.reach = reach
+        self.queries, self.keys = reach.queries, reach.keys
+        self._pairs = _segments(reach)
 
     @cached_property
     def bucketed(self) -> _Plan:
         """All segments in buckets of similar length."""
-        return self._plan(_buckets(self._pairs, self.causal), np.zeros(0, dtype=np.int64))
+        return self._plan(_buckets(self._pairs), np.zeros(0, dtype=np.int64))
 
     @cached_property
     def _unpadded(self) -> tuple[VarlenSegments, _Plan]:
         """All segments for the kernel that takes unequal lengths."""
         pairs = self._pairs
-        segments = VarlenSegments(pairs.queries.order, pairs.keys.order, pairs.rows, self.queries.device)
+        segments = VarlenSegments(pairs.query_order, pairs.key_order, pairs.rows, self.queries.device)
         return segments, self._plan([], segments.query_index)
 
     def _plan(self, buckets: list[_HostBucket], before: np.ndarray) -> _Plan:
@@ -88,9 +92,10 @@ class PackedPattern:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0."""
         channels = q.shape[1] * q.shape[2]
         outputs = []
-        if len(self._pairs.rows) and varlen.is_usable(q, dropout):
+        kinds = set(self._pairs.kinds.tolist())
+        if kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
             segments, plan = self._unpadded
-            outputs.append(segments.attend(q, k, v, self.causal).reshape(-1, channels))
+            outputs.append(segments.attend(q, k, v, kinds == {TRIANGLE}).reshape(-1, channels))
         else:
             plan = self.bucketed
         for bucket in plan.buckets:
@@ -133,28 +138,34 @@ def _gather(x: Tensor, index: Tensor) -> Tensor:
     return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:]).transpose(1, 2)
 
 
-class _Segments:
-    """Documents, or sentences (tokens of equal tag), as slices of ``order`` (token indices, stably sorted)."""
-
-    def __init__(self, tokens: Ragged, by_sentence: bool):
-        key = tokens.doc.astype(np.int64) << 32
-        if by_sentence:
-            key = key + tokens.tag
-        self.order = np.argsort(key, kind="stable")
-        self.keys, self.starts, self.lengths = np.unique(key[self.order], return_index=True, return_counts=True)
-
-
 @dataclass
 class _Pairs:
-    queries: _Segments
-    keys: _Segments
+    """Segments of queries as slices of ``query_order`` (token indices) with their keys as slices of ``key_order``."""
+
+    query_order: np.ndarray
+    key_order: np.ndarray
     rows: np.ndarray  # (pairs, 4): query start, query length, key start, key length
+    visible: np.ndarray  # (len(query_order),): how many keys of its segment, from the first on, a query sees
+    kinds: np.ndarray  # (pairs,): ALL, TRIANGLE or SOME
 
 
-def _matching_segments(queries: _Segments, keys: _Segments) -> _Pairs:
-    _, i, j = np.intersect1d(queries.keys, keys.keys, assume_unique=True, return_indices=True)
-    rows = np.stack([queries.starts[i], queries.lengths[i], keys.starts[j], keys.lengths[j]], axis=1)
-    return _Pairs(queries, keys, rows)
+def _segments(reach: Reach) -> _Pairs:
+    """Segments in the order of their keys; queries that see nothing are in none."""
+    seeing = np.flatnonzero(reach.last > reach.first)
+    interval = (reach.first[seeing] << 32) + reach.end[seeing]
+    by_interval = np.argsort(interval, kind="stable")
+    order = seeing[by_interval]
+    _, starts, lengths = np.unique(interval[by_interval], return_index=True, return_counts=True)
+    first, end = reach.first[order[starts]], reach.end[order[starts]]
+    rows = np.stack([starts, lengths, first, end - first], axis=1)
+    visible = reach.last[order] - reach.first[order]
+    kinds = np.full(len(rows), ALL)
+    if len(rows) and (reach.last < reach.end).any():
+        column = np.arange(len(order)) - np.repeat(starts, lengths)
+        everything = np.minimum.reduceat(visible, starts) == rows[:, 3]
+        triangle = (lengths == rows[:, 3]) & np.logical_and.reduceat(visible == column + 1, starts)
+        kinds = np.where(triangle, TRIANGLE, np.where(everything, ALL, SOME))
+    return _Pairs(order, reach.order, rows, visible, kinds)
 
 
 @dataclass
@@ -174,16 +185,19 @@ def _length_class(lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths > LONG, long, short).astype(np.int64)
 
 
-def _buckets(pairs: _Pairs, causal: bool) -> list[_HostBucket]:
+def _buckets(pairs: _Pairs) -> list[_HostBucket]:
     classes = _length_class(np.maximum(pairs.rows[:, 1], pairs.rows[:, 3])) if len(pairs.rows) else np.zeros(0)
     buckets = []
-    for value in np.unique(classes):
-        query_start, query_length, key_start, key_length = pairs.rows[classes == value].T
-        query_index, query_real = _slices(pairs.queries.order, query_start, query_length)
-        key_index, key_real = _slices(pairs.keys.order, key_start, key_length)
-        # With causal self-attention, padding lies behind every real query and needs no mask.
-        mask = None if causal or key_real.all() else key_real[:, None, :]
-        buckets.append(_HostBucket(query_index, query_real, key_index, mask, causal))
+    for kind, value in sorted(set(zip(pairs.kinds.tolist(), classes.tolist(), strict=True))):
+        query_start, query_length, key_start, key_length = pairs.rows[(pairs.kinds == kind) & (classes == value)].T
+        query_index, query_real = _slices(pairs.query_order, query_start, query_length)
+        key_index, key_real = _slices(pairs.key_order, key_start, key_length)
+        # In a triangle, padding lies behind every real query and needs no mask.
+        mask = None if kind == TRIANGLE or key_real.all() else key_real[:, None, :]
+        if kind == SOME:
+            visible, _ = _slices(pairs.visible, query_start, query_length)
+            mask = np.arange(key_index.shape[1]) < visible[:, :, None]
+        buckets.append(_HostBucket(query_index, query_real, key_index, mask, kind == TRIANGLE))
     return buckets
 
 

@@ -43,7 +43,12 @@ class Ragged:
     @cached_property
     def offset(self) -> Tensor:
         """(N,) int64: position of each token in its document, from 0."""
-        return torch.from_numpy(np.arange(self.total) - self.doc_starts[self.doc]).to(self.device)
+        return torch.from_numpy(self.position).to(self.device)
+
+    @cached_property
+    def position(self) -> np.ndarray:
+        """As ``offset``, on the host."""
+        return np.arange(self.total) - self.doc_starts[self.doc]
 
     def pack(self, padded: Tensor) -> Tensor:
         """(batch, length, ...) -> (N, ...)."""

@@ -7,8 +7,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from gtransformer.models.gtransformer.config import option
-from gtransformer.models.gtransformer.embedding import UNLIMITED_POSITIONS
+from gtransformer.models.common.config import option
+from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 
 DECODER_STARTS = ("bos",)

@@ -1,50 +1,20 @@
 """Configuration of the model; field names are the command-line names of the authors' release."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.utils import get_available_activation_fns
-from omegaconf import II
+from fairseq.dataclass import ChoiceEnum
 
-GROUP_ATTENTION_ENGINES = ("packed", "dense")
+from gtransformer.models.common.config import DocumentModelConfig, option
+
 CONTEXT_ATTENTION = ("combined", "global")
-AUTOCAST = ("none", "bfloat16", "float16")
-
-
-def option(default, help: str):
-    """A dataclass field with the help text that fairseq shows on the command line."""
-    return field(default=default, metadata={"help": help})
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
 @dataclass
-class GTransformerConfig(FairseqDataclass):
-    """Sizes default to the base model of Bao et al. (2021), section 2."""
+class GTransformerConfig(DocumentModelConfig):
+    """A document model, and which of its layers look beyond the sentence."""
 
-    activation_fn: ChoiceEnum(get_available_activation_fns()) = option("relu", "activation in the feed-forward blocks")
-    dropout: float = option(0.1, "dropout probability")
-    attention_dropout: float = option(0.0, "dropout probability for attention weights")
-    activation_dropout: float = option(0.0, "dropout probability after the activation in feed-forward blocks")
-    encoder_embed_dim: int = option(512, "encoder model dimension")
-    encoder_ffn_embed_dim: int = option(2048, "encoder feed-forward dimension")
-    encoder_layers: int = option(6, "encoder layers")
-    encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_normalize_before: bool = option(False, "layer norm before each encoder block")
-    encoder_learned_pos: bool = option(False, "learned position embeddings in the encoder")
-    decoder_embed_dim: int = option(512, "decoder model dimension")
-    decoder_ffn_embed_dim: int = option(2048, "decoder feed-forward dimension")
-    decoder_layers: int = option(6, "decoder layers")
-    decoder_attention_heads: int = option(8, "decoder attention heads")
-    decoder_normalize_before: bool = option(False, "layer norm before each decoder block")
-    decoder_learned_pos: bool = option(False, "learned position embeddings in the decoder")
-    share_decoder_input_output_embed: bool = option(False, "share decoder input and output embeddings")
-    share_all_embeddings: bool = option(
-        False, "share encoder input, decoder input and output embeddings (needs a joined dictionary)"
-    )
-    no_token_positional_embeddings: bool = option(False, "no position embeddings")
-    no_scale_embedding: bool = option(False, "do not scale token embeddings by the root of the model dimension")
-    layernorm_embedding: bool = option(False, "layer norm on the embeddings")
     encoder_ctxlayers: int = option(2, "top encoder layers with combined (group and global) self-attention")
     decoder_ctxlayers: int = option(2, "top decoder layers with combined (group and global) self-attention")
     cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
@@ -59,16 +29,6 @@ class GTransformerConfig(FairseqDataclass):
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
-    group_attention: ChoiceEnum(GROUP_ATTENTION_ENGINES) = option(
-        "packed", "engine for attention: packed (per segment, linear in sentences) or dense (masks, for checking)"
-    )
-    checkpoint_activations: bool = option(False, "recompute activations in the backward pass to save memory")
-    autocast: ChoiceEnum(AUTOCAST) = option(
-        "none",
-        "do matrix products in this precision, parameters and residual states staying in float32 (CPU and GPU; "
-        "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX; float16 only translates, "
-        "training in it takes the loss scaling of fairseq's --fp16",
-    )
     load_partial: bool = option(
         False,
         "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
@@ -77,9 +37,6 @@ class GTransformerConfig(FairseqDataclass):
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )
-    doc_mode: str = II("task.doc_mode")
-    max_source_positions: int = II("task.max_source_positions")
-    max_target_positions: int = II("task.max_target_positions")
 
 
 @dataclass

@@ -13,8 +13,7 @@ import gtransformer.analysis.entropy as entropy
 from gtransformer.analysis.attention import Place
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
 from gtransformer.errors import UserError
-from gtransformer.modules.attention import make_pattern
-from tests.support import pad_batch, ragged, random_document, tiny_model, with_engine
+from tests.support import make_local_or_global, pad_batch, ragged, random_document, tiny_model, with_engine
 
 # Group tags of three documents, the last with a sentence that has no counterpart.
 SOURCE = [[1, 1, 1, 2, 2, 3, 3, 3, 3], [1, 1, 2], [1, 1, 1, 1]]
@@ -48,11 +47,11 @@ def test_distributions_by_hand():
 @pytest.mark.parametrize("engine", ["packed", "dense"])
 def test_flat_attention_over_n_keys_has_log2_n_bits(engine):
     source, target = ragged(SOURCE), ragged(TARGET)
-    bits, keys = uniform(make_pattern(engine, source, source, local=True, causal=False))
+    bits, keys = uniform(make_local_or_global(engine, source, source, local=True, causal=False))
     own = [row.count(tag) for row in SOURCE for tag in row]
     assert keys.tolist() == own
     assert bits.squeeze(1).tolist() == pytest.approx([math.log2(n) for n in own], abs=1e-5)
-    bits, keys = uniform(make_pattern(engine, target, target, local=False, causal=True))
+    bits, keys = uniform(make_local_or_global(engine, target, target, local=False, causal=True))
     before = [position + 1 for row in TARGET for position in range(len(row))]
     assert keys.tolist() == before
     assert bits.squeeze(1).tolist() == pytest.approx([math.log2(n) for n in before], abs=1e-5)
@@ -62,7 +61,7 @@ def test_flat_attention_over_n_keys_has_log2_n_bits(engine):
 def test_keys_of_group_cross_attention(engine):
     """A sentence without a counterpart sees nothing."""
     source, target = ragged(SOURCE), ragged(TARGET)
-    bits, keys = uniform(make_pattern(engine, target, source, local=True, causal=False))
+    bits, keys = uniform(make_local_or_global(engine, target, source, local=True, causal=False))
     expected = [s.count(tag) for s, t in zip(SOURCE, TARGET, strict=True) for tag in t]
     assert keys.tolist() == expected and expected[-2:] == [0, 0]
     assert bits.squeeze(1).tolist() == pytest.approx([math.log2(n) if n else 0 for n in expected], abs=1e-5)
@@ -73,7 +72,7 @@ def test_attention_to_one_key_has_no_entropy():
     keys = torch.zeros(layout.total, 2, 4)
     keys[3] = 200.0  # far above all others
     bits, _ = query_entropies(
-        torch.ones(layout.total, 2, 4), keys, make_pattern("packed", layout, layout, False, False)
+        torch.ones(layout.total, 2, 4), keys, make_local_or_global("packed", layout, layout, False, False)
     )
     assert bits[: len(SOURCE[0])].abs().max() < 1e-6
 
@@ -82,7 +81,7 @@ def test_mean_of_heads_and_each_head():
     """Two heads that look at one key each: 0 bits each, 1 bit for their mean."""
     layout = ragged([[1, 1]])
     keys = torch.tensor([[[200.0], [0.0]], [[0.0], [200.0]]])
-    pattern = make_pattern("packed", layout, layout, False, False)
+    pattern = make_local_or_global("packed", layout, layout, False, False)
     mean, _ = query_entropies(torch.ones(2, 2, 1), keys, pattern)
     assert mean.shape == (2, 1) and torch.allclose(mean, torch.ones(2, 1))
     each, _ = query_entropies(torch.ones(2, 2, 1), keys, pattern, per_head=True)
@@ -102,7 +101,8 @@ def test_packed_equals_dense_whatever_the_block(monkeypatch, per_head, limit, lo
     queries, keys = (target if causal or cross else source), (target if causal else source)
     q, k = torch.randn(queries.total, 2, 4, dtype=torch.float64), torch.randn(keys.total, 2, 4, dtype=torch.float64)
     found = [
-        query_entropies(q, k, make_pattern(e, queries, keys, local, causal), per_head) for e in ("packed", "dense")
+        query_entropies(q, k, make_local_or_global(e, queries, keys, local, causal), per_head)
+        for e in ("packed", "dense")
     ]
     assert torch.equal(found[0][1], found[1][1])
     assert found[0][0].shape == (queries.total, 2 if per_head else 1)

@@ -21,7 +21,7 @@ from gtransformer.cli.recipe import (
     recipes_of_rows,
     to_arguments,
 )
-from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
+from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
 
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document

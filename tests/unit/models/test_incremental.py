@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from gtransformer.models.common.decoder import STATE
 from tests.support import random_document, random_lengths, relative_error, tiny_model
 
 MODES = {
@@ -40,14 +41,15 @@ def next_tokens(draw, dictionary, prefixes):
 
 @torch.no_grad()
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("often", [1.0, 0.1, 0.0])
-def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often):
+@pytest.mark.parametrize(("often", "caches"), [(1.0, True), (0.1, True), (0.0, True), (1.0, False)])
+def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often, caches):
     """Rows are duplicated and dropped at random within a document, and documents of the batch finish early.
 
     ``often``: at how many steps rows change; where they seldom do, beams have little of their prefix in common.
     """
     draw = random.Random(seed := int(10 * often))
     model = tiny_model(dictionary, seed, **MODES[mode]).double()
+    model.decoder.layers_are_all = caches
     source = make_pairs(seed, [6, 1, 3], most=5).source
     beam, documents = 3, [0, 1, 2]
     encoder_out = model.encoder(source)
@@ -140,12 +142,12 @@ def test_group_cache_holds_one_sentence(dictionary):
     state: dict = {}
     model.decoder(target, model.encoder(source), state)
     assert target.shape[1] > 200
-    bottom, *_, top = state["gtransformer"].layers
-    (local,) = bottom.caches  # the lowest layer has group attention only
+    bottom, *_, top = state[STATE].layers
+    ((local,),) = bottom.blocks[0].sights  # the lowest layer has group attention only
     assert local.sides[0].shape[2] <= 64
-    local, whole = top.caches
+    (local,), (whole,) = top.blocks[0].sights
     assert local.sides[0].shape[2] <= 64 and whole.sides[0].shape[2] <= 64
-    assert state["gtransformer"].history.trunk_length[0] >= target.shape[1] - 16
+    assert state[STATE].history.trunk_length[0] >= target.shape[1] - 16
     assert whole.trunk[0].shape[2] >= target.shape[1] - 16
 
 

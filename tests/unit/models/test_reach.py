@@ -7,8 +7,9 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL, GROUP, attention_kinds
+from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.reach import by_sentence
 from tests.support import pad_batch, random_document, tiny_config, tiny_model
 from tests.unit.models.test_invariants import NO_CONTEXT, changed_sentence, close
 
@@ -85,7 +86,7 @@ def test_global_attention_on_top_is_attention_over_the_document(dictionary):
     """One layer with global attention alone, written out with the unmasked weights of Eq. 5."""
     model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=1, context_attention="global").double()
     encoder, layer = model.encoder, model.encoder.layers[0]
-    assert layer.self_attn_global is None and layer.self_attn_gate is None
+    assert not hasattr(layer, "self_attn_global") and not hasattr(layer, "self_attn_gate")
     tokens = pad_batch([random_document(random.Random(3), dictionary, [2, 4])], 1, False)
     layout = encoder.layout(tokens)
     x = encoder.embed(layout.pack(tokens), layout.offset, layout.length)
@@ -93,6 +94,7 @@ def test_global_attention_on_top_is_attention_over_the_document(dictionary):
     q, k, v = (module.split(part(x))[None] for part in (module.q_proj, module.k_proj, module.v_proj))
     weights = attention_weights(q, k, torch.ones(1, len(x), len(x), dtype=torch.bool))
     mixed = torch.einsum("bhqk,bkhd->bqhd", weights, v)[0].flatten(1)
-    expected = layer.feed_forward(layer.self_attn_layer_norm(x + module.out_proj(mixed)))
+    attended = layer.self_attn_layer_norm(x + module.out_proj(mixed))
+    expected = layer.residual(attended, layer.feed_forward, layer.final_layer_norm)
     assert torch.allclose(encoder(tokens)["encoder_out"][0][:, 0], expected, atol=1e-12)
-    assert not DensePattern(layout, layout, local=True, causal=False).allowed.all()  # by group it would be another
+    assert not DensePattern(by_sentence(layout, layout)).allowed.all()  # by group it would be another

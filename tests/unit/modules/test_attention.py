@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate, make_pattern
-from tests.support import ragged, relative_error
+from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate
+from tests.support import make_local_or_global, ragged, relative_error
 
 
 @pytest.mark.parametrize("engine", ["dense", "packed"])
@@ -19,7 +19,7 @@ def test_global_attention_is_pytorchs_multihead_attention(engine):
             getattr(theirs.out_proj, name).copy_(getattr(ours.out_proj, name))
     layout = ragged([[1] * 7])
     x = torch.randn(7, 12, dtype=torch.float64)
-    found = ours(x, x, make_pattern(engine, layout, layout, local=False, causal=False))
+    found = ours(x, x, make_local_or_global(engine, layout, layout, local=False, causal=False))
     expected, _ = theirs(x.unsqueeze(0), x.unsqueeze(0), x.unsqueeze(0))
     assert relative_error(found, expected[0]) < 1e-12
 
@@ -27,7 +27,7 @@ def test_global_attention_is_pytorchs_multihead_attention(engine):
 def test_dropout_in_training_only():
     module = MultiheadAttention(8, 2, dropout=0.5)
     layout = ragged([[1] * 9 + [2] * 4])
-    pattern = make_pattern("packed", layout, layout, local=True, causal=False)
+    pattern = make_local_or_global("packed", layout, layout, local=True, causal=False)
     x = torch.randn(13, 8)
     assert not torch.equal(module(x, x, pattern), module(x, x, pattern))
     module.eval()
@@ -37,7 +37,9 @@ def test_dropout_in_training_only():
 def test_memory_of_another_dimension():
     module = MultiheadAttention(8, 2, memory_channels=6)
     queries, keys = ragged([[1, 1]]), ragged([[1, 1, 1]])
-    assert module(torch.randn(2, 8), torch.randn(3, 6), make_pattern("packed", queries, keys, True, False)).shape == (
+    assert module(
+        torch.randn(2, 8), torch.randn(3, 6), make_local_or_global("packed", queries, keys, True, False)
+    ).shape == (
         2,
         8,
     )

@@ -8,10 +8,10 @@ import pytest
 import torch
 from fairseq import options
 
-from gtransformer.models.gtransformer.config import GROUP_ATTENTION_ENGINES
-from gtransformer.modules.attention import ENGINES, make_pattern
+from gtransformer.models.common.config import GROUP_ATTENTION_ENGINES
+from gtransformer.modules.attention import ENGINES
 from gtransformer.modules.ragged import Ragged
-from tests.support import ragged, relative_error
+from tests.support import make_local_or_global, ragged, relative_error
 
 # Relative to a float64 dense run. One rounding is 6e-8 in float32; sums of up to 3,000 terms.
 FLOAT32, FLOAT32_GRADIENT = 2e-6, 1e-5
@@ -44,7 +44,7 @@ def run(engine, layouts, qkv, local, causal, dropout=0.0):
     """Output and gradients of q, k, v for a fixed random weighting of the output."""
     queries, keys = layouts
     q, k, v = (x.clone().requires_grad_() for x in qkv)
-    output = make_pattern(engine, queries, keys, local, causal).attend(q, k, v, dropout)
+    output = make_local_or_global(engine, queries, keys, local, causal).attend(q, k, v, dropout)
     weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view_as(output)
     (output * weights.to(output.dtype)).sum().backward()
     return output.detach(), [x.grad for x in (q, k, v)]
@@ -135,7 +135,7 @@ def test_hand_made_pattern(engine, kind):
     local, causal = KINDS[kind]["local"], KINDS[kind]["causal"]
     q, k = states(layout, 1, 2, 0), states(layout, 1, 2, 1)
     v = torch.eye(6, dtype=torch.float64).unsqueeze(1)  # the output of a query is then its attention weights
-    weights = make_pattern(engine, layout, layout, local, causal).attend(
+    weights = make_local_or_global(engine, layout, layout, local, causal).attend(
         torch.cat([q] * 3, dim=2), torch.cat([k] * 3, dim=2), v, 0.0
     )
     for i in range(6):
@@ -152,9 +152,9 @@ def test_an_empty_side(engine):
     for local in (True, False):
         nothing = torch.zeros(0, 2, 3)
         some = torch.randn(full.total, 2, 3)
-        output = make_pattern(engine, full, empty, local, False).attend(some, nothing, nothing, 0.0)
+        output = make_local_or_global(engine, full, empty, local, False).attend(some, nothing, nothing, 0.0)
         assert output.shape == (full.total, 6) and output.eq(0).all()
-        assert make_pattern(engine, empty, full, local, False).attend(nothing, some, some, 0.0).shape == (0, 6)
+        assert make_local_or_global(engine, empty, full, local, False).attend(nothing, some, some, 0.0).shape == (0, 6)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -162,23 +162,23 @@ def test_attention_dropout_keeps_the_mean(engine):
     layout = ragged([tags_of([30, 20, 1])])
     q, k = (torch.zeros(layout.total, 1, 4) for _ in range(2))
     v = torch.ones(layout.total, 1, 4)
-    output = make_pattern(engine, layout, layout, True, False).attend(q, k, v, 0.5)
+    output = make_local_or_global(engine, layout, layout, True, False).attend(q, k, v, 0.5)
     assert 0.8 < output[:50].mean() < 1.2
     assert output[:50].std() > 0.05
-    without = make_pattern(engine, layout, layout, True, False).attend(q, k, v, 0.0)
+    without = make_local_or_global(engine, layout, layout, True, False).attend(q, k, v, 0.0)
     assert torch.allclose(without, torch.ones_like(without))
 
 
 def test_packed_makes_nothing_as_large_as_the_document_squared():
     """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
     layout = ragged([tags_of([10] * 100)])
-    pattern = make_pattern("packed", layout, layout, True, True)
+    pattern = make_local_or_global("packed", layout, layout, True, True)
     pairs = sum(
         b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.bucketed.buckets
     )
     assert pairs == 100 * 10 * 10
     mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
-    pattern = make_pattern("packed", mixed, mixed, True, True)
+    pattern = make_local_or_global("packed", mixed, mixed, True, True)
     gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
     assert mixed.total <= gathered < 2 * mixed.total
 
@@ -189,7 +189,7 @@ def test_an_engine_that_is_none_is_refused(capsys):
     line = ["data", "--task=translation_doc", "--arch=gtransformer_tiny", "--group-attention"]
     for engine in GROUP_ATTENTION_ENGINES:
         args = options.parse_args_and_arch(options.get_training_parser(), [*line, engine])
-        assert isinstance(make_pattern(args.group_attention, layout, layout, True, False), ENGINES[engine])
+        assert isinstance(make_local_or_global(args.group_attention, layout, layout, True, False), ENGINES[engine])
     with pytest.raises(SystemExit):
         options.parse_args_and_arch(options.get_training_parser(), [*line, "sparse"])
     assert "argument --group-attention: invalid choice: 'sparse'" in capsys.readouterr().err

@@ -7,9 +7,8 @@ import torch
 from torch.nn import functional
 
 from gtransformer.modules import varlen
-from gtransformer.modules.attention import make_pattern
 from gtransformer.modules.ragged import Ragged
-from tests.support import random_lengths, relative_error
+from tests.support import make_local_or_global, random_lengths, relative_error
 
 
 def written_out(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size):
@@ -51,11 +50,11 @@ def test_layout(monkeypatch, local, causal, own, seed):
     queries = layout(draw, 3)
     keys = queries if own else layout(draw, 3)
     sides = inputs(queries, keys, torch.float64)
-    expected = make_pattern("dense", queries, keys, local, causal).attend(*sides, 0.0)
+    expected = make_local_or_global("dense", queries, keys, local, causal).attend(*sides, 0.0)
     calls = []
     monkeypatch.setattr(varlen, "is_usable", lambda q, dropout: True)
     monkeypatch.setattr(varlen, "varlen_attn", lambda *a, **b: calls.append(1) or written_out(*a, **b))
-    found = make_pattern("packed", queries, keys, local, causal).attend(*sides, 0.0)
+    found = make_local_or_global("packed", queries, keys, local, causal).attend(*sides, 0.0)
     assert calls == [1]
     assert relative_error(found, expected) < 1e-12
 
@@ -74,8 +73,8 @@ def test_kernel_forward_and_backward(local, causal, own, dtype):
     keys = queries if own else layout(draw, 4, "cuda")
     sides = inputs(queries, keys, dtype, "cuda")
     exact = [side.detach().double().requires_grad_() for side in sides]
-    expected = make_pattern("dense", queries, keys, local, causal).attend(*exact, 0.0)
-    found = make_pattern("packed", queries, keys, local, causal).attend(*sides, 0.0)
+    expected = make_local_or_global("dense", queries, keys, local, causal).attend(*exact, 0.0)
+    found = make_local_or_global("packed", queries, keys, local, causal).attend(*sides, 0.0)
     upstream = torch.randn_like(found)
     found.backward(upstream)
     expected.backward(upstream.double())

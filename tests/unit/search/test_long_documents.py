@@ -5,21 +5,17 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.gtransformer.incremental import DecoderState
+from gtransformer.models.common.decoding.state import CachedState
 from tests.support import tiny_model
 from tests.unit.search.conftest import Translator
 
 
-def held(state: DecoderState) -> int:
+def held(state: CachedState) -> int:
     """Elements of all caches of a state, source side included."""
     tensors = []
-    for layer in state.layers:
-        if layer.cross_local is not None:
-            tensors += [*layer.cross_local.sides, *layer.cross_local.window]
-        tensors += layer.cross_global.sides if layer.cross_global is not None else []
-        for cache in layer.caches:
-            tensors += cache.sides or []
-            tensors += getattr(cache, "trunk", None) or []
+    for sight in state.sights:
+        for name in ("sides", "held", "trunk"):
+            tensors += getattr(sight, name, None) or []
     return sum(tensor.numel() for tensor in tensors)
 
 
@@ -29,8 +25,8 @@ def held(state: DecoderState) -> int:
 def test_memory_is_linear_in_length(dictionary, documents, monkeypatch, context):
     """Eight times the sentences of 30 words: eight times the memory, and what doubling capacities reserves."""
     states = []
-    init = DecoderState.__init__
-    monkeypatch.setattr(DecoderState, "__init__", lambda self, *a, **b: (states.append(self), init(self, *a, **b))[1])
+    init = CachedState.__init__
+    monkeypatch.setattr(CachedState, "__init__", lambda self, *a, **b: (states.append(self), init(self, *a, **b))[1])
     layers = {f"{name}_ctxlayers": context for name in ("encoder", "decoder", "cross")}
     model = tiny_model(dictionary, encoder_layers=1, decoder_layers=1, **layers)
     draw, sizes = random.Random(5), {}

@@ -1,4 +1,4 @@
-"""What encoder and decoder share before their layers: group tags, ragged layout and embeddings."""
+"""What encoder and decoder share: group tags, ragged layout, embeddings, and going through their layers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gtransformer.data.group_tags import group_tags
-from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.layers import Patterns
-from gtransformer.models.gtransformer.reach import GLOBAL, GROUP
-from gtransformer.modules.attention import make_pattern
+from gtransformer.models.common.blocks import View
+from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged
@@ -23,10 +22,15 @@ LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is f
 
 
 class DocumentEmbedding(nn.Module):
-    """Embeds documents; mixed into encoder and decoder so that parameter names stay the release's."""
+    """Mixed into encoder and decoder, which have ``layers`` and ``layer_norm``; parameter names are the release's."""
 
     def init_embedding(
-        self, cfg: GTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, learned: bool, positions: int
+        self,
+        cfg: DocumentModelConfig,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        learned: bool,
+        positions: int,
     ) -> None:
         """Make the parts; called once by encoder and decoder.
 
@@ -77,11 +81,11 @@ class DocumentEmbedding(nn.Module):
         table = self.embed_positions
         return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS
 
-    def patterns(self, queries: Ragged, keys: Ragged, kinds: list[str], causal: bool) -> Patterns:
-        """The chosen engine's patterns for the attention of layers of these ``kinds``."""
-        engine = str(self.cfg.group_attention)
-        some_local, some_global = (any(kind != alone for kind in kinds) for alone in (GLOBAL, GROUP))
-        return Patterns(
-            make_pattern(engine, queries, keys, True, causal) if some_local else None,
-            make_pattern(engine, queries, keys, False, causal) if some_global else None,
-        )
+    def run_layers(self, x: Tensor, view: View) -> Tensor:
+        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
+        for layer in self.layers:
+            if self.cfg.checkpoint_activations and self.training:
+                x = checkpoint(layer, x, view, use_reentrant=False)
+            else:
+                x = layer(x, view)
+        return x if self.layer_norm is None else self.layer_norm(x)

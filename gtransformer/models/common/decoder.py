@@ -1,38 +1,54 @@
-"""The decoder: group self- and cross-attention in every layer, combined attention on the top ones."""
+"""The decoder of documents: embeddings, layers as they declare themselves, output layer; and how decoding begins."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from fairseq.data import Dictionary
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.embedding import DocumentEmbedding
-from gtransformer.models.gtransformer.encoder import Memory
-from gtransformer.models.gtransformer.incremental import DecoderState
-from gtransformer.models.gtransformer.layers import DecoderLayer
-from gtransformer.models.gtransformer.reach import attention_kinds
+from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.decoding.attention_step import has_caches
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.memory import Memory
 from gtransformer.modules.linear import Linear, has_bfloat16
 from gtransformer.modules.ragged import Ragged
 
+State = CachedState | PrefixState
+STATE = "document_state"  # its place in fairseq's dictionary
 
-class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
-    """Predicts whole documents (Bao et al. 2021, section 4.1 "Decoder" and 4.2).
+
+class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
+    """Predicts whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
     Args:
         cfg: the model's configuration.
         dictionary: target dictionary, ending in the language symbols and ``<mask>``.
         embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
+        blocks: the attention of each layer, lowest first; a block with a memory reads ``source``.
+
+    A subclass whose full pass is more than its layers (``extract_ragged`` overridden) sets ``layers_are_all`` to False:
+    its decoding then goes through the whole prefix at every step.
     """
 
-    def __init__(self, cfg: GTransformerConfig, dictionary, embed_tokens: nn.Embedding):
+    layers_are_all = True
+
+    def __init__(
+        self,
+        cfg: DocumentModelConfig,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        blocks: Sequence[tuple[AttentionBlock, ...]],
+    ):
         super().__init__(dictionary)
         self.init_embedding(cfg, dictionary, embed_tokens, cfg.decoder_learned_pos, cfg.max_target_positions)
-        self.self_kinds, self.cross_kinds = attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross")
-        self.layers = nn.ModuleList(
-            DecoderLayer(cfg, *kinds) for kinds in zip(self.self_kinds, self.cross_kinds, strict=True)
-        )
+        self.layers = nn.ModuleList(Layer(cfg, "decoder", own, cfg.encoder_embed_dim) for own in blocks)
         self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
@@ -66,7 +82,7 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         memory: Memory = encoder_out["memory"][0]
         if incremental_state is not None:
             x = self._step(prev_output_tokens, memory, incremental_state)
-            x = x if features_only else incremental_state["gtransformer"].logits(x)
+            x = x if features_only else incremental_state[STATE].logits(x)
             return x.unsqueeze(1), {"attn": [None]}
         with self.autocast():
             layout = self.layout(prev_output_tokens)
@@ -78,20 +94,13 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
         x = self.embed(layout.pack(prev_output_tokens), layout.offset, layout.length)
-        own = self.patterns(layout, layout, self.self_kinds, causal=True)
-        cross = self.patterns(layout, memory.layout, self.cross_kinds, causal=False)
-        for layer in self.layers:
-            if self.cfg.checkpoint_activations and self.training:
-                x = checkpoint(layer, x, memory.states, own, cross, use_reentrant=False)
-            else:
-                x = layer(x, memory.states, own, cross)
-        return x if self.layer_norm is None else self.layer_norm(x)
+        return self.run_layers(x, View(str(self.cfg.group_attention), layout, {"source": memory}))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
-        state: DecoderState | None = incremental_state.get("gtransformer")
+        state: State | None = incremental_state.get(STATE)
         if state is None:
-            state = incremental_state["gtransformer"] = self.begin(memory, len(tokens))
+            state = incremental_state[STATE] = self.begin(memory, len(tokens))
         x = None
         for step in range(state.steps, tokens.shape[1]):
             tags = tokens[:, : step + 1].eq(self.bos).sum(dim=1)
@@ -102,17 +111,20 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
-    def begin(self, memory: Memory, rows: int) -> DecoderState:
+    def begin(self, memory: Memory, rows: int) -> State:
         """The state from which ``rows`` rows are decoded token by token.
 
-        With ``--autocast``, weights are converted once; bfloat16 on a CPU without instructions for it is not used.
+        Where every block has a cache, weights are laid out for decoding once; with ``--autocast`` they are converted,
+        too (bfloat16 on a CPU without instructions for it is not used).
         """
+        if not (self.layers_are_all and all(has_caches(layer) for layer in self.layers)):
+            return PrefixState(self, memory, rows)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return DecoderState(self, memory, rows, getattr(torch, name) if usable else None)
+        return CachedState(self, memory, rows, getattr(torch, name) if usable else None)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """(..., channels) -> (..., vocabulary) logits."""
@@ -120,7 +132,7 @@ class GTransformerDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
         """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
-        state: DecoderState | None = incremental_state.get("gtransformer")
+        state: State | None = incremental_state.get(STATE)
         if state is not None:
             state.reorder(new_order)
 

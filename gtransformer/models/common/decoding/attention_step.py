@@ -1,0 +1,83 @@
+"""A layer for one token of every row, as it follows from the blocks that the layer declares."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.decoding.history import Masks
+from gtransformer.models.common.decoding.sights import OWN, SOURCE, Sight
+from gtransformer.models.common.decoding.source_window import SourceSide
+from gtransformer.models.common.layer import Layer
+from gtransformer.modules.linear import PackedLinear
+
+
+def has_caches(layer: Layer) -> bool:
+    """Whether every scope that a layer declares can be decoded with caches."""
+    return all(
+        type(scope) in (OWN if block.memory is None else SOURCE)
+        for block in layer.blocks
+        for scopes in block.scopes
+        for scope in scopes
+    )
+
+
+class AttentionStep:
+    """One attention block: products with one input are one product, with weights laid out for few rows.
+
+    Args:
+        layer, block: the layer and one of its blocks.
+        sides: memories by name.
+        dtype: type of the products; default that of the weights.
+    """
+
+    def __init__(
+        self, layer: Layer, block: AttentionBlock, sides: dict[str, SourceSide], dtype: torch.dtype | None = None
+    ):
+        self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
+        own = block.memory is None
+        inputs = ("q_proj", "k_proj", "v_proj") if own else ("q_proj",)
+        self.each = len(inputs)
+        self.into = PackedLinear(*(getattr(module, name) for module in self.modules for name in inputs), dtype=dtype)
+        self.out = [PackedLinear(module.out_proj, dtype=dtype) for module in self.modules]
+        gate = layer.gate_of(block)
+        self.gate = None if gate is None else PackedLinear(gate[0], dtype=dtype)
+        self.sights: list[list[Sight]] = [
+            [OWN[type(scope)]() if own else SOURCE[type(scope)](module, sides[block.memory]) for scope in scopes]
+            for module, scopes in zip(self.modules, block.scopes, strict=True)
+        ]
+
+    def attend(self, h: Tensor, masks: Masks) -> Tensor:
+        """h (rows, channels) -> (rows, channels)."""
+        parts = self.modules[0].split_parts(self.into(h))
+        results = []
+        for number, (sights, out) in enumerate(zip(self.sights, self.out, strict=True)):
+            q, *new = parts[self.each * number : self.each * (number + 1)]
+            q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (groups, heads, beam, dim)
+            found = [sight.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for sight in sights]
+            results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
+        if self.gate is None:
+            return results[0]
+        local, over_all = results
+        return torch.lerp(over_all, local, torch.sigmoid(self.gate(torch.cat(results, dim=-1))))  # Eq. 10
+
+
+class LayerStep:
+    """One decoder layer: its attention blocks, then feed-forward; arguments as for AttentionStep."""
+
+    def __init__(self, layer: Layer, sides: dict[str, SourceSide], dtype: torch.dtype | None = None):
+        self.layer = layer
+        self.blocks = [AttentionStep(layer, block, sides, dtype) for block in layer.blocks]
+        self.fc1, self.fc2 = (PackedLinear(linear, dtype=dtype) for linear in (layer.fc1, layer.fc2))
+
+    def step(self, x: Tensor, masks: Masks) -> Tensor:
+        """x (rows, channels): the newest token of every row through the layer."""
+        layer = self.layer
+        for block in self.blocks:
+            x = layer.residual(x, lambda h, block=block: block.attend(h, masks), block.norm)
+        return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
+
+    def sights(self) -> list[Sight]:
+        """All attentions of the layer."""
+        return [sight for block in self.blocks for sights in block.sights for sight in sights]

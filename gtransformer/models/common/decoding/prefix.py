@@ -1,0 +1,76 @@
+"""Decoding without caches: every step goes through the whole prefix again.
+
+Slow (a document of n tokens costs n full passes) and right for whatever a decoder does in its full pass: what a new
+system decodes with until its scopes have caches, and what caches are tested against.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.models.common.decoding.rows import documents_of, regrouped
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.memory import Memory
+
+FIRST_CAPACITY = 64
+
+
+class PrefixState:
+    """The prefixes of all rows; the same methods as CachedState.
+
+    Args:
+        decoder: any with ``extract_ragged`` and ``output_layer``, in evaluation mode.
+        memory: encoder output; ``rows`` says which document each row translates.
+        rows: number of rows.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
+        self.decoder, self.memory = decoder, memory
+        self.device = memory.states.device
+        self.documents = documents_of(memory, rows)
+        self.beam = rows // max(1, len(self.documents))
+        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens taken in of each document
+        self.tokens = torch.full((rows, FIRST_CAPACITY), decoder.padding, device=self.device)
+
+    @property
+    def steps(self) -> int:
+        """Tokens of every row already taken in (of documents that began together)."""
+        return int(self.lengths.max(initial=0))
+
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        """Take in a new last token of every row (rows,) -> top states of the new tokens, (rows, channels).
+
+        ``opens`` and ``tags`` say nothing that the prefixes do not.
+        """
+        if self.steps == self.tokens.shape[1]:
+            self.tokens = torch.cat([self.tokens, torch.full_like(self.tokens, self.decoder.padding)], dim=1)
+        last = torch.from_numpy(np.repeat(self.lengths, self.beam)).to(self.device)
+        self.tokens[torch.arange(len(tokens), device=self.device), last] = tokens
+        self.lengths += 1
+        prefixes = self.tokens[:, : self.steps]
+        rows = torch.from_numpy(np.repeat(self.documents, self.beam)).to(self.device)
+        memory = Memory(self.memory.states, self.memory.layout, rows)
+        with self.decoder.autocast():
+            layout = self.decoder.layout(prefixes)
+            x = self.decoder.extract_ragged(prefixes, layout, memory.expanded())
+        return x[torch.from_numpy(layout.doc_starts[1:] - 1).to(self.device)]
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(n, channels) -> (n, vocabulary)."""
+        with self.decoder.autocast():
+            return self.decoder.output_layer(features)
+
+    def reorder(self, order: Tensor) -> None:
+        """Row i goes on with what row ``order[i]`` was; as CachedState."""
+        groups, _ = regrouped(order, self.beam)
+        self.tokens = self.tokens[order.to(self.device)]
+        self.documents, self.lengths = self.documents[groups], self.lengths[groups]
+
+    def replace(self, group: int, document: int) -> None:
+        """Let the rows of a group begin another document of ``memory``."""
+        self.documents = self.documents.copy()
+        self.documents[group] = document
+        self.lengths[group] = 0
+        self.tokens[group * self.beam : (group + 1) * self.beam] = self.decoder.padding

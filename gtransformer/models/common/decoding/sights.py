@@ -1,0 +1,113 @@
+"""What one attention of a layer sees while decoding, by the scope that the layer declares.
+
+Of the own states (keys are the target prefix): caches filled token by token. Of a memory: keys and values projected
+once per document. Each has ``attend(q, new, state)``: q (groups, heads, beam, dim) of the newest tokens, ``new`` their
+keys and values (rows, heads, dim) for the caches, nothing for a memory; the result has the shape of q.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from gtransformer.models.common.blocks import ByDocument, BySentence
+from gtransformer.models.common.decoding.caches import DocumentCache, SlotCache, attend
+from gtransformer.models.common.decoding.history import Masks
+from gtransformer.models.common.decoding.source_window import SourceSide
+from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.linear import PackedLinear
+
+
+class Sight:
+    """One attention while decoding; what has nothing to do when rows change does nothing."""
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        """See above."""
+        raise NotImplementedError
+
+    def absorb(self, moves: list) -> None:
+        """Move what beams agree on to the trunk."""
+
+    def pick(self, groups: Tensor) -> None:
+        """Only these groups go on."""
+
+    def put(self, group: int, document: int) -> None:
+        """Let a group go on with another document."""
+
+
+class OwnSentence(SlotCache, Sight):
+    """Self-attention to the current sentence: what was before its ``<s>`` is not looked at."""
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        self.write(new, masks.history)
+        keys, values = self.read(masks.local_first, masks.history)
+        return attend(q, [keys], [values], [masks.local])
+
+
+class OwnDocument(DocumentCache, Sight):
+    """Self-attention to the whole prefix: the trunk that all beams share, and behind it the slots."""
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        self.write(new, masks.history)
+        keys, values = self.read(masks.tail_first, masks.history)
+        if not masks.trunk_width:
+            return attend(q, [keys], [values], [masks.tail])
+        trunk_keys, trunk_values = self.read_trunk(masks.trunk_width)
+        return attend(q, [trunk_keys, keys], [trunk_values, values], [masks.trunk, masks.tail])
+
+
+class SourceSentence(Sight):
+    """Attention to the sentence of a memory that each row is at."""
+
+    def __init__(self, module: MultiheadAttention, side: SourceSide):
+        self.side = side
+        sort = side.window.spans.sort.to(side.device)
+        states = side.memory.states.index_select(0, sort)
+        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(states))
+        self.held: list[Tensor] = []
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        window = self.side.window
+        groups, width = q.shape[0], window.width
+        if not self.held or self.held[0].shape[:3:2] != (groups, width):
+            self.held = [side.new_empty(groups, side.shape[1], width, side.shape[2]) for side in self.sides]
+        if len(window.changed):
+            for held, side in zip(self.held, self.sides, strict=True):
+                read = side.index_select(0, window.index.flatten()).unflatten(0, window.index.shape)
+                held[window.changed] = read.transpose(1, 2)
+        keys, values = self.held
+        found = attend(q, [keys], [values], [None if window.mask is None else window.mask.to(q.dtype)])
+        return found if window.blind is None else found.masked_fill(window.blind[:, None, :, None], 0.0)
+
+    def pick(self, groups: Tensor) -> None:
+        self.held = []  # of another document, the window is read anew when it moves
+
+
+class SourceDocument(Sight):
+    """Attention to a whole document of a memory: keys and values (groups, heads, longest document, dim)."""
+
+    def __init__(self, module: MultiheadAttention, side: SourceSide):
+        self.module, self.side = module, side
+        self.project = PackedLinear(module.k_proj, module.v_proj)
+        states, longest = side.memory.states, int(side.memory.layout.doc_lengths.max())
+        dim = module.q_proj.out_features // module.heads
+        like = states.new_zeros(len(side.documents), module.heads, longest, dim)
+        self.sides = [like, like.clone()]
+        for group, document in enumerate(side.documents.tolist()):
+            self.put(group, document)
+
+    def put(self, group: int, document: int) -> None:
+        first, last = self.side.memory.layout.doc_starts[document : document + 2]
+        states = self.side.memory.states[first:last]
+        for held, side in zip(self.sides, self.module.split_parts(self.project(states)), strict=True):
+            held[group, :, : last - first] = side.transpose(0, 1)
+
+    def pick(self, groups: Tensor) -> None:
+        self.sides = [side.index_select(0, groups) for side in self.sides]
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        return attend(q, self.sides[:1], self.sides[1:], [self.side.mask])
+
+
+# The scopes that can be decoded with caches; all others go through the whole prefix.
+OWN = {BySentence: OwnSentence, ByDocument: OwnDocument}
+SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument}

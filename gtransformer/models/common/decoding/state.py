@@ -1,0 +1,112 @@
+"""Decoding token by token, at a cost that grows with the sentence, not with the document.
+
+Group attention never looks behind the ``<s>`` that opened a sentence, so what it remembers is dropped there. Only
+global self-attention keeps the whole prefix, most of it once for all beams. Keys and values of cross-attention are
+projected once per document and shared by its beams. Reordering beams moves no key and no value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
+from gtransformer.models.common.decoding.attention_step import LayerStep
+from gtransformer.models.common.decoding.history import History, Masks
+from gtransformer.models.common.decoding.rows import documents_of, regrouped
+from gtransformer.models.common.decoding.source_window import SourceSide
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.memory import Memory
+from gtransformer.modules.linear import PackedLinear
+
+
+class CachedState:
+    """Everything that decoding remembers of its rows, and one step of it.
+
+    Args:
+        decoder: the decoder, in evaluation mode. Its weights are copied as they are now.
+        memory: encoder output; ``rows`` says which document each row translates.
+        rows: number of rows.
+        dtype: type of the products; default that of the weights.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, dtype: torch.dtype | None = None):
+        self.decoder, self.memory = decoder, memory
+        self.device = memory.states.device
+        self.documents = documents_of(memory, rows)
+        self.beam = rows // max(1, len(self.documents))
+        own, cross = _scopes(decoder, None), _scopes(decoder, "source")
+        self.history = History(len(self.documents), self.beam, local=BySentence() in own, document=ByDocument() in own)
+        self.source = SourceSide(memory, self.documents, by_sentence=BySentence() in cross)
+        self.layers = [LayerStep(layer, {"source": self.source}, dtype) for layer in decoder.layers]
+        self.sights = [sight for layer in self.layers for sight in layer.sights()]
+        self.output = PackedLinear(decoder.output_projection, dtype=dtype)
+
+    @property
+    def steps(self) -> int:
+        """Tokens of every row already taken in (of documents that began together)."""
+        return int(self.history.steps.max(initial=0))
+
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        """Take in a new last token of every row.
+
+        Args:
+            tokens: (rows,) int64 on the device.
+            opens: (groups, beam) bool, True at ``<s>``; tags: (groups, beam) int64, the number of its sentence.
+
+        Returns:
+            top states of the new tokens, (rows, channels).
+        """
+        offsets = np.repeat(self.history.steps, self.beam)
+        self.history.advance(opens)
+        self.source.advance(tags)
+        masks = Masks(self.history, self.device, self.memory.states.dtype)
+        x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
+        for layer in self.layers:
+            x = layer.step(x, masks)
+        moves = self.history.agreed()
+        if moves:
+            for sight in self.sights:
+                sight.absorb(moves)
+        norm = self.decoder.layer_norm
+        return x if norm is None else norm(x)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(n, channels) -> (n, vocabulary)."""
+        return self.output(features)
+
+    def reorder(self, order: Tensor) -> None:
+        """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.
+
+        Raises ValueError if rows of several documents would become one group.
+        """
+        groups, beams = regrouped(order, self.beam)
+        self.history.reorder(groups, beams)
+        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
+            return
+        self.documents = self.documents[groups]
+        self.source.pick(self.documents)
+        picked = torch.from_numpy(groups).to(self.device)
+        for sight in self.sights:
+            sight.pick(picked)
+
+    def replace(self, group: int, document: int) -> None:
+        """Let the rows of a group begin another document of ``memory``."""
+        self.history.restart(group)
+        self.source.replace(group, document)
+        self.documents = self.source.documents
+        for sight in self.sights:
+            sight.put(group, document)
+
+
+def _scopes(decoder: DocumentEmbedding, memory: str | None) -> set[Scope]:
+    """All scopes of the layers' blocks with this memory."""
+    return {
+        scope
+        for layer in decoder.layers
+        for block in layer.blocks
+        if block.memory == memory
+        for scopes in block.scopes
+        for scope in scopes
+    }

@@ -1,0 +1,73 @@
+"""The encoder of documents: embeddings, then layers as they declare themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoder
+from torch import Tensor, nn
+
+from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.memory import Memory
+from gtransformer.modules.ragged import Ragged
+
+
+class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
+    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2).
+
+    Args:
+        cfg: the model's configuration.
+        dictionary: source dictionary, ending in the language symbols and ``<mask>``.
+        embed_tokens: token embedding, (vocabulary, encoder_embed_dim).
+        blocks: the attention of each layer, lowest first.
+    """
+
+    def __init__(
+        self,
+        cfg: DocumentModelConfig,
+        dictionary: Dictionary,
+        embed_tokens: nn.Embedding,
+        blocks: Sequence[tuple[AttentionBlock, ...]],
+    ):
+        super().__init__(dictionary)
+        self.init_embedding(cfg, dictionary, embed_tokens, cfg.encoder_learned_pos, cfg.max_source_positions)
+        self.layers = nn.ModuleList(Layer(cfg, "encoder", own) for own in blocks)
+        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+        """Encode a batch of documents.
+
+        Args:
+            src_tokens: (batch, length) int64, padded on either side.
+            src_lengths: unused; the tokens say it.
+
+        Returns:
+            fairseq's dictionary: ``encoder_out`` [(length, batch, channels)], ``encoder_padding_mask``
+            [(batch, length), True at padding], ``encoder_tags`` [(batch, length)], and ``memory`` [Memory], the ragged
+            states that our decoder reads.
+        """
+        layout = self.layout(src_tokens)
+        with self.autocast():
+            x = self._encode(src_tokens, layout)
+        return {
+            "encoder_out": [layout.pad(x).transpose(0, 1)],
+            "encoder_padding_mask": [src_tokens.eq(self.padding)],
+            "encoder_tags": [layout.tags],
+            "memory": [Memory(x, layout)],
+        }
+
+    def _encode(self, src_tokens: Tensor, layout: Ragged) -> Tensor:
+        x = self.embed(layout.pack(src_tokens), layout.offset, layout.length)
+        return self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+
+    def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
+        """Let decoder rows point at documents; only ``memory`` remains, since nothing else is read while decoding."""
+        return {"memory": [encoder_out["memory"][0].reorder(new_order)]}
+
+    def max_positions(self) -> int:
+        """Longest document in tokens."""
+        return min(self.cfg.max_source_positions, self.positions())

@@ -1,0 +1,89 @@
+"""A layer of encoder or decoder: the attention blocks that it declares, then feed-forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairseq import utils
+from torch import Tensor, nn
+
+from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate
+from gtransformer.modules.dropout import dropout
+from gtransformer.modules.linear import Linear
+
+
+class Layer(nn.Module):
+    """Attention blocks and a feed-forward block, each with residual and norm (Vaswani et al. 2017, section 3.1).
+
+    Args:
+        cfg: the model's configuration.
+        side: "encoder" or "decoder", whose sizes the layer has.
+        blocks: the attention, in this order; those with a memory have keys of ``memory_channels``.
+        memory_channels: by default as wide as the layer.
+    """
+
+    def __init__(
+        self,
+        cfg: DocumentModelConfig,
+        side: str,
+        blocks: tuple[AttentionBlock, ...],
+        memory_channels: int | None = None,
+    ):
+        super().__init__()
+        self.blocks = blocks
+        channels, ffn_channels = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_ffn_embed_dim")
+        self.norm_before = getattr(cfg, f"{side}_normalize_before")
+        self.dropout, self.activation_dropout = cfg.dropout, cfg.activation_dropout
+        self.activation = utils.get_activation_fn(str(cfg.activation_fn))
+        self.fc1 = Linear(channels, ffn_channels)
+        self.fc2 = Linear(ffn_channels, channels)
+        self.final_layer_norm = nn.LayerNorm(channels)
+        heads = getattr(cfg, f"{side}_attention_heads")
+        for block in blocks:
+            keys = None if block.memory is None else memory_channels
+            for name, scopes in zip(block.modules, block.scopes, strict=True):
+                module = MultiheadAttention(channels, heads, cfg.attention_dropout, keys, scopes=len(scopes))
+                self.add_module(name, module)
+            if block.gate is not None:
+                self.add_module(block.gate, make_gate(channels))
+            self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels))
+
+    def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention]:
+        """The attention modules of one of the layer's blocks."""
+        return [getattr(self, name) for name in block.modules]
+
+    def gate_of(self, block: AttentionBlock) -> nn.Sequential | None:
+        """The gate of a block that has one."""
+        return None if block.gate is None else getattr(self, block.gate)
+
+    def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
+        """The norm of a block."""
+        return getattr(self, f"{block.name}_layer_norm")
+
+    def forward(self, x: Tensor, view: View) -> Tensor:
+        """x (N, channels) ragged -> (N, channels)."""
+        for block in self.blocks:
+            x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block))
+        return self.residual(x, self.feed_forward, self.final_layer_norm)
+
+    def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
+        """The attention of a block, without residual and norm; Eq. 10 of Bao et al. (2021) where there is a gate."""
+        keys = view.keys(block, h)
+        found = [
+            module(h, keys, *(view.pattern(block, scope) for scope in scopes))
+            for module, scopes in zip(self.modules_of(block), block.scopes, strict=True)
+        ]
+        gate = self.gate_of(block)
+        return found[0] if gate is None else gated_sum(gate, *found)
+
+    def feed_forward(self, h: Tensor) -> Tensor:
+        """The position-wise block without residual and norm, (..., channels) -> (..., channels)."""
+        return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
+
+    def residual(self, x: Tensor, block: Callable[[Tensor], Tensor], norm: nn.LayerNorm) -> Tensor:
+        """x + dropout(block(x)), normalised after it (as in the paper) or before the block."""
+        h = block(norm(x) if self.norm_before else x)
+        x = x + dropout(h, self.dropout, self.training)
+        return x if self.norm_before else norm(x)

@@ -1,0 +1,70 @@
+"""What all document models are to fairseq: encoder and decoder over whole documents."""
+
+from __future__ import annotations
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import FairseqEncoderDecoderModel
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.encoder import DocumentEncoder
+
+
+class DocumentModel(FairseqEncoderDecoderModel):
+    """Encoder-decoder over whole documents; a system declares the blocks of its layers in ``build_model``."""
+
+    def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
+        super().__init__(encoder, decoder)
+        self.cfg = cfg
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        ragged: bool = False,
+        **unused,
+    ) -> tuple[Tensor, dict]:
+        """Logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
+
+        With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
+        extras, for losses that make logits themselves.
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
+
+    def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
+        """(Log) probabilities in float32 (float64 stays), whatever the model's precision."""
+        logits = net_output[0]
+        dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        normalise = torch.log_softmax if log_probs else torch.softmax
+        return normalise(logits, dim=-1, dtype=dtype)
+
+
+def make_embeddings(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> tuple[nn.Embedding, ...]:
+    """The token embeddings of encoder and decoder; one and the same where all embeddings are shared."""
+    own = make_embedding(source, cfg.encoder_embed_dim)
+    return own, own if cfg.share_all_embeddings else make_embedding(target, cfg.decoder_embed_dim)
+
+
+def make_embedding(dictionary, channels: int) -> nn.Embedding:
+    """(vocabulary, channels) normal embedding of variance 1 / channels, zero at padding."""
+    embedding = nn.Embedding(len(dictionary), channels, dictionary.pad())
+    nn.init.normal_(embedding.weight, std=channels**-0.5)
+    nn.init.zeros_(embedding.weight[dictionary.pad()])
+    return embedding
+
+
+def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:
+    """UserError where ``--share-all-embeddings`` cannot be."""
+    if cfg.share_all_embeddings:
+        if source != target:
+            raise UserError("--share-all-embeddings needs one joined dictionary for both languages")
+        if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+            raise UserError(
+                f"--share-all-embeddings needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} and "
+                f"--decoder-embed-dim {cfg.decoder_embed_dim}"
+            )

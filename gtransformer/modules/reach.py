@@ -1,0 +1,92 @@
+"""Who sees whom: every query sees an interval of one order of the keys. Pure functions of indices, on the host.
+
+Group attention (Bao et al. 2021, Eq. 6-7), global attention (Eq. 5) and windows around an aligned position all have
+this form; the engines compute it. Causality only cuts the interval's end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gtransformer.modules.ragged import Ragged
+
+
+@dataclass
+class Reach:
+    """Query i sees keys ``order[first[i]:last[i]]``, none if the interval is empty.
+
+    Attributes:
+        queries, keys: layouts of the two sides (the same object in self-attention).
+        order: (at most Nk,) int64, different indices of keys.
+        first, last: (Nq,) int64, positions in ``order``; an interval never leaves the query's document.
+        end: (Nq,) int64, the interval's end before causality cut it; equal to ``last`` where nothing was cut.
+    """
+
+    queries: Ragged
+    keys: Ragged
+    order: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    end: np.ndarray
+
+
+def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
+    """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""
+    first, end = keys.doc_starts[queries.doc], keys.doc_starts[queries.doc + 1]
+    return _in_reading_order(queries, keys, first, end, causal)
+
+
+def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
+    """Group attention: a query sees the keys of its document that have its tag (Bao et al. 2021, Eq. 7).
+
+    If ``causal``, those up to its own position. Tokens of a tag need not stand side by side.
+    """
+    group, wanted = _group(keys), _group(queries)
+    order = np.argsort(group, kind="stable")
+    group = group[order]
+    first, end = (np.searchsorted(group, wanted, side) for side in ("left", "right"))
+    last = end
+    if causal:
+        # Keys in the order of (where their group begins, index); a query's cut is found by one search among them.
+        begins, base = np.searchsorted(group, group), keys.total + 1
+        own = np.minimum(_own_key(queries, keys), keys.total)
+        last = np.clip(np.searchsorted(begins * base + order, first * base + own, "right"), first, end)
+    return Reach(queries, keys, order, first, last, end)
+
+
+def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, causal: bool = False) -> Reach:
+    """Window attention: a query sees the keys at most ``width`` positions from its centre, |j - b_i| <= w.
+
+    Args:
+        centres: (Nq,) int64, positions in the key document from 0 (``alignment`` computes them); may jump.
+        width: w, from 0.
+        causal: of these, only keys up to the query's own position.
+
+    Raises:
+        ValueError: a negative width.
+    """
+    if width < 0:
+        raise ValueError(f"a window of width {width}: it cannot be negative")
+    starts, lengths = keys.doc_starts[queries.doc], keys.doc_lengths[queries.doc]
+    centres = np.asarray(centres, dtype=np.int64)
+    first = starts + np.clip(centres - width, 0, lengths)
+    end = starts + np.clip(centres + width + 1, 0, lengths)
+    return _in_reading_order(queries, keys, first, end, causal)
+
+
+def _group(tokens: Ragged) -> np.ndarray:
+    """(N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
+    return (tokens.doc.astype(np.int64) << 32) + tokens.tag
+
+
+def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
+    """(Nq,) int64: the key at each query's own position in its document, as if documents had no end."""
+    return keys.doc_starts[queries.doc] + queries.position
+
+
+def _in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool) -> Reach:
+    """Intervals of the keys as they stand."""
+    last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
+    return Reach(queries, keys, np.arange(keys.total), first, last, end)

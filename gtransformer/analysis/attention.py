@@ -1,39 +1,22 @@
 """Attention and gates of one document, by sentence: what the model looks at while it translates.
 
-Weights are worked out beside the model, from what its attention modules are given, with the dense engine's masks; the
-model itself goes on as it is.
+Weights are worked out beside the model, from what its attention modules are given, with the dense engine's masks of
+who sees whom; the model itself goes on as it is, whatever its engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from gtransformer.analysis.watching import Place, can_be_watched, watching
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.models.gtransformer.layers import GLOBAL
-from gtransformer.modules.dense import attention_weights
-
-# part -> the layers that have it and the name of its modules
-PARTS = {
-    "encoder": ("encoder", "self_attn"),
-    "decoder": ("decoder", "self_attn"),
-    "cross": ("decoder", "encoder_attn"),
-}
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which attention of a model: part (a key of PARTS), reach ("group", "global"), layer from 1, the lowest."""
-
-    part: str
-    reach: str
-    layer: int
+from gtransformer.modules.dense import DensePattern, attention_weights
 
 
 @dataclass(frozen=True)
@@ -123,7 +106,7 @@ def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[int]) -> Inspection:
+def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> Inspection:
     """Run one document through the model and keep what it looked at.
 
     Args:
@@ -131,38 +114,24 @@ def inspect(model: GTransformerModel, source: Sequence[int], target: Sequence[in
 
     Raises UserError for another kind of model.
     """
-    if not isinstance(model, GTransformerModel):
+    if not can_be_watched(model):
         raise UserError(f"{type(model).__name__}: attention can be shown for G-Transformer models only")
     device = next(model.parameters()).device
     found = Inspection()
-    with dense_engine(model), recording(model, found):
+    with recording(model, found):
         tokens = torch.tensor([source], device=device)
         model.eval()(tokens, None, torch.tensor([target], device=device))
     return found
 
 
 @contextmanager
-def dense_engine(model: GTransformerModel) -> Iterator[None]:
-    """Let the model attend with the dense engine, whose patterns say who sees whom."""
-    configurations = [part.cfg for part in (model, model.encoder, model.decoder)]
-    before = [cfg.group_attention for cfg in configurations]
-    try:
-        for cfg in configurations:
-            cfg.group_attention = "dense"
-        yield
-    finally:
-        for cfg, engine in zip(configurations, before, strict=True):
-            cfg.group_attention = engine
-
-
-@contextmanager
-def recording(model: GTransformerModel, found: Inspection) -> Iterator[None]:
+def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
     """Fill ``found`` while the model runs on a single document."""
 
     def see(place: Place, module, x: Tensor, memory: Tensor, pattern) -> None:
-        queries, keys = pattern.queries, pattern.keys
+        queries, keys = pattern.reach.queries, pattern.reach.keys
         q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
-        weights = attention_weights(q, k, pattern.allowed)[0].double().mean(dim=0).cpu()
+        weights = attention_weights(q, k, DensePattern(pattern.reach).allowed)[0].double().mean(dim=0).cpu()
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)
@@ -176,39 +145,3 @@ def recording(model: GTransformerModel, found: Inspection) -> Iterator[None]:
 
     with watching(model, see, see_gate):
         yield
-
-
-@contextmanager
-def watching(
-    model: GTransformerModel, see: Callable[..., None], see_gate: Callable[[str, int, Tensor], None] | None = None
-) -> Iterator[None]:
-    """Be told of every attention while the model runs, whatever it runs for; the model goes on as it is.
-
-    Args:
-        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given: states of
-            queries (Nq, channels) and keys (Nk, channels), and the engine's pattern that says who sees whom.
-        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10.
-    """
-    handles = []
-
-    def attention_hook(place: Place):
-        return lambda module, inputs, output: see(place, module, *inputs)
-
-    def gate_hook(part: str, layer: int):
-        return lambda module, inputs, output: see_gate(part, layer, output)
-
-    for part, (side, name) in PARTS.items():
-        for number, layer in enumerate(getattr(model, side).layers, 1):
-            first = "global" if layer.kinds[name] == GLOBAL else "group"
-            for end, reach in (("local", first), ("global", "global")):
-                module = getattr(layer, f"{name}_{end}")
-                if module is not None:
-                    handles.append(module.register_forward_hook(attention_hook(Place(part, reach, number))))
-            gate = getattr(layer, f"{name}_gate")
-            if gate is not None and see_gate is not None:
-                handles.append(gate.register_forward_hook(gate_hook(part, number)))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

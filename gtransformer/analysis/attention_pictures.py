@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gtransformer.analysis.attention import PARTS, Inspection
+from gtransformer.analysis.attention import Inspection
+from gtransformer.analysis.watching import PARTS
 from gtransformer.files import atomic_write
 
 NAMES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}

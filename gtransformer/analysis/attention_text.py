@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gtransformer.analysis.attention import PARTS, Inspection
+from gtransformer.analysis.attention import Inspection
+from gtransformer.analysis.watching import PARTS
 
 HEADING = """\
 Which source sentences each target sentence drew on: the share of its cross-attention that falls on them, group and

@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from gtransformer.analysis.attention import Place, watching
+from gtransformer.analysis.watching import Place, can_be_watched, watching
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.packed import Bucket
@@ -120,9 +119,9 @@ class EntropyMeter:
     tallies: dict[Place, Tally] = field(default_factory=dict)
 
     @contextmanager
-    def on(self, model: GTransformerModel) -> Iterator[None]:
+    def on(self, model: nn.Module) -> Iterator[None]:
         """Measure while the model runs. Raises UserError for a model of another kind."""
-        if not isinstance(model, GTransformerModel):
+        if not can_be_watched(model):
             raise UserError(f"{type(model).__name__}: attention entropy is measured for G-Transformer models only")
         with watching(model, self.see):
             yield

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from fairseq.sequence_generator import SequenceGenerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from gtransformer.benchmark.documents import make_batch, make_dictionary
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
@@ -89,9 +89,9 @@ class System:
         self.model.to(setting.device)
         self.optimizer = None
 
-    def _gtransformer(self) -> GTransformerModel:
+    def _gtransformer(self) -> nn.Module:
         setting = self.setting
-        cfg = GTransformerConfig(**ARCHITECTURES[setting.arch], share_all_embeddings=True, dropout=setting.dropout)
+        cfg = MODEL_DATACLASS_REGISTRY[setting.arch](share_all_embeddings=True, dropout=setting.dropout)
         cfg.doc_mode = "partial"
         cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
         cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
@@ -99,7 +99,7 @@ class System:
         cfg.autocast = "none" if setting.precision == "float32" else setting.precision
         attention.ENGINES["entropy"] = EntropyPattern
         cfg.group_attention = setting.system
-        return GTransformerModel.build_model(cfg, self.task)
+        return MODEL_REGISTRY[setting.arch].build_model(cfg, self.task)
 
     def _fairseq(self) -> TransformerModelBase:
         sizes = ARCHITECTURES[self.setting.arch]

@@ -9,7 +9,6 @@ from fairseq.logging import metrics
 from torch import nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer import GTransformerModel
 
 KINDS = [(part, reach) for part in ("encoder", "decoder", "cross") for reach in ("group", "global")]
 
@@ -18,12 +17,13 @@ KINDS = [(part, reach) for part in ("encoder", "decoder", "cross") for reach in 
 def measured(model: nn.Module) -> Iterator[dict[str, float]]:
     """While the model validates a batch, measure its attention; the logs are in the dictionary at the end.
 
-    ``model`` may be wrapped for distributed training. Raises UserError if there is no G-Transformer in it.
+    ``model`` may be wrapped for distributed training. Raises UserError if nothing in it can be watched.
     """
     # An analysis: training code that does not ask for it does not import it.
     from gtransformer.analysis.entropy import EntropyMeter
+    from gtransformer.analysis.watching import can_be_watched
 
-    inner = next((module for module in model.modules() if isinstance(module, GTransformerModel)), None)
+    inner = next(filter(can_be_watched, model.modules()), None)
     if inner is None:
         raise UserError(f"--doc-attn-entropy is for the architectures gtransformer_*, not for {type(model).__name__}")
     meter, logs = EntropyMeter(), {}

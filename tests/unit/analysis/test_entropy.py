@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import gtransformer.analysis.entropy as entropy
-from gtransformer.analysis.attention import Place
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
+from gtransformer.analysis.watching import Place
 from gtransformer.errors import UserError
 from tests.support import make_local_or_global, pad_batch, ragged, random_document, tiny_model, with_engine
 

@@ -1,0 +1,79 @@
+"""Being told of every attention while a model runs, whatever it runs for; the model goes on as it is.
+
+What a model must offer: an encoder or a decoder whose ``layers`` declare ``blocks`` of attention
+(``models.common.blocks.AttentionBlock``) and give their modules (``modules_of``, ``gate_of`` of
+``models.common.layer.Layer``). Others cannot be watched; ``can_be_watched`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from gtransformer.models.common.blocks import AttentionBlock, Scope
+from gtransformer.models.common.layer import Layer
+
+PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder, and the decoder's to the source
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attention of a model: part (of PARTS), reach (the scope's name, "group" or "global"), layer from 1."""
+
+    part: str
+    reach: str
+    layer: int
+
+
+def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock]]:
+    """Part, number from 1, layer and block of all attention that a model declares, lowest layer first."""
+    for side in ("encoder", "decoder"):
+        for number, layer in enumerate(getattr(getattr(model, side, None), "layers", ()), 1):
+            for block in getattr(layer, "blocks", ()):
+                part = side if block.memory is None else "cross" if block.memory == "source" else block.memory
+                yield part, number, layer, block
+
+
+def can_be_watched(model: nn.Module) -> bool:
+    """Whether any layer of the model declares its attention."""
+    return next(declared(model), None) is not None
+
+
+@contextmanager
+def watching(
+    model: nn.Module, see: Callable[..., None], see_gate: Callable[[str, int, Tensor], None] | None = None
+) -> Iterator[None]:
+    """Call these while the model runs.
+
+    Args:
+        see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given, once for
+            each of its scopes: states of queries (Nq, channels) and keys (Nk, channels), and the engine's pattern.
+        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021).
+    """
+    handles = []
+
+    def attention_hook(part: str, number: int, scopes: tuple[Scope, ...]):
+        def hook(module, inputs, output):
+            x, memory, *patterns = inputs
+            for scope, pattern in zip(scopes, patterns, strict=True):
+                see(Place(part, scope.name, number), module, x, memory, pattern)
+
+        return hook
+
+    def gate_hook(part: str, number: int):
+        return lambda module, inputs, output: see_gate(part, number, output)
+
+    for part, number, layer, block in declared(model):
+        for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+            handles.append(module.register_forward_hook(attention_hook(part, number, scopes)))
+        gate = layer.gate_of(block)
+        if gate is not None and see_gate is not None:
+            handles.append(gate.register_forward_hook(gate_hook(part, number)))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor
 
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
@@ -82,6 +83,18 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
                 parameter.add_(0.1 * torch.randn_like(parameter))
         model.encoder.embed_tokens.weight[dictionary.pad()].zero_()
     return model.eval()
+
+
+def fairseqs_model(dictionary: Dictionary) -> TransformerModelBase:
+    """fairseq's own Transformer, which knows nothing of documents, in evaluation mode."""
+    torch.manual_seed(1)
+    cfg = TransformerConfig()
+    for side in (cfg.encoder, cfg.decoder):
+        side.embed_dim, side.ffn_embed_dim, side.layers, side.attention_heads = 16, 24, 2, 2
+    cfg.decoder.input_dim = cfg.decoder.output_dim = 16
+    cfg.max_source_positions = cfg.max_target_positions = 200
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    return TransformerModelBase.build_model(cfg, task).eval()
 
 
 def task_config(**options) -> TranslationDocConfig:

@@ -59,12 +59,14 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
     """Mark the model's parameters, and let ``--optimizer adam`` be the Adam that minds it (``--doc-double-lr``).
 
     Args:
-        model: a model with ``is_pretrained(name)``.
+        model: a model that says of its parameters by name whether it ``is_pretrained(name)``.
         task_cfg: with ``lr_scale_pretrained`` and ``weight_decay_randinit``.
         whole: all options of the training, which are changed; None leaves the choice of optimizer to the caller.
 
-    Raises UserError for another optimizer than Adam, and for a scale that is not positive.
+    Raises UserError for another kind of model, another optimizer than Adam, and a scale that is not positive.
     """
+    if not hasattr(model, "is_pretrained"):
+        raise UserError(f"--doc-double-lr is for the architectures gtransformer_*, not for {type(model).__name__}")
     if task_cfg.lr_scale_pretrained <= 0:
         raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
     for name, parameter in model.named_parameters():

@@ -14,7 +14,7 @@ from gtransformer.analysis.attention import inspect, sentence_means
 from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
 from gtransformer.analysis.attention_text import drawn_text, gate_table, to_json
 from gtransformer.errors import UserError
-from tests.support import random_document, tiny_model
+from tests.support import fairseqs_model, random_document, tiny_model, with_engine
 
 LENGTHS = [3, 1, 4]  # words; a sentence has two tokens more
 
@@ -160,6 +160,22 @@ def test_without_language_locality_self_attention_alone_is_global(dictionary):
 def test_other_models_are_refused(dictionary):
     with pytest.raises(UserError, match="Linear: attention can be shown for G-Transformer models only"):
         inspect(nn.Linear(1, 1), [0, 4, 2], [0, 4, 2])
+    with pytest.raises(UserError, match="TransformerModelBase: attention can be shown for G-Transformer models only"):
+        inspect(fairseqs_model(dictionary), [0, 4, 2], [0, 4, 2])
+
+
+@pytest.mark.parametrize("mode", ["partial", "full"])
+def test_whatever_the_models_engine(dictionary, mode):
+    """Maps and gates are those of the dense engine, and the model computes them with its own."""
+    model = tiny_model(dictionary, doc_mode=mode).double()
+    packed, dense = look(model, dictionary), look(with_engine(model, "dense"), dictionary)
+    assert len(packed.maps) == len(dense.maps) and len(packed.gates) == len(dense.gates)
+    for one, other in zip(packed.maps, dense.maps, strict=True):
+        assert (one.part, one.reach, one.layer) == (other.part, other.reach, other.layer)
+        assert np.allclose(one.mean, other.mean, rtol=0, atol=1e-12)
+        assert np.allclose(one.mass, other.mass, rtol=0, atol=1e-12)
+    for one, other in zip(packed.gates, dense.gates, strict=True):
+        assert np.allclose(one.tokens, other.tokens, rtol=0, atol=1e-12)
 
 
 def test_text_and_pictures(dictionary, tmp_path):

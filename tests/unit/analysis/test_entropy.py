@@ -13,7 +13,15 @@ import gtransformer.analysis.entropy as entropy
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
 from gtransformer.analysis.watching import Place
 from gtransformer.errors import UserError
-from tests.support import make_local_or_global, pad_batch, ragged, random_document, tiny_model, with_engine
+from tests.support import (
+    fairseqs_model,
+    make_local_or_global,
+    pad_batch,
+    ragged,
+    random_document,
+    tiny_model,
+    with_engine,
+)
 
 # Group tags of three documents, the last with a sentence that has no counterpart.
 SOURCE = [[1, 1, 1, 2, 2, 3, 3, 3, 3], [1, 1, 2], [1, 1, 1, 1]]
@@ -212,7 +220,9 @@ def test_autocast_does_not_change_the_precision_of_the_measure(dictionary):
     assert torch.allclose(rounded, exact, rtol=1e-6)
 
 
-def test_other_models_are_refused():
-    with pytest.raises(UserError, match="Linear: attention entropy is measured for G-Transformer models only"):
-        with EntropyMeter().on(nn.Linear(1, 1)):
+@pytest.mark.parametrize("kind", ["Linear", "TransformerModelBase"])
+def test_other_models_are_refused(dictionary, kind):
+    model = nn.Linear(1, 1) if kind == "Linear" else fairseqs_model(dictionary)
+    with pytest.raises(UserError, match=f"{kind}: attention entropy is measured for G-Transformer models only"):
+        with EntropyMeter().on(model):
             pass

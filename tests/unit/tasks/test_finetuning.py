@@ -15,7 +15,8 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.pretrained import is_new
-from gtransformer.tasks.finetuning import pretrained_path
+from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
+from tests.support import fairseqs_model, task_config
 from tests.unit.models import fairseq_models
 
 SIZES = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
@@ -109,6 +110,12 @@ def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path)
         build(tmp_path / "other", tmp_path, *arguments)
     shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
     build(tmp_path / "other", tmp_path, *arguments)
+
+
+def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
+    cfg = task_config(doc_double_lr=True)
+    with pytest.raises(UserError, match="--doc-double-lr is for the architectures gtransformer_.*TransformerModelBase"):
+        prepare_finetuning(fairseqs_model(dictionary), cfg, None, dictionary)
 
 
 def test_missing_pretrained_model(prepared, tmp_path):

@@ -14,7 +14,7 @@ from torch import nn
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.errors import UserError
 from gtransformer.tasks.validation_entropy import measured
-from tests.support import pad_batch, random_document, tiny_model, tiny_task
+from tests.support import fairseqs_model, pad_batch, random_document, tiny_model, tiny_task
 
 
 def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
@@ -97,3 +97,6 @@ def test_a_wrapped_model_is_found_and_another_kind_refused(dictionary, batches):
     with pytest.raises(UserError, match="--doc-attn-entropy is for the architectures gtransformer_"):
         with measured(nn.Linear(1, 1)):
             pass
+    sentence = "architectures gtransformer_.*, not for TransformerModelBase"
+    with pytest.raises(UserError, match=sentence), measured(fairseqs_model(dictionary)):
+        pass

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.reach import COMBINED, GLOBAL
-from gtransformer.modules.attention import MultiheadAttention, Pattern, gated_sum, make_gate
+from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.modules.combine import gated_sum, make_gate
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 

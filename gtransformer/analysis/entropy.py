@@ -22,8 +22,8 @@ from gtransformer.analysis.attention import Place, watching
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.modules.buckets import Bucket
 from gtransformer.modules.dense import DensePattern, attention_weights
-from gtransformer.modules.packed import Bucket
 
 WEIGHTS_AT_ONCE = 1 << 24  # attention weights in memory at a time: 64 MiB in float32
 

@@ -1,18 +1,34 @@
-"""Group tags: which sentence of its document a token belongs to (Bao et al. 2021, Eq. 3)."""
+"""Group tags: which sentence of its document a token belongs to (Bao et al. 2021, Eq. 3).
+
+The rule, for all who need it: a token's tag is the number of ``<s>`` up to and including it.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 
-def group_tags(tokens: Tensor, bos: int, padding: int) -> Tensor:
+def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
     """Tag every token with the number of ``<s>`` up to and including it, padding with 0.
 
     Args:
         tokens: (batch, length) int64 token indices, padded on either side; each row begins with ``<s>``.
-        bos, padding: indices of ``<s>`` and of padding.
+        bos, padding: indices of ``<s>`` and of padding; without the latter, padding has some tag.
 
     Returns:
         (batch, length) int64. A query sees keys with its own tag.
     """
-    return tokens.eq(bos).cumsum(dim=1).masked_fill(tokens.eq(padding), 0)
+    tags = tokens.eq(bos).cumsum(dim=1)
+    return tags if padding is None else tags.masked_fill(tokens.eq(padding), 0)
+
+
+def tag_of_newest(prefixes: Tensor, bos: int) -> Tensor:
+    """The tag of each row's last token; of a whole document, the number of its sentences.
+
+    Args:
+        prefixes: (..., length) int64; padding on the left, or behind a document, changes nothing.
+
+    Returns:
+        (...) int64.
+    """
+    return prefixes.eq(bos).sum(dim=-1)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.embedding import DocumentEmbedding
 
 
 def available(side: nn.Module) -> int:
     """How many positions an encoder or decoder has.
 
-    Ours with sinusoidal positions have no end, whatever ``--max-target-positions`` they were trained with: that only
-    chose training data.
+    One that has ``positions()`` tells how many it really has: sinusoidal ones have no end, whatever
+    ``--max-target-positions`` they were trained with, which only chose training data. Of others fairseq's
+    ``max_positions()`` is all that is known.
     """
-    return side.positions() if isinstance(side, DocumentEmbedding) else side.max_positions()
+    positions = getattr(side, "positions", None)
+    return positions() if callable(positions) else side.max_positions()
 
 
 def longest_source(model: nn.Module) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -14,31 +13,32 @@ import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, data_utils
-from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationTask
+from fairseq.tasks import FairseqTask, register_task
 
 from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset
+from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.preprocess.sidecar import Sidecar
-from gtransformer.search.document_search import DocumentSearch
-from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
-from gtransformer.tasks.generation_output import TranslationWriter, hypothesis, split_sentences
+from gtransformer.tasks.generation import check_generation, generator_maker
+from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
-from gtransformer.tasks.validation_bleu import bleu_counts, log_bleu
+from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
 logger = logging.getLogger(__name__)
 
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
-class TranslationDocTask(TranslationTask):
+class TranslationDocTask(FairseqTask):
     """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
+
+    Its options are those of fairseq's task ``translation`` and more; of its methods none would serve as it is.
 
     Instances are ``<s> a b </s> <s> c </s>`` on both sides; what the decoder predicts ends in the language symbol.
     Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
@@ -47,14 +47,15 @@ class TranslationDocTask(TranslationTask):
     cfg: TranslationDocConfig
 
     def __init__(self, cfg: TranslationDocConfig, src_dict: Dictionary, tgt_dict: Dictionary):
-        super().__init__(cfg, src_dict, tgt_dict)
+        super().__init__(cfg)
+        self.src_dict, self.tgt_dict = src_dict, tgt_dict
         self.langs = [lang.strip() for lang in (cfg.langs or f"{cfg.source_lang},{cfg.target_lang}").split(",")]
         for dictionary in (src_dict, tgt_dict):
             add_symbols(dictionary, self.langs)
         self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.writer: TranslationWriter | None = None
-        self.nbest = 1
+        self.bleu: BleuValidation | None = None
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -78,7 +79,25 @@ class TranslationDocTask(TranslationTask):
                     f"{path}: no dict.{lang}.txt, so language '{lang}' is not in this data; "
                     f"it has {', '.join(present) or 'no dictionary at all'}"
                 )
-        return super().setup_task(cfg, **kwargs)
+        dictionaries = []
+        for lang in (cfg.source_lang, cfg.target_lang):
+            dictionaries.append(cls.load_dictionary(str(path / f"dict.{lang}.txt")))
+            logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
+        return cls(cfg, *dictionaries)
+
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """Words of the source, its language symbols and ``<mask>``."""
+        return self.src_dict
+
+    @property
+    def target_dictionary(self) -> Dictionary:
+        """Words of the target, its language symbols and ``<mask>``."""
+        return self.tgt_dict
+
+    def max_positions(self) -> tuple[int, int]:
+        """Most tokens of an instance, source and target, that the options allow."""
+        return self.cfg.max_source_positions, self.cfg.max_target_positions
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
@@ -214,6 +233,10 @@ class TranslationDocTask(TranslationTask):
         """Indices of all language symbols in a dictionary, by default the target's."""
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
+    def _marks(self) -> set[int]:
+        """Symbols of the target that are no words and need not be told apart."""
+        return {self.tgt_dict.pad(), *self.language_symbols()}
+
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
 
@@ -226,11 +249,7 @@ class TranslationDocTask(TranslationTask):
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
-        cfg_eval, self.cfg.eval_bleu = self.cfg.eval_bleu, False
-        try:
-            model = super().build_model(cfg, from_checkpoint)
-        finally:
-            self.cfg.eval_bleu = cfg_eval
+        model = super().build_model(cfg, from_checkpoint)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
@@ -240,63 +259,34 @@ class TranslationDocTask(TranslationTask):
             check_order_options(whole)
             check_start_of_training(whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
-        if cfg_eval:
+        if self.cfg.eval_bleu:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
-            self.sequence_generator = self.build_generator([model], Namespace(**options))
+            generator = self.build_generator([model], Namespace(**options))
+            self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.cfg)
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
-        if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
-            raise UserError("--print-alignment is not available: fused attention does not give out its weights")
-        if getattr(args, "match_source_len", False):
-            raise UserError(
-                "--match-source-len is not available: documents have limits sentence by sentence; leave it out"
-            )
-        if self.cfg.documents_at_once < 0:
-            raise UserError(f"--documents-at-once {self.cfg.documents_at_once}: give 0 (all of a batch) or more")
-        self.nbest = getattr(args, "nbest", 1)
-        mode = getattr(getattr(models[0], "cfg", None), "doc_mode", self.cfg.doc_mode)
-        make = functools.partial(self._make_generator, constrained=mode == "partial" or self.cfg.doc_constraint)
-        return super().build_generator(
-            models, args, seq_gen_cls or make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn
-        )
-
-    def _make_generator(self, models, dictionary: Dictionary, constrained: bool, search_strategy, **options):
-        languages = self.language_symbols()
-        source = self.src_dict
-        symbols = torch.tensor([source.bos(), source.eos(), source.pad(), *self.language_symbols(source)])
-        if constrained:
-            forbidden = torch.tensor([dictionary.bos(), dictionary.pad(), dictionary.index("<mask>"), *languages])
-            search_strategy = DocumentSearch(
-                dictionary, search_strategy, self.language, forbidden, options.get("min_len", 1)
-            )
-        return DocumentGenerator(
-            models,
-            dictionary,
-            symbols,
-            documents_at_once=self.cfg.documents_at_once,
-            eos=self.language,
-            search_strategy=search_strategy,
-            **options,
-        )
+        check_generation(args, self.cfg)
+        make = seq_gen_cls or generator_maker(self, models, args)
+        return super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file."""
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
-            self._write(sample, hypos)
+            self._write(sample, hypos, getattr(generator, "nbest", 1))
         return hypos
 
-    def _write(self, sample: dict, hypos: list[list[dict]]) -> None:
+    def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         if self.writer is None:
             self.writer = self._make_writer()
         if self.writer is None:
             return
-        sentences = sample["net_input"]["src_tokens"].eq(self.src_dict.bos()).sum(dim=1).tolist()
-        skip = {self.tgt_dict.pad(), *self.language_symbols()}
+        sentences = tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos()).tolist()
+        marks = self._marks()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
-            self.writer.add(number, [hypothesis(hypo, self.tgt_dict, skip) for hypo in nbest[: self.nbest]], count)
+            self.writer.add(number, [hypothesis(hypo, self.tgt_dict, marks) for hypo in nbest[:most]], count)
 
     def _make_writer(self) -> TranslationWriter | None:
         if len(self.datasets) != 1:
@@ -314,46 +304,19 @@ class TranslationDocTask(TranslationTask):
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
-        eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
-        try:
-            with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
-                loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
-        finally:
-            self.cfg.eval_bleu = eval_bleu
+        with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
+            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
         logging_output.update(entropy)
-        if eval_bleu:
-            logging_output.update(self._validation_counts(sample, model))
+        if self.cfg.eval_bleu:
+            logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output
-
-    def _validation_counts(self, sample: dict, model) -> dict[str, float]:
-        with torch.no_grad():
-            generated = self.sequence_generator.generate([model], sample, prefix_tokens=None)
-        hypotheses = [self._plain(best[0]["tokens"]) for best in generated]
-        references = [self._plain(utils.strip_pad(line, self.tgt_dict.pad())) for line in sample["target"]]
-        if self.cfg.eval_bleu_print_samples:
-            logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
-            logger.info("example reference: %s", " | ".join(references[0]))
-        return bleu_counts(hypotheses, references, "none" if self.cfg.eval_tokenized_bleu else "13a")
-
-    def _plain(self, tokens: torch.Tensor) -> list[str]:
-        sentences = split_sentences(tokens.tolist(), self.tgt_dict, {self.tgt_dict.pad(), *self.language_symbols()})
-        symbol = self.cfg.eval_bleu_remove_bpe
-        return [_remove_bpe(sentence, symbol) for sentence in sentences]
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""
-        eval_bleu, self.cfg.eval_bleu = self.cfg.eval_bleu, False
-        try:
-            super().reduce_metrics(logging_outputs, criterion)
-        finally:
-            self.cfg.eval_bleu = eval_bleu
-        if eval_bleu:
+        super().reduce_metrics(logging_outputs, criterion)
+        if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)
-
-
-def _remove_bpe(sentence: str, symbol: str | None) -> str:
-    return sentence if symbol is None else data_utils.post_process(sentence, symbol)
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.logging import metrics
+from fairseq.sequence_generator import SequenceGenerator
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
+from torch import Tensor, nn
+
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.generation_output import split_sentences
+
+logger = logging.getLogger(__name__)
 
 LEVELS = ("s_bleu", "d_bleu")
 ORDERS = range(4)
+
+
+class BleuValidation:
+    """Translates validation batches and counts what BLEU needs.
+
+    Args:
+        generator: of the model in training.
+        dictionary: of the target side.
+        marks: its symbols that are no words: padding and languages.
+        cfg: the task's options ``--eval-bleu-...``.
+    """
+
+    def __init__(
+        self, generator: SequenceGenerator, dictionary: Dictionary, marks: set[int], cfg: TranslationDocConfig
+    ):
+        self.generator, self.dictionary, self.marks = generator, dictionary, marks
+        self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
+        self.tokenize = "none" if cfg.eval_tokenized_bleu else "13a"
+
+    @torch.no_grad()
+    def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:
+        """Of one batch, as ``bleu_counts``."""
+        generated = self.generator.generate([model], sample, prefix_tokens=None)
+        hypotheses = [self._plain(best[0]["tokens"]) for best in generated]
+        references = [self._plain(utils.strip_pad(line, self.dictionary.pad())) for line in sample["target"]]
+        if self.print_samples:
+            logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
+            logger.info("example reference: %s", " | ".join(references[0]))
+        return bleu_counts(hypotheses, references, self.tokenize)
+
+    def _plain(self, tokens: Tensor) -> list[str]:
+        sentences = split_sentences(tokens.tolist(), self.dictionary, self.marks)
+        if self.remove_bpe is None:
+            return sentences
+        return [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
 
 
 def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:

@@ -4,24 +4,32 @@ import pytest
 import torch
 from fairseq.search import BeamSearch
 
-from gtransformer.search.document_search import DocumentSearch, sentence_limits, sentence_state
+from gtransformer.search.document_search import DocumentSearch
+from gtransformer.search.rules import SentenceRule, sentence_limits
 
 S, E, L, M, A, B = 0, 2, 17, 18, 4, 5  # <s>, </s>, [de], <mask>, w0, w1
 
 
 @pytest.fixture
 def search(dictionary):
+    """search(limits): the rule over documents whose sentences may have so many words."""
     assert (dictionary.index("[de]"), dictionary.index("<mask>"), dictionary.index("w0")) == (L, M, A)
     forbidden = torch.tensor([S, dictionary.pad(), L - 1, L, M])
-    return DocumentSearch(dictionary, BeamSearch(dictionary), L, forbidden, min_len=2)
+    rule = SentenceRule(S, E, L, forbidden, min_len=2)
+
+    def make(*limits):
+        padded = [row + [0] * (max(map(len, limits)) - len(row)) for row in limits]
+        sentences = torch.tensor([len(row) for row in limits])
+        return DocumentSearch(dictionary, BeamSearch(dictionary), rule, torch.tensor(padded), sentences)
+
+    return make
 
 
 def allowed(search, prefix, limits):
     """Which tokens may follow, and their scores."""
-    search.start(torch.tensor([limits]), torch.tensor([len(limits)]))
-    scores = torch.full((1, 19), -1.5)
-    search.constrain(scores, torch.tensor([prefix]), beam=1)
-    return {i: scores[0, i].item() for i in range(19) if scores[0, i] > -torch.inf}
+    scores = torch.full((1, 1, 19), -1.5)
+    search(limits).constrain(scores, torch.tensor([[prefix]]))
+    return {i: scores[0, 0, i].item() for i in range(19) if scores[0, 0, i] > -torch.inf}
 
 
 WORDS = {3, *range(4, 16)}
@@ -48,17 +56,16 @@ def test_what_may_follow(search, prefix, limits, tokens, score):
 
 
 def test_a_choice_that_prefix_tokens_have_made_stands(search):
-    search.start(torch.tensor([[3]]), torch.tensor([1]))
-    scores = torch.full((1, 19), -torch.inf)
-    scores[0, A] = -2.0
-    search.constrain(scores, torch.tensor([[S, A, E]]), beam=1)
-    assert scores[0, A] == -2.0 and scores.isneginf().sum() == 18
+    scores = torch.full((1, 1, 19), -torch.inf)
+    scores[0, 0, A] = -2.0
+    search([3]).constrain(scores, torch.tensor([[[S, A, E]]]))
+    assert scores[0, 0, A] == -2.0 and scores.isneginf().sum() == 18
 
 
 def test_state_of_a_prefix():
     prefixes = torch.tensor([[S, A, A, E, S], [S, A, A, A, A], [S, E, S, E, S]])
-    done, words = sentence_state(prefixes, S, E)
-    assert done.tolist() == [1, 0, 2] and words.tolist() == [0, 4, 0]
+    state = SentenceRule(S, E, L, torch.tensor([S]), 1).read(prefixes)
+    assert state.complete.tolist() == [1, 0, 2] and state.words.tolist() == [0, 4, 0]
 
 
 def test_limits_count_words_only():
@@ -70,6 +77,6 @@ def test_limits_count_words_only():
 
 
 def test_pruning_keeps_the_documents_that_go_on(search):
-    search.start(torch.tensor([[1, 0], [2, 2], [3, 0]]), torch.tensor([1, 2, 1]))
-    search.prune_sentences(torch.tensor([0, 2]))
-    assert search.limits.tolist() == [[1, 0], [3, 0]] and search.sentences.tolist() == [1, 1]
+    batch = search([1], [2, 2], [3])
+    batch.prune_sentences(torch.tensor([0, 2]))
+    assert batch.limits.tolist() == [[1, 0], [3, 0]] and batch.sentences.tolist() == [1, 1]

@@ -9,6 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
+from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.models.common.blocks import AttentionBlock, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.attention_step import has_caches
@@ -103,7 +104,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
         x = None
         for step in range(state.steps, tokens.shape[1]):
-            tags = tokens[:, : step + 1].eq(self.bos).sum(dim=1)
+            tags = tag_of_newest(tokens[:, : step + 1], self.bos)
             shape = (-1, state.beam)
             last = tokens[:, step]
             x = state.step(last, last.eq(self.bos).view(shape).cpu().numpy(), tags.view(shape).cpu().numpy())

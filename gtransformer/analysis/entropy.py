@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from gtransformer.analysis.watching import Place, can_be_watched, watching
 from gtransformer.errors import UserError
 from gtransformer.modules.attention import MultiheadAttention, Pattern
+from gtransformer.modules.buckets import Bucket
 from gtransformer.modules.dense import DensePattern, attention_weights
-from gtransformer.modules.packed import Bucket
 
 WEIGHTS_AT_ONCE = 1 << 24  # attention weights in memory at a time: 64 MiB in float32
 

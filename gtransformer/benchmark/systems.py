@@ -69,12 +69,12 @@ class Setting:
 class EntropyPattern(DensePattern):
     """The dense engine with the entropy of every attention row, computed and thrown away, in every step."""
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """As DensePattern."""
         with torch.no_grad():
             weights = attention_weights(self.queries.pad(q), self.keys.pad(k), self.allowed)
             self.entropy = -(weights * weights.clamp_min(1e-12).log2()).sum(dim=-1).mean()
-        return super().attend(q, k, v, dropout)
+        return super().attend(q, k, v, dropout, relative)
 
 
 class System:

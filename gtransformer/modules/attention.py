@@ -1,18 +1,20 @@
-"""Multi-head attention over a pattern (Bao et al. 2021, Eq. 5, 8 and 9) and the gate that combines two (Eq. 10)."""
+"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9)."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-import torch
 from torch import Tensor, nn
 
+from gtransformer.modules.banded import BandedPattern, slides
+from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.dense import DensePattern
 from gtransformer.modules.linear import Linear
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.reach import Reach
+from gtransformer.modules.relative import RelativePositions
 
-ENGINES = {"dense": DensePattern, "packed": PackedPattern}
+ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
 
 class Pattern(Protocol):
@@ -20,13 +22,22 @@ class Pattern(Protocol):
 
     reach: Reach
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim)."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim).
+
+        ``relative`` (2c + 1, dim): vectors of relative positions (``RelativePositions``).
+        """
         ...
 
 
 def make_pattern(engine: str, reach: Reach) -> Pattern:
-    """Attention within a reach by "dense" (masks, Eq. 6-7) or "packed" (per segment); both give the same result."""
+    """Attention within a reach; all engines give the same result.
+
+    ``engine`` is "dense" (masks, Eq. 6-7) or "packed": per segment, or "banded" where intervals slide. Either can be
+    asked for by name, too.
+    """
+    if engine == "packed" and slides(reach):
+        engine = "banded"
     return ENGINES[engine](reach)
 
 
@@ -38,11 +49,18 @@ class MultiheadAttention(nn.Module):
         heads: number of heads; must divide ``channels``.
         dropout: probability of dropping an attention weight in training.
         memory_channels: dimension of keys' and values' input; default ``channels``.
-        scopes: how many patterns ``forward`` is given; what the heads find at each is concatenated.
+        scopes: over how many patterns the same queries, keys and values are attended, side by side (``combine``).
+        relative: with relative positions, which are clipped at this distance (``RelativePositions``).
     """
 
     def __init__(
-        self, channels: int, heads: int, dropout: float = 0.0, memory_channels: int | None = None, scopes: int = 1
+        self,
+        channels: int,
+        heads: int,
+        dropout: float = 0.0,
+        memory_channels: int | None = None,
+        scopes: int = 1,
+        relative: int | None = None,
     ):
         super().__init__()
         if channels % heads:
@@ -53,6 +71,7 @@ class MultiheadAttention(nn.Module):
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
+        self.relative = None if relative is None else RelativePositions(relative, channels // heads)
         # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does).
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
@@ -68,21 +87,11 @@ class MultiheadAttention(nn.Module):
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
-        """x (Nq, channels), memory (Nk, memory_channels) -> (Nq, channels)."""
+        """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
         q = self.split(self.q_proj(x))
         k = self.split(self.k_proj(memory))
         v = self.split(self.v_proj(memory))
         dropout = self.dropout if self.training else 0.0
-        found = [pattern.attend(q, k, v, dropout) for pattern in patterns]
-        return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
-
-
-def make_gate(channels: int) -> nn.Sequential:
-    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b)."""
-    return nn.Sequential(Linear(2 * channels, channels), nn.Sigmoid())
-
-
-def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:
-    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
-    g = gate(torch.cat([local, global_], dim=-1))
-    return local * g + global_ * (1 - g)
+        relative = None if self.relative is None else self.relative()
+        contexts = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
+        return self.out_proj(side_by_side(contexts))

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gtransformer.modules.reach import Reach
+from gtransformer.modules.relative import clipped_distance, relative_scores
 
 
 class DensePattern:
@@ -35,21 +36,34 @@ class DensePattern:
         )
         self.allowed = (first <= ranks) & (ranks < last)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
+
+        ``relative`` (2c + 1, dim): vectors of relative positions.
+        """
         q, k, v = self.queries.pad(q), self.keys.pad(k), self.keys.pad(v)
-        weights = attention_weights(q, k, self.allowed)
+        rows = None
+        if relative is not None:
+            queries, keys = self.queries.pad(self.queries.offset), self.keys.pad(self.keys.offset)
+            rows = clipped_distance(queries, keys, relative)
+        weights = attention_weights(q, k, self.allowed, relative, rows)
         weights = functional.dropout(weights, dropout).to(v.dtype)
         return self.queries.pack(torch.einsum("bhqk,bkhd->bqhd", weights, v)).flatten(1)
 
 
-def attention_weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
+def attention_weights(
+    q: Tensor, k: Tensor, allowed: Tensor, relative: Tensor | None = None, rows: Tensor | None = None
+) -> Tensor:
     """Softmax of Eq. 6 in float32 (or float64): q (batch, queries, heads, dim), k likewise -> (batch, heads, q, k).
 
-    Rows without a visible key are all zero.
+    Rows without a visible key are all zero. With ``relative`` (2c + 1, dim) and ``rows`` (batch, queries, keys) int64,
+    which of its vectors each pair has, the vector is added to the key (Shaw et al. 2018, Eq. 4).
     """
-    scores = torch.einsum("bqhd,bkhd->bhqk", q * (1.0 / math.sqrt(q.shape[-1])), k)
+    q = q * (1.0 / math.sqrt(q.shape[-1]))
+    scores = torch.einsum("bqhd,bkhd->bhqk", q, k)
     scores = scores.to(torch.float64 if q.dtype == torch.float64 else torch.float32)
+    if relative is not None:
+        scores = scores + relative_scores(q.transpose(1, 2), relative, rows).to(scores.dtype)
     blocked = ~allowed.unsqueeze(1)
     weights = torch.softmax(scores.masked_fill(blocked, -torch.inf), dim=-1)
     return weights.masked_fill(blocked.all(dim=-1, keepdim=True), 0.0)

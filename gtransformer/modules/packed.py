@@ -12,42 +12,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from gtransformer.modules import varlen
+from gtransformer.modules.buckets import HostBucket, Plan, make_plan
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.varlen import VarlenSegments
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
-# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
-PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
+LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 # What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
 # as many from the first on as a mask says.
 ALL, TRIANGLE, SOME = range(3)
-LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
-
-
-@dataclass
-class Bucket:
-    """Segments attended in one kernel call.
-
-    query_index (segments, Lq) and key_index (segments, Lk) int64 point into the packed tokens; mask is None or bool,
-    broadcastable to (segments, 1, Lq, Lk), True where a key is visible; causal lets query i see keys up to i.
-    """
-
-    query_index: Tensor
-    key_index: Tensor
-    mask: Tensor | None
-    causal: bool
-
-
-@dataclass
-class _Plan:
-    buckets: list[Bucket]
-    position: Tensor  # (queries,): where each query's result lies among the outputs
 
 
 class PackedPattern:
@@ -59,83 +35,28 @@ class PackedPattern:
         self._pairs = _segments(reach)
 
     @cached_property
-    def bucketed(self) -> _Plan:
+    def bucketed(self) -> Plan:
         """All segments in buckets of similar length."""
-        return self._plan(_buckets(self._pairs), np.zeros(0, dtype=np.int64))
+        return make_plan(self.reach, _buckets(self._pairs))
 
     @cached_property
-    def _unpadded(self) -> tuple[VarlenSegments, _Plan]:
+    def _unpadded(self) -> tuple[VarlenSegments, Plan]:
         """All segments for the kernel that takes unequal lengths."""
         pairs = self._pairs
         segments = VarlenSegments(pairs.query_order, pairs.key_order, pairs.rows, self.queries.device)
-        return segments, self._plan([], segments.query_index)
+        return segments, make_plan(self.reach, [], segments.query_index)
 
-    def _plan(self, buckets: list[_HostBucket], before: np.ndarray) -> _Plan:
-        """Buckets on the device, and where each query finds its result: queries ``before`` come first."""
-        device = self.queries.device
-        position = np.full(self.queries.total, -1)
-        position[before] = np.arange(len(before))
-        filled, made = len(before), []
-        for bucket in buckets:
-            index, real = bucket.query_index, bucket.query_real
-            position[index[real]] = filled + np.flatnonzero(real.ravel())
-            filled += index.size
-            mask = None if bucket.mask is None else torch.from_numpy(bucket.mask).unsqueeze(1).to(device)
-            on_device = (
-                torch.from_numpy(side.ravel()).to(device).view(side.shape) for side in (index, bucket.key_index)
-            )
-            made.append(Bucket(*on_device, mask, bucket.causal))
-        position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-        return _Plan(made, torch.from_numpy(position).to(device))
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0."""
-        channels = q.shape[1] * q.shape[2]
-        outputs = []
+        ``relative`` (2c + 1, dim): vectors of relative positions.
+        """
         kinds = set(self._pairs.kinds.tolist())
-        if kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
+        if relative is None and kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
             segments, plan = self._unpadded
-            outputs.append(segments.attend(q, k, v, kinds == {TRIANGLE}).reshape(-1, channels))
-        else:
-            plan = self.bucketed
-        for bucket in plan.buckets:
-            output = segment_attention(
-                _gather(q, bucket.query_index),
-                _gather(k, bucket.key_index),
-                _gather(v, bucket.key_index),
-                bucket.mask,
-                bucket.causal,
-                dropout,
-            )
-            outputs.append(output.transpose(1, 2).reshape(-1, channels))
-        outputs.append(q.new_zeros(1, channels))
-        return torch.cat(outputs).index_select(0, plan.position)
-
-
-def segment_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
-    """Attention of independent segments by the kernel that is fastest for their length.
-
-    Args:
-        q, k, v: (segments, heads, length, dim); mask: bool, True at visible keys, at least one a query.
-
-    Returns:
-        (segments, heads, query length, dim).
-    """
-    longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
-    if k.shape[2] > longest:
-        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(2, 3))
-    if causal:
-        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(future, -torch.inf)
-    elif mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout), v)
-
-
-def _gather(x: Tensor, index: Tensor) -> Tensor:
-    """(N, heads, dim) -> (segments, heads, length, dim)."""
-    return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:]).transpose(1, 2)
+            output = segments.attend(q, k, v, kinds == {TRIANGLE}).flatten(1)
+            return plan.attend(q, k, v, dropout, before=(output,))
+        return self.bucketed.attend(q, k, v, dropout, relative)
 
 
 @dataclass
@@ -168,15 +89,6 @@ def _segments(reach: Reach) -> _Pairs:
     return _Pairs(order, reach.order, rows, visible, kinds)
 
 
-@dataclass
-class _HostBucket:
-    query_index: np.ndarray
-    query_real: np.ndarray
-    key_index: np.ndarray
-    mask: np.ndarray | None
-    causal: bool
-
-
 def _length_class(lengths: np.ndarray) -> np.ndarray:
     """Segments of one class are padded to the longest of them: classes grow by 1.5, long ones by 1.1."""
     lengths = np.maximum(lengths, SHORTEST_CLASS)
@@ -185,7 +97,7 @@ def _length_class(lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths > LONG, long, short).astype(np.int64)
 
 
-def _buckets(pairs: _Pairs) -> list[_HostBucket]:
+def _buckets(pairs: _Pairs) -> list[HostBucket]:
     classes = _length_class(np.maximum(pairs.rows[:, 1], pairs.rows[:, 3])) if len(pairs.rows) else np.zeros(0)
     buckets = []
     for kind, value in sorted(set(zip(pairs.kinds.tolist(), classes.tolist(), strict=True))):
@@ -197,7 +109,7 @@ def _buckets(pairs: _Pairs) -> list[_HostBucket]:
         if kind == SOME:
             visible, _ = _slices(pairs.visible, query_start, query_length)
             mask = np.arange(key_index.shape[1]) < visible[:, :, None]
-        buckets.append(_HostBucket(query_index, query_real, key_index, mask, kind == TRIANGLE))
+        buckets.append(HostBucket(query_index, query_real, key_index, mask, kind == TRIANGLE))
     return buckets
 
 

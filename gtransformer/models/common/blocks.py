@@ -59,12 +59,14 @@ class AttentionBlock:
             what they find at several scopes is concatenated in front of the module's output projection.
         memory: whose states are the keys: None for the layer's own (self-attention), or the name of a memory.
         causal: whether no query sees what comes after it.
+        relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
     """
 
     name: str
     scopes: tuple[tuple[Scope, ...], ...]
     memory: str | None = None
     causal: bool = False
+    relative: int | None = None
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock, View
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate
+from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.combine import gated_sum, make_gate
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 
@@ -44,7 +45,7 @@ class Layer(nn.Module):
         for block in blocks:
             keys = None if block.memory is None else memory_channels
             for name, scopes in zip(block.modules, block.scopes, strict=True):
-                module = MultiheadAttention(channels, heads, cfg.attention_dropout, keys, scopes=len(scopes))
+                module = MultiheadAttention(channels, heads, cfg.attention_dropout, keys, len(scopes), block.relative)
                 self.add_module(name, module)
             if block.gate is not None:
                 self.add_module(block.gate, make_gate(channels))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from gtransformer.modules.reach import Reach, by_window
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -16,6 +15,7 @@ from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import DocumentModel, make_embeddings
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import Reach, by_window
 from tests.support import random_document, relative_error, tiny_config, tiny_model
 from tests.unit.search.conftest import Translator
 
@@ -41,18 +41,19 @@ DECLARED = {
     "gated, concatenated": (((SENTENCE,), (DOCUMENT, SENTENCE)), ((SENTENCE, DOCUMENT), (DOCUMENT,))),
     "near": (((Near(),),), ((Near(3),),)),
     "near and whole": (((Near(), DOCUMENT),), ((SENTENCE,), (Near(1),))),
+    "relative": (((DOCUMENT,),), ((DOCUMENT,),), 3),
+    "near, relative": (((Near(),),), ((Near(3),),), 2),
 }
 
 
-def declared_model(dictionary, own, cross, **options) -> DocumentModel:
+def declared_model(dictionary, own, cross, relative=None, **options) -> DocumentModel:
     """A model whose layers all declare the same scopes, with weights drawn wide."""
     torch.manual_seed(1)
     cfg = tiny_config(**options)
     source, target = make_embeddings(cfg, dictionary, dictionary)
-    inner = [(AttentionBlock("self_attn", own),)] * 2
-    outer = [
-        (AttentionBlock("self_attn", own, causal=True), AttentionBlock("encoder_attn", cross, memory="source"))
-    ] * 2
+    inner = [(AttentionBlock("self_attn", own, relative=relative),)] * 2
+    first = AttentionBlock("self_attn", own, causal=True, relative=relative)
+    outer = [(first, AttentionBlock("encoder_attn", cross, memory="source"))] * 2
     encoder = DocumentEncoder(cfg, dictionary, source, inner)
     model = DocumentModel(cfg, encoder, DocumentDecoder(cfg, dictionary, target, outer))
     with torch.no_grad():
@@ -80,7 +81,7 @@ def test_every_step_equals_the_full_pass(dictionary, make_pairs, name):
     pairs = make_pairs(2, [3])
     encoder_out = model.encoder(pairs.source)
     state = model.decoder.begin(encoder_out["memory"][0], 1)
-    assert type(state) is (PrefixState if "near" in name else CachedState)
+    assert type(state) is (PrefixState if "near" in name or "relative" in name else CachedState)
     full = model(pairs.source, None, pairs.previous)[0][0]
     tags = model.decoder.tags(pairs.previous)
     for step, token in enumerate(pairs.previous[0]):

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gtransformer.modules.attention import MultiheadAttention, gated_sum, make_gate
+from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.combine import gated_sum, make_gate
 from tests.support import make_local_or_global, ragged, relative_error
 
 

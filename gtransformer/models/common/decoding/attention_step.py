@@ -10,13 +10,14 @@ from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.sights import OWN, SOURCE, Sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
+from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.linear import PackedLinear
 
 
 def has_caches(layer: Layer) -> bool:
-    """Whether every scope that a layer declares can be decoded with caches."""
+    """Whether everything that a layer declares can be decoded with caches."""
     return all(
-        type(scope) in (OWN if block.memory is None else SOURCE)
+        block.relative is None and type(scope) in (OWN if block.memory is None else SOURCE)
         for block in layer.blocks
         for scopes in block.scopes
         for scope in scopes
@@ -56,7 +57,7 @@ class AttentionStep:
             q, *new = parts[self.each * number : self.each * (number + 1)]
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (groups, heads, beam, dim)
             found = [sight.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for sight in sights]
-            results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
+            results.append(out(side_by_side(found)))
         if self.gate is None:
             return results[0]
         local, over_all = results

@@ -1,0 +1,143 @@
+"""The banded engine: intervals that slide from query to query, as of window attention, at a cost linear in length.
+
+Queries are taken in the order of where their intervals begin, in blocks, and each block is attended against its slab:
+all keys from the first to the last that any of its queries sees, under a mask. So centres may jump, within and between
+documents; where they leave a gap or run ahead, blocks are cut such that no slab grows wide. Blocks of similar shape
+are attended together. Nothing of size length x length is ever made.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from gtransformer.modules.buckets import HostBucket, Plan, make_plan
+from gtransformer.modules.reach import Reach
+
+SMALLEST_BLOCK, LARGEST_BLOCK = 32, 128  # queries of a block, as far as there are so many
+GATHERED = 16  # what it costs to gather a key, in pairs of query and key attended
+
+
+class BandedPattern:
+    """Who sees whom as a list of buckets of blocks with their slabs."""
+
+    def __init__(self, reach: Reach):
+        self.reach = reach
+        self.queries, self.keys = reach.queries, reach.keys
+
+    @cached_property
+    def bucketed(self) -> Plan:
+        """All blocks in buckets of similar shape."""
+        return make_plan(self.reach, _buckets(self.reach))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
+
+        ``relative`` (2c + 1, dim): vectors of relative positions.
+        """
+        return self.bucketed.attend(q, k, v, dropout, relative)
+
+
+def slides(reach: Reach) -> bool:
+    """Whether blocks against slabs are cheaper than segments of queries that have one interval in common.
+
+    Intervals that do not overlap never slide.
+    """
+    seeing = reach.last > reach.first
+    first, end = reach.first[seeing], reach.end[seeing]
+    intervals, members = np.unique((first << 32) + end, return_counts=True)
+    begins, ends = intervals >> 32, intervals & 0xFFFFFFFF
+    if (ends[:-1] <= begins[1:]).all():
+        return False
+    widths = ends - begins
+    in_segments = (widths * (members + GATHERED)).sum()
+    block = _block_size(reach.last[seeing] - first)
+    slab = (reach.last[seeing] - first).mean() + block
+    return in_segments > len(first) * slab * (1 + GATHERED / block)
+
+
+def _block_size(widths: np.ndarray) -> int:
+    """The power of two next to the mean width of an interval: then a slab is about half padding, half seen."""
+    return int(np.clip(2 ** round(np.log2(widths.mean())), SMALLEST_BLOCK, LARGEST_BLOCK))
+
+
+def _buckets(reach: Reach) -> list[HostBucket]:
+    seeing = np.flatnonzero(reach.last > reach.first)
+    if not len(seeing):
+        return []
+    queries = seeing[np.argsort(reach.first[seeing], kind="stable")]
+    first, last = reach.first[queries], reach.last[queries]
+    bounds = _cut(first, last, _block_size(last - first))
+    starts, lengths = bounds[:-1], np.diff(bounds)
+    # The slab of a block from where to where, as it is and, with distances on diagonals, counted from its first query.
+    nearest, furthest = np.minimum.reduceat(first, starts), np.maximum.reduceat(last, starts)
+    on_diagonals = _on_diagonals(reach, queries, first)
+    if on_diagonals:
+        own = np.arange(len(queries))
+        nearest, furthest = np.minimum.reduceat(first - own, starts), np.maximum.reduceat(last - own, starts)
+    widths = furthest - nearest + (lengths if on_diagonals else 0)
+    classes = np.stack([_class(lengths, 2.0), _class(widths, 1.25)])
+    buckets = []
+    for value in np.unique(classes, axis=1).T:
+        here = np.flatnonzero((classes == value[:, None]).all(axis=0))
+        row = np.arange(lengths[here].max())
+        real = row < lengths[here, None]
+        slot = starts[here, None] + np.where(real, row, 0)
+        if on_diagonals:
+            diagonal = int(nearest[here].min()), int(furthest[here].max()) - 1
+            begin, columns = starts[here] + diagonal[0], len(row) + diagonal[1] - diagonal[0]
+        else:
+            diagonal, begin, columns = None, nearest[here], widths[here].max()
+        rank = begin[:, None] + np.arange(columns)
+        mask = (first[slot][:, :, None] <= rank[:, None]) & (rank[:, None] < last[slot][:, :, None])
+        key_index = reach.order[np.clip(rank, 0, len(reach.order) - 1)]
+        buckets.append(HostBucket(queries[slot], real, key_index, mask, diagonal=diagonal))
+    return buckets
+
+
+def _cut(first: np.ndarray, last: np.ndarray, size: int) -> np.ndarray:
+    """Bounds of blocks of at most ``size`` queries; ``first`` ascends.
+
+    A block ends where the next interval begins further than ``size`` behind all before it, and is halved as long as its
+    slab is wider than twice what it would be, did the intervals move on by one a query.
+    """
+    seen = np.maximum.accumulate(last)
+    starts = np.concatenate([[0], 1 + np.flatnonzero(first[1:] - seen[:-1] > size)])
+    starts = _split(starts, len(first), lambda lengths: -(-lengths // size))
+    while True:
+        lengths = np.diff(starts, append=len(first))
+        widest = np.maximum.reduceat(last - first, starts)
+        slab = np.maximum.reduceat(last, starts) - first[starts]
+        wide = (lengths > 1) & (slab > 2 * (widest + lengths))
+        if not wide.any():
+            return np.append(starts, len(first))
+        starts = _split(starts, len(first), lambda lengths, wide=wide: 1 + wide)
+
+
+def _split(starts: np.ndarray, total: int, parts) -> np.ndarray:
+    """Cut each stretch into so many parts of almost equal length; ``parts`` is a function of the lengths."""
+    lengths = np.diff(starts, append=total)
+    count = parts(lengths)
+    number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(starts, count) + number * np.repeat(lengths, count) // np.repeat(count, count)
+
+
+def _on_diagonals(reach: Reach, queries: np.ndarray, first: np.ndarray) -> bool:
+    """Whether every query is as many tokens away from a key that it sees as they are positions apart.
+
+    So it is in self-attention. Then the pairs of a distance lie on one diagonal of block and slab.
+    """
+    own = np.arange(len(queries))
+    return (
+        len(queries) == reach.queries.total
+        and np.array_equal(queries, own)
+        and np.array_equal(reach.order, np.arange(len(reach.order)))
+        and np.array_equal(reach.keys.position[first] - reach.queries.position, first - own)
+    )
+
+
+def _class(lengths: np.ndarray, growth: float) -> np.ndarray:
+    """Lengths of one class are padded to the longest of them, by less than the factor ``growth``."""
+    return np.ceil(np.log(lengths) / np.log(growth) - 1e-9).astype(np.int64)

@@ -1,0 +1,33 @@
+"""How the results of two attentions become one: a gate, or side by side into one linear layer. A block may do without.
+
+* Gate: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021, Eq. 10).
+* Side by side: the same queries, keys and values attended within several reaches, the contexts concatenated and put
+  through one linear layer, the output projection of ``MultiheadAttention`` with ``scopes`` (LST attention, Zhang et al.
+  2020).
+* None: one attention, whose result is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gtransformer.modules.linear import Linear
+
+
+def make_gate(channels: int) -> nn.Sequential:
+    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b)."""
+    return nn.Sequential(Linear(2 * channels, channels), nn.Sigmoid())
+
+
+def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
+    g = gate(torch.cat([local, global_], dim=-1))
+    return local * g + global_ * (1 - g)
+
+
+def side_by_side(contexts: Sequence[Tensor]) -> Tensor:
+    """Contexts of several scopes, each (..., channels), as (..., scopes * channels); a single one as it is."""
+    return contexts[0] if len(contexts) == 1 else torch.cat(list(contexts), dim=-1)

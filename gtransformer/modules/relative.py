@@ -1,0 +1,72 @@
+"""Relative positions (Shaw et al. 2018): what a query scores depends on how far away the key stands.
+
+The score of query i and key j is q_i . (k_j + r_d) / sqrt(dim) with d = clip(j - i, -c, c), i and j positions in their
+documents: Eq. 4 there, without relative positions of values. The part q_i . r_d is made here, from q_i . r_d for all
+2c + 1 distances, so that nothing of queries x keys x dim is ever made.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class RelativePositions(nn.Module):
+    """A learned vector for every distance, shared by the heads; row d + c is that of distance d.
+
+    Args:
+        clip: c; keys further away count as that far.
+        dim: of a head.
+    """
+
+    def __init__(self, clip: int, dim: int):
+        super().__init__()
+        if clip < 0:
+            raise ValueError(f"relative positions up to {clip}: it cannot be negative")
+        self.weight = nn.Parameter(torch.empty(2 * clip + 1, dim))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self) -> Tensor:
+        """The table, (2c + 1, dim)."""
+        return self.weight
+
+
+def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:
+    """Rows of the table for positions (..., Lq) and (..., Lk) int64: clip(j - i, -c, c) + c, (..., Lq, Lk)."""
+    clip = table.shape[0] // 2
+    return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-clip, clip) + clip
+
+
+def relative_scores(q: Tensor, table: Tensor, rows: Tensor) -> Tensor:
+    """q_i . r for the row of the table that each pair asks for.
+
+    Args:
+        q: (segments, heads, Lq, dim); table: (2c + 1, dim); rows: (segments, Lq, Lk) int64.
+
+    Returns:
+        (segments, heads, Lq, Lk).
+    """
+    scores = torch.matmul(q, table.to(q.dtype).t())
+    return scores.gather(3, rows.unsqueeze(1).expand(-1, q.shape[1], -1, -1))
+
+
+def skewed_scores(q: Tensor, table: Tensor, nearest: int, furthest: int) -> Tensor:
+    """The same where query row i and key column j are at distance j - i + nearest, without gathering.
+
+    Scores by distance stand in columns and are moved right by one a row: padded to Lk + 1 columns and read again in
+    rows of Lk. Pairs at other distances get 0; it is for the caller to mask them.
+
+    Args:
+        q: (segments, heads, Lq, dim); table: (2c + 1, dim).
+        nearest, furthest: the smallest and the largest distance of a visible pair, usually -w and w.
+
+    Returns:
+        (segments, heads, Lq, Lk) with Lk = Lq + furthest - nearest.
+    """
+    clip = table.shape[0] // 2
+    distances = torch.arange(nearest, furthest + 1, device=q.device).clamp(-clip, clip)
+    scores = torch.matmul(q, table.index_select(0, distances + clip).to(q.dtype).t())
+    rows, keys = q.shape[2], q.shape[2] + furthest - nearest
+    wide = functional.pad(scores, (0, rows)).flatten(2)
+    return wide[..., : rows * keys].unflatten(2, (rows, keys))

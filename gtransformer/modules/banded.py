@@ -17,7 +17,7 @@ from gtransformer.modules.buckets import HostBucket, Plan, make_plan
 from gtransformer.modules.reach import Reach
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 128  # queries of a block, as far as there are so many
-GATHERED = 16  # what it costs to gather a key, in pairs of query and key attended
+GATHERED, STARTED = 16, 64  # what a key gathered and a segment or block begun cost, in pairs of query and key
 
 
 class BandedPattern:
@@ -52,10 +52,11 @@ def slides(reach: Reach) -> bool:
     if (ends[:-1] <= begins[1:]).all():
         return False
     widths = ends - begins
-    in_segments = (widths * (members + GATHERED)).sum()
-    block = _block_size(reach.last[seeing] - first)
-    slab = (reach.last[seeing] - first).mean() + block
-    return in_segments > len(first) * slab * (1 + GATHERED / block)
+    in_segments = (widths * (members + GATHERED) + STARTED).sum()
+    seen = reach.last[seeing] - first
+    block = _block_size(seen)
+    slab = seen.mean() + block
+    return bool(in_segments > len(first) / block * (slab * (block + GATHERED) + STARTED))
 
 
 def _block_size(widths: np.ndarray) -> int:
@@ -71,25 +72,21 @@ def _buckets(reach: Reach) -> list[HostBucket]:
     first, last = reach.first[queries], reach.last[queries]
     bounds = _cut(first, last, _block_size(last - first))
     starts, lengths = bounds[:-1], np.diff(bounds)
-    # The slab of a block from where to where, as it is and, with distances on diagonals, counted from its first query.
-    nearest, furthest = np.minimum.reduceat(first, starts), np.maximum.reduceat(last, starts)
+    begins = first[starts]
+    widths = np.maximum.reduceat(last, starts) - begins
     on_diagonals = _on_diagonals(reach, queries, first)
-    if on_diagonals:
-        own = np.arange(len(queries))
-        nearest, furthest = np.minimum.reduceat(first - own, starts), np.maximum.reduceat(last - own, starts)
-    widths = furthest - nearest + (lengths if on_diagonals else 0)
-    classes = np.stack([_class(lengths, 2.0), _class(widths, 1.25)])
+    classes = np.stack([_class(lengths, 8, 2.0), _class(widths, 32, 1.25)])
     buckets = []
     for value in np.unique(classes, axis=1).T:
         here = np.flatnonzero((classes == value[:, None]).all(axis=0))
         row = np.arange(lengths[here].max())
         real = row < lengths[here, None]
         slot = starts[here, None] + np.where(real, row, 0)
-        if on_diagonals:
-            diagonal = int(nearest[here].min()), int(furthest[here].max()) - 1
-            begin, columns = starts[here] + diagonal[0], len(row) + diagonal[1] - diagonal[0]
-        else:
-            diagonal, begin, columns = None, nearest[here], widths[here].max()
+        begin, columns, diagonal = begins[here], widths[here].max(), None
+        if on_diagonals:  # slabs that begin equally far from their block's first query
+            nearest, furthest = int((first[slot] - slot).min()), int((last[slot] - slot).max()) - 1
+            if len(row) + furthest - nearest <= 2 * columns:
+                begin, columns, diagonal = starts[here] + nearest, len(row) + furthest - nearest, (nearest, furthest)
         rank = begin[:, None] + np.arange(columns)
         mask = (first[slot][:, :, None] <= rank[:, None]) & (rank[:, None] < last[slot][:, :, None])
         key_index = reach.order[np.clip(rank, 0, len(reach.order) - 1)]
@@ -138,6 +135,6 @@ def _on_diagonals(reach: Reach, queries: np.ndarray, first: np.ndarray) -> bool:
     )
 
 
-def _class(lengths: np.ndarray, growth: float) -> np.ndarray:
-    """Lengths of one class are padded to the longest of them, by less than the factor ``growth``."""
-    return np.ceil(np.log(lengths) / np.log(growth) - 1e-9).astype(np.int64)
+def _class(lengths: np.ndarray, shortest: int, growth: float) -> np.ndarray:
+    """Lengths of one class are padded to the longest of them, by less than the factor ``growth`` or to ``shortest``."""
+    return np.ceil(np.log(np.maximum(lengths, shortest) / shortest) / np.log(growth) - 1e-9).astype(np.int64)

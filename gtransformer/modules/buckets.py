@@ -78,20 +78,15 @@ class Plan:
         channels = q.shape[1] * q.shape[2]
         for bucket in self.buckets:
             queries = gather(q, bucket.query_index)
-            output = segment_attention(
-                queries,
-                gather(k, bucket.key_index),
-                gather(v, bucket.key_index),
-                bucket.mask,
-                bucket.causal,
-                dropout,
-                None if relative is None else self._relative_scores(bucket, queries, relative),
-            )
+            sides = queries, gather(k, bucket.key_index), gather(v, bucket.key_index)
+            bias = None if relative is None else self._relative_scores(bucket, queries, relative)
+            output = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
         return torch.cat(outputs).index_select(0, self.position)
 
     def _relative_scores(self, bucket: Bucket, q: Tensor, table: Tensor) -> Tensor:
+        q = q * (1.0 / math.sqrt(q.shape[-1]))
         if bucket.diagonal is not None:
             return skewed_scores(q, table, *bucket.diagonal)
         size = table.shape[0]
@@ -126,7 +121,7 @@ def segment_attention(
 
     Args:
         q, k, v: (segments, heads, length, dim); mask: bool, True at visible keys, at least one a query.
-        bias: (segments, heads, query length, key length), added to q . k before it is divided by sqrt(dim).
+        bias: (segments, heads, query length, key length), added to q . k / sqrt(dim).
 
     Returns:
         (segments, heads, query length, dim).
@@ -134,16 +129,16 @@ def segment_attention(
     longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
     if bias is None and k.shape[2] > longest:
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
-    scale = 1.0 / math.sqrt(q.shape[-1])
-    scores = torch.matmul(q * scale, k.transpose(2, 3))
-    if bias is not None:
-        scores = scores + scale * bias
+    # No derivative needs the scores themselves, so all that is done to them can be done in place.
+    scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(2, 3))
+    if bias is not None:  # two roundings already, so in half precision the sum and its softmax are float32's
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias)
     if causal:
         future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(future, -torch.inf)
+        scores = scores.masked_fill_(future, -torch.inf)
     elif mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout), v)
+        scores = scores.masked_fill_(~mask, -torch.inf)
+    return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout).to(v.dtype), v)
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:

@@ -9,13 +9,13 @@ import torch
 from fairseq import options
 
 from gtransformer.models.common.config import GROUP_ATTENTION_ENGINES
-from gtransformer.modules.attention import ENGINES
+from gtransformer.modules.attention import ENGINES, make_pattern
 from gtransformer.modules.ragged import Ragged
-from tests.support import make_local_or_global, ragged, relative_error
+from gtransformer.modules.reach import Reach, by_document, by_sentence
+from tests.support import ragged
+from tests.unit.modules.comparison import compare, run, states
 
-# Relative to a float64 dense run. One rounding is 6e-8 in float32; sums of up to 3,000 terms.
-FLOAT32, FLOAT32_GRADIENT = 2e-6, 1e-5
-ROUNDING = 2.0**-9  # of one number in bfloat16
+FAST = [engine for engine in ENGINES if engine != "dense"]
 KINDS = {
     "group": {"local": True, "causal": False},
     "group, causal": {"local": True, "causal": True},
@@ -40,49 +40,8 @@ def random_tags(seed: int, documents: int = 3, side: int = 0) -> list[list[int]]
     return batch
 
 
-def run(engine, layouts, qkv, local, causal, dropout=0.0):
-    """Output and gradients of q, k, v for a fixed random weighting of the output."""
-    queries, keys = layouts
-    q, k, v = (x.clone().requires_grad_() for x in qkv)
-    output = make_local_or_global(engine, queries, keys, local, causal).attend(q, k, v, dropout)
-    weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view_as(output)
-    (output * weights.to(output.dtype)).sum().backward()
-    return output.detach(), [x.grad for x in (q, k, v)]
-
-
-def states(layout: Ragged, heads: int, dim: int, seed: int) -> torch.Tensor:
-    return torch.randn(layout.total, heads, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def compare(layouts, qkv, kind):
-    """Packed against dense in float64, float32 and bfloat16, forward and backward."""
-    expected, gradients = run("dense", layouts, qkv, **kind)
-    exact, exact_gradients = run("packed", layouts, qkv, **kind)
-    assert relative_error(exact, expected) < 1e-12
-    for found, wanted in zip(exact_gradients, gradients, strict=True):
-        assert (found - wanted).abs().max() <= 1e-11 * max(1.0, float(wanted.abs().max()))
-    single, single_gradients = run("packed", layouts, [x.float() for x in qkv], **kind)
-    assert single.dtype == torch.float32
-    assert relative_error(single, expected) < FLOAT32
-    for found, wanted in zip(single_gradients, gradients, strict=True):
-        assert (found.double() - wanted).abs().max() <= FLOAT32_GRADIENT * max(1.0, float(wanted.abs().max()))
-    compare_in_bfloat16(layouts, [x.bfloat16() for x in qkv], kind)
-
-
-def compare_in_bfloat16(layouts, qkv, kind):
-    """Forward and backward, packed errs at most twice as much as dense, and the rounding of a result.
-
-    Errors are those against float64 on the same rounded inputs, as a root mean square and at the worst place.
-    """
-    exact, exact_gradients = run("dense", layouts, [x.double() for x in qkv], **kind)
-    dense, dense_gradients = run("dense", layouts, qkv, **kind)
-    packed, packed_gradients = run("packed", layouts, qkv, **kind)
-    triples = zip([packed, *packed_gradients], [dense, *dense_gradients], [exact, *exact_gradients], strict=True)
-    for found, other, wanted in triples:
-        assert found.dtype == torch.bfloat16
-        for size in (lambda x: x.abs().max(), lambda x: x.square().mean().sqrt()):
-            ours, theirs = size(found.double() - wanted), size(other.double() - wanted)
-            assert ours <= 2 * theirs + ROUNDING * size(wanted)
+def reach_of(queries: Ragged, keys: Ragged, local: bool, causal: bool) -> Reach:
+    return (by_sentence if local else by_document)(queries, keys, causal)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -91,7 +50,7 @@ def test_self_attention_on_random_documents(kind, seed):
     layout = ragged(random_tags(seed), left=seed % 2 == 0)
     heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
     qkv = [states(layout, heads, dim, 3 * seed + i) for i in range(3)]
-    compare((layout, layout), qkv, KINDS[kind])
+    compare(reach_of(layout, layout, **KINDS[kind]), qkv, FAST, [torch.bfloat16])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -101,14 +60,14 @@ def test_cross_attention_on_random_documents(local, seed):
     heads, dim = [(2, 8), (3, 7), (1, 5), (4, 1)][seed % 4]
     q = states(target, heads, dim, seed)
     k, v = states(source, heads, dim, seed + 50), states(source, heads, dim, seed + 90)
-    compare((target, source), (q, k, v), {"local": local, "causal": False})
+    compare(reach_of(target, source, local, False), [q, k, v], FAST, [torch.bfloat16])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_target_sentence_without_source_sentence_gives_exactly_zero(engine):
     source, target = ragged([tags_of([3, 2]), tags_of([2])]), ragged([tags_of([2, 4, 3]), tags_of([1, 1])])
     q, k, v = states(target, 2, 3, 0), states(source, 2, 3, 1), states(source, 2, 3, 2)
-    output, gradients = run(engine, (target, source), (q, k, v), local=True, causal=False)
+    output, gradients = run(engine, by_sentence(target, source), [q, k, v])
     surplus = torch.from_numpy((target.tag == 3) | ((target.tag == 2) & (target.doc == 1)))
     assert surplus.sum() == 4
     assert output[surplus].eq(0).all()
@@ -120,8 +79,8 @@ def test_a_target_sentence_without_source_sentence_gives_exactly_zero(engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_source_sentence_without_target_sentence_gets_no_gradient(engine):
     source, target = ragged([tags_of([3, 2, 4])]), ragged([tags_of([2, 1])])
-    qkv = states(target, 1, 4, 0), states(source, 1, 4, 1), states(source, 1, 4, 2)
-    _, gradients = run(engine, (target, source), qkv, local=True, causal=False)
+    qkv = [states(target, 1, 4, 0), states(source, 1, 4, 1), states(source, 1, 4, 2)]
+    _, gradients = run(engine, by_sentence(target, source), qkv)
     unseen = torch.from_numpy(source.tag == 3)
     assert gradients[2][unseen].eq(0).all() and gradients[2][~unseen].ne(0).any()
 
@@ -135,7 +94,7 @@ def test_hand_made_pattern(engine, kind):
     local, causal = KINDS[kind]["local"], KINDS[kind]["causal"]
     q, k = states(layout, 1, 2, 0), states(layout, 1, 2, 1)
     v = torch.eye(6, dtype=torch.float64).unsqueeze(1)  # the output of a query is then its attention weights
-    weights = make_local_or_global(engine, layout, layout, local, causal).attend(
+    weights = ENGINES[engine](reach_of(layout, layout, local, causal)).attend(
         torch.cat([q] * 3, dim=2), torch.cat([k] * 3, dim=2), v, 0.0
     )
     for i in range(6):
@@ -152,9 +111,9 @@ def test_an_empty_side(engine):
     for local in (True, False):
         nothing = torch.zeros(0, 2, 3)
         some = torch.randn(full.total, 2, 3)
-        output = make_local_or_global(engine, full, empty, local, False).attend(some, nothing, nothing, 0.0)
+        output = ENGINES[engine](reach_of(full, empty, local, False)).attend(some, nothing, nothing, 0.0)
         assert output.shape == (full.total, 6) and output.eq(0).all()
-        assert make_local_or_global(engine, empty, full, local, False).attend(nothing, some, some, 0.0).shape == (0, 6)
+        assert ENGINES[engine](reach_of(empty, full, local, False)).attend(nothing, some, some, 0.0).shape == (0, 6)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -162,23 +121,23 @@ def test_attention_dropout_keeps_the_mean(engine):
     layout = ragged([tags_of([30, 20, 1])])
     q, k = (torch.zeros(layout.total, 1, 4) for _ in range(2))
     v = torch.ones(layout.total, 1, 4)
-    output = make_local_or_global(engine, layout, layout, True, False).attend(q, k, v, 0.5)
+    output = ENGINES[engine](by_sentence(layout, layout)).attend(q, k, v, 0.5)
     assert 0.8 < output[:50].mean() < 1.2
     assert output[:50].std() > 0.05
-    without = make_local_or_global(engine, layout, layout, True, False).attend(q, k, v, 0.0)
+    without = ENGINES[engine](by_sentence(layout, layout)).attend(q, k, v, 0.0)
     assert torch.allclose(without, torch.ones_like(without))
 
 
 def test_packed_makes_nothing_as_large_as_the_document_squared():
     """100 sentences of 10 tokens: keys gathered for group attention are a few times the tokens, not their square."""
     layout = ragged([tags_of([10] * 100)])
-    pattern = make_local_or_global("packed", layout, layout, True, True)
+    pattern = make_pattern("packed", by_sentence(layout, layout, causal=True))
     pairs = sum(
         b.query_index.shape[0] * b.query_index.shape[1] * b.key_index.shape[1] for b in pattern.bucketed.buckets
     )
     assert pairs == 100 * 10 * 10
     mixed = ragged([tags_of([random.Random(i).randint(1, 80) for i in range(200)])])
-    pattern = make_local_or_global("packed", mixed, mixed, True, True)
+    pattern = make_pattern("packed", by_sentence(mixed, mixed, causal=True))
     gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
     assert mixed.total <= gathered < 2 * mixed.total
 
@@ -189,7 +148,7 @@ def test_an_engine_that_is_none_is_refused(capsys):
     line = ["data", "--task=translation_doc", "--arch=gtransformer_tiny", "--group-attention"]
     for engine in GROUP_ATTENTION_ENGINES:
         args = options.parse_args_and_arch(options.get_training_parser(), [*line, engine])
-        assert isinstance(make_local_or_global(args.group_attention, layout, layout, True, False), ENGINES[engine])
+        assert isinstance(make_pattern(args.group_attention, by_sentence(layout, layout)), ENGINES[engine])
     with pytest.raises(SystemExit):
         options.parse_args_and_arch(options.get_training_parser(), [*line, "sparse"])
     assert "argument --group-attention: invalid choice: 'sparse'" in capsys.readouterr().err

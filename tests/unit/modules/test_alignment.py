@@ -1,0 +1,122 @@
+"""Centres of windows: the paper's formulas written out one position at a time, and both forms against them."""
+
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.modules import alignment
+from gtransformer.modules.ragged import Ragged
+from tests.support import ragged
+
+
+def documents(seed: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Tags of source and target, whose sentences differ in length and, in every other document, in number."""
+    draw = random.Random(seed)
+    sides = [], []
+    for number in range(4):
+        count = draw.randint(1, 6)
+        for side in sides:
+            more = draw.randint(0, 2) if number % 2 else 0
+            lengths = [draw.choice([1, 3, draw.randint(1, 15)]) for _ in range(count + more)]
+            side.append([tag for tag, length in enumerate(lengths, 1) for _ in range(length)])
+    return sides
+
+
+def clamp(b: int, length: int) -> int:
+    return max(1, min(b, length))
+
+
+def half_up(x: Fraction) -> int:
+    return int((x + Fraction(1, 2)) // 1)
+
+
+def written_out(kind: str, source: list[int], target: list[int], ratio: float | None = None) -> list[int]:
+    """b_1, ..., b_I of one document as in section 3.3, counted from 1."""
+    length, own = len(source), len(target)
+    centres = []
+    for i in range(1, own + 1):
+        if kind == "one_to_one":
+            b = i
+        elif kind == "linear":
+            b = half_up((Fraction(length, own) if ratio is None else Fraction(ratio)) * i)
+        else:
+            begins = i == 1 or target[i - 1] != target[i - 2]
+            before = centres[-1] if centres else 0
+            b = source.index(target[i - 1]) + 1 if begins and target[i - 1] in source else before + 1
+        centres.append(clamp(b, length))
+    return centres
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind, ratio", [("one_to_one", None), ("linear", None), ("linear", 0.75), ("linear", 1.3),
+                                         ("by_sentence", None)])  # fmt: skip
+def test_whole_documents(kind, ratio, seed):
+    source, target = documents(seed)
+    queries, keys = ragged(target), ragged(source, left=True)
+    found = getattr(alignment, kind)(queries, keys, *([] if ratio is None else [ratio]))
+    expected = [b - 1 for s, t in zip(source, target, strict=True) for b in written_out(kind, s, t, ratio)]
+    assert found.dtype == np.int64 and found.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_position_at_a_time(seed):
+    """All documents are walked through together, as hypotheses are in decoding."""
+    source, target = documents(seed)
+    queries, keys = ragged(target), ragged(source)
+    whole = [alignment.one_to_one(queries, keys), alignment.linear(queries, keys, 0.8)]
+    whole.append(alignment.by_sentence(queries, keys))
+    starts = alignment.sentence_starts(keys)
+    before = np.full(len(target), -1)
+    for position in range(max(map(len, target))):
+        rows = np.array([number for number, tags in enumerate(target) if position < len(tags)])
+        tags = np.array([target[row][position] for row in rows])
+        begins = np.array([position == 0 or target[row][position - 1] != target[row][position] for row in rows])
+        lengths = keys.doc_lengths[rows]
+        start = starts[rows, np.minimum(tags, starts.shape[1] - 1)]
+        before[rows] = alignment.by_sentence_step(before[rows], begins, start, lengths)
+        stepped = [
+            alignment.one_to_one_step(position, lengths),
+            alignment.linear_step(position, lengths, 0.8),
+            before[rows],
+        ]
+        for centres, one in zip(whole, stepped, strict=True):
+            assert one.tolist() == centres[queries.doc_starts[rows] + position].tolist()
+
+
+def test_halves_are_rounded_up():
+    """J / I = 1 / 2: b = round(0.5), round(1), round(1.5), ... = 1, 1, 2, 2, 3, 3 in whole numbers and from a ratio."""
+    queries, keys = ragged([[1] * 6]), ragged([[1] * 3])
+    assert alignment.linear(queries, keys).tolist() == [0, 0, 1, 1, 2, 2]
+    assert alignment.linear(queries, keys, 0.5).tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_clamped_to_the_source():
+    queries, keys = ragged([[1] * 5]), ragged([[1] * 2])
+    assert alignment.one_to_one(queries, keys).tolist() == [0, 1, 1, 1, 1]
+    assert alignment.linear(queries, keys, 0.1).tolist() == [0, 0, 0, 0, 0]
+    assert alignment.linear(queries, keys, 9.0).tolist() == [1, 1, 1, 1, 1]
+
+
+def test_by_sentence_jumps_back_and_ahead():
+    """A long translation of a short sentence runs into the next one and is called back; then it jumps ahead."""
+    source, target = [1, 1, 2, 2, 2, 2, 3, 3], [1, 1, 1, 1, 2, 2, 3, 3]
+    assert alignment.by_sentence(ragged([target]), ragged([source])).tolist() == [0, 1, 2, 3, 2, 3, 6, 7]
+
+
+def test_a_target_sentence_beyond_the_source_goes_on():
+    assert alignment.by_sentence(ragged([[1, 1, 2, 3, 3]]), ragged([[1, 1, 1, 1]])).tolist() == [0, 1, 2, 3, 3]
+
+
+def test_no_source_at_all():
+    layout = ragged([[1, 1]])
+    nothing = Ragged(torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 1, dtype=torch.int64))
+    for kind in (alignment.one_to_one, alignment.linear, alignment.by_sentence):
+        assert kind(layout, nothing).tolist() == [0, 0]
+
+
+def test_where_sentences_start():
+    starts = alignment.sentence_starts(ragged([[1, 1, 2], [1, 3]], left=True))
+    assert starts.tolist() == [[-1, 0, 2, -1, -1], [-1, 0, -1, 1, -1]]

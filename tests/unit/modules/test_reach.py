@@ -1,0 +1,93 @@
+"""Who sees whom, pair by pair, against what is meant."""
+
+import random
+
+import numpy as np
+import pytest
+
+from gtransformer.modules.attention import make_pattern
+from gtransformer.modules.banded import BandedPattern
+from gtransformer.modules.packed import PackedPattern
+from gtransformer.modules.reach import Reach, by_document, by_sentence, by_window
+from tests.support import ragged
+
+
+def layout(seed: int, longest: int = 12):
+    """Documents whose tags need not ascend, padded on either side."""
+    draw = random.Random(seed)
+    return ragged([[draw.randint(1, 3) for _ in range(draw.randint(1, longest))] for _ in range(4)], left=seed % 2 == 0)
+
+
+def pairs(reach: Reach) -> set[tuple[int, int]]:
+    """All (query, key) of a reach, after its own promises have been checked."""
+    order, first, last, end = reach.order, reach.first, reach.last, reach.end
+    assert all(x.dtype == np.int64 for x in (order, first, last, end))
+    assert len(set(order.tolist())) == len(order)
+    assert (0 <= first).all() and (first <= last).all() and (last <= end).all() and (end <= len(order)).all()
+    return {(i, int(j)) for i in range(reach.queries.total) for j in order[first[i] : last[i]]}
+
+
+def expected(queries, keys, sees, causal: bool) -> set[tuple[int, int]]:
+    return {
+        (i, j)
+        for i in range(queries.total)
+        for j in range(keys.total)
+        if queries.doc[i] == keys.doc[j]
+        and sees(i, j)
+        and (not causal or keys.position[j] <= queries.position[i])
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_pairs(seed, causal, own):
+    queries = layout(seed)
+    keys = queries if own else layout(seed + 10)
+    centres = np.random.default_rng(seed).integers(0, keys.doc_lengths[queries.doc])
+    assert pairs(by_document(queries, keys, causal)) == expected(queries, keys, lambda i, j: True, causal)
+    by_tag = expected(queries, keys, lambda i, j: queries.tag[i] == keys.tag[j], causal)
+    assert pairs(by_sentence(queries, keys, causal)) == by_tag
+    for width in (0, 1, 3, 50):
+        near = expected(queries, keys, lambda i, j, w=width: abs(keys.position[j] - centres[i]) <= w, causal)
+        assert pairs(by_window(queries, keys, centres, width, causal)) == near
+
+
+def test_causality_keeps_where_the_interval_ended():
+    tokens = ragged([[1, 1, 1, 2]])
+    reach = by_sentence(tokens, tokens, causal=True)
+    assert reach.first.tolist() == [0, 0, 0, 3]
+    assert reach.last.tolist() == [1, 2, 3, 4]
+    assert reach.end.tolist() == [3, 3, 3, 4]
+    free = by_sentence(tokens, tokens)
+    assert np.array_equal(free.last, free.end)
+
+
+def test_a_window_has_no_negative_width():
+    tokens = ragged([[1, 1]])
+    with pytest.raises(ValueError, match="width -1"):
+        by_window(tokens, tokens, tokens.position, -1)
+
+
+def test_packed_slides_where_intervals_do():
+    """Segments where queries have their keys in common, blocks where every query has a window of its own."""
+
+    def chosen(reach: Reach) -> type:
+        return type(make_pattern("packed", reach))
+
+    tokens, words = ragged([[1 + i // 10 for i in range(200)]] * 3), ragged([list(range(1, 100))] * 3)
+    for causal in (True, False):
+        for side in (tokens, words):
+            assert chosen(by_sentence(side, side, causal)) is PackedPattern
+            assert chosen(by_document(side, side, causal)) is PackedPattern
+        for width in (1, 20, 40):
+            assert chosen(by_window(tokens, tokens, tokens.position, width, causal)) is BandedPattern
+        assert chosen(by_window(tokens, tokens, tokens.position, 500, causal)) is PackedPattern
+    one, many = ragged([[1]] * 3), ragged([[1] * 900] * 3)
+    assert chosen(by_document(one, many)) is chosen(by_document(many, one)) is PackedPattern
+    assert chosen(by_sentence(words, tokens)) is chosen(by_sentence(tokens, words)) is PackedPattern
+    # Sentences with the three before them: intervals overlap, yet 25 queries each have them in common.
+    longer = ragged([[1 + i // 25 for i in range(500)]] * 3)
+    reach = by_sentence(longer, longer)
+    earlier = np.maximum(reach.first - 75, longer.doc_starts[longer.doc])
+    assert chosen(Reach(longer, longer, reach.order, earlier, reach.last, reach.end)) is PackedPattern

@@ -15,8 +15,9 @@ import torch
 
 from gtransformer.cli import run as module
 from gtransformer.cli import stage as stage_module
+from gtransformer.cli.commands import device_options
 from gtransformer.cli.recipe import load_recipe, recipe_names
-from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
+from gtransformer.cli.run import build_parser, make_run, split_extra, stages_of
 from gtransformer.cli.stage import run_logged, run_stage, was_run
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json

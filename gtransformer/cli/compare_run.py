@@ -14,12 +14,12 @@ import torch
 
 from gtransformer.analysis.curves import read_curve
 from gtransformer.cli import score
+from gtransformer.cli.commands import python_command
 from gtransformer.cli.compare_corpus import split_files, thin_corpus, write_split
 from gtransformer.cli.compare_layout import PREPARED, Layout
 from gtransformer.cli.compare_plan import Plan, TextSet, check_budget, stop_hours
 from gtransformer.cli.compare_result import count_parameters, recipe_result, set_scores
 from gtransformer.cli.demo_stages import Job, Stages, batch_status, digest, last_line, run_jobs, say, training_status
-from gtransformer.cli.run import python_command
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option, references_of
 from gtransformer.files import read_json, sha256, write_json

@@ -16,7 +16,8 @@ import torch
 
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.cli import demo_corpus, score
-from gtransformer.cli.demo_report import System, conclusion, failed_checks, samples, table, total_time
+from gtransformer.cli.commands import python_command
+from gtransformer.cli.demo_report import System, conclusion, failed_checks, read_text, samples, table, total_time
 from gtransformer.cli.demo_stages import (
     Job,
     Stages,
@@ -29,12 +30,12 @@ from gtransformer.cli.demo_stages import (
 from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import Recipe, load_recipe
 from gtransformer.cli.recipe_check import check_recipe
-from gtransformer.cli.run import project_root, python_command
+from gtransformer.cli.run import project_root
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER
-from gtransformer.files import atomic_write, read_json, read_lines, write_json
+from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 
@@ -285,17 +286,6 @@ def show_samples(demo: Demo, systems: dict[str, System]) -> str:
     }
     translations = {system.name: read_text(demo.directory / key / "test.txt") for key, system in systems.items()}
     return samples(read_json(demo.raw / "contrastive.json")["items"], texts, translations)
-
-
-def read_text(path: Path) -> list[list[str]]:
-    """Documents of sentences of one file in the raw corpus format."""
-    documents: list[list[str]] = []
-    for line in read_lines(path):
-        if line == "<d>":
-            documents.append([])
-        else:
-            documents[-1].append(line)
-    return documents
 
 
 if __name__ == "__main__":

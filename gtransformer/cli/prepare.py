@@ -10,7 +10,8 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.preprocess.manifest import table
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.preprocess.pipeline import Settings, prepare
+from gtransformer.preprocess.pipeline import prepare
+from gtransformer.preprocess.settings import Settings
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from gtransformer.analysis.study_figures import draw_study
+from gtransformer.cli.commands import python_command
 from gtransformer.cli.demo_stages import (
     Job,
     Stages,
@@ -28,7 +29,6 @@ from gtransformer.cli.demo_stages import (
 from gtransformer.cli.processes import end_on_signals
 from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.recipe_check import check_recipe
-from gtransformer.cli.run import python_command
 from gtransformer.cli.stage import device_name
 from gtransformer.cli.study_check import ALL, check_changes
 from gtransformer.cli.study_data import Corpora

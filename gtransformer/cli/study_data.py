@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.cli import demo_corpus
+from gtransformer.cli.commands import python_command
 from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_jobs, was_done
 from gtransformer.cli.recipe import Options, Recipe
-from gtransformer.cli.run import BENCHMARKS, corpus_directory, python_command
+from gtransformer.cli.run import BENCHMARKS, corpus_directory
 from gtransformer.cli.study_plan import Data
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar

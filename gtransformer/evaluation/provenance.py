@@ -14,13 +14,13 @@ from pathlib import Path
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
 
-def current_commit() -> str | None:
+def current_commit(checkout: Path | None = None) -> str | None:
     """The commit of the checkout that this package runs from, ``+changes`` added if tracked files differ from it.
 
     None where the package is not in a checkout of its own (an installed package may lie inside a foreign repository),
-    where nothing is committed yet, or where there is no git.
+    where nothing is committed yet, or where there is no git. ``checkout``: another one's root.
     """
-    root = Path(__file__).resolve().parents[2]
+    root = checkout.resolve() if checkout else Path(__file__).resolve().parents[2]
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel")).resolve() != root:
             return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
-
-if TYPE_CHECKING:
-    from gtransformer.preprocess.pipeline import Pipeline
+from gtransformer.preprocess.settings import Settings
+from gtransformer.preprocess.steps import Steps
 
 
 def tool_versions() -> dict[str, str]:
@@ -62,18 +62,32 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
     }
 
 
-def write(run: Pipeline, command: str) -> dict[str, Any]:
-    """Write ``manifest.json`` of a run whose steps are done, and return it."""
-    settings, reports = run.settings, run.steps.reports
-    dictionary = run.output / "bin" / f"dict.{settings.source_lang}.txt"
+def write(
+    output: Path,
+    settings: Settings,
+    splits: dict[str, tuple[Path, Path]],
+    steps: Steps,
+    borrowed: Path | None,
+    versions: dict[str, Any],
+    command: str,
+) -> dict[str, Any]:
+    """Write ``output/manifest.json`` when all steps are done, and return it.
+
+    Args:
+        splits: the raw files of each.
+        borrowed: the directory that the vocabulary was taken from, if it was.
+        versions: of what the steps use.
+    """
+    reports = steps.reports
+    dictionary = output / "bin" / f"dict.{settings.source_lang}.txt"
     words = dictionary_words(dictionary)
-    lent = read_json(run.borrowed / "manifest.json") if run.borrowed else None
+    lent = read_json(borrowed / "manifest.json") if borrowed else None
     outputs = {}
     for name in reports:
-        outputs |= run.steps.stamp(name)["outputs"]
+        outputs |= steps.stamp(name)["outputs"]
     manifest = {
         "version": 1,
-        "splits": {split: split_counts(reports, split, settings.pair()) for split in run.splits},
+        "splits": {split: split_counts(reports, split, settings.pair()) for split in splits},
         "tokens_are": "BPE tokens without <s> and </s>",
         "vocabulary": {
             "size": len(words) + len(RESERVED),
@@ -94,11 +108,11 @@ def write(run: Pipeline, command: str) -> dict[str, Any]:
             "bert": settings.bert,
         },
         "command": command,
-        "versions": run.tools | ({"moses_sha256": run.moses} if run.moses else {}),
-        "inputs": {path.name: run.steps.checksum(path) for files in run.splits.values() for path in files},
+        "versions": versions,
+        "inputs": {path.name: steps.checksum(path) for files in splits.values() for path in files},
         "outputs": {name: outputs[name] for name in sorted(outputs) if not name.startswith("steps/")},
     }
-    write_json(run.output / "manifest.json", manifest)
+    write_json(output / "manifest.json", manifest)
     return manifest
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
+from gtransformer.optional import import_transformers
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word
@@ -73,8 +74,6 @@ def unknown(line: str) -> str:
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:
     """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there is none."""
-    from gtransformer.models.gtransformer.bert import import_transformers
-
     transformers = import_transformers()
     if not Path(folder).is_dir():
         raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")

@@ -1,7 +1,10 @@
 """A corpus whose target repeats its source, and a model that has learned to copy it; made once for all tests."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.end_to_end import raw_corpus
 from tests.end_to_end.commands import SMALL, TRAINING, Copier, binarise, run, write_copy_corpus
 
 
@@ -24,3 +27,17 @@ def copier(copy_corpus):
         "--no-epoch-checkpoints", "--adam-betas=(0.9, 0.98)", "--clip-norm=1",
     )  # fmt: skip
     return Copier(copy_corpus, save / "checkpoint_last.pt", output)
+
+
+@pytest.fixture(scope="session")
+def raw(tmp_path_factory) -> Path:
+    """A raw corpus, with mistakes that preparing mends."""
+    return raw_corpus.make_raw(tmp_path_factory.mktemp("corpus") / "raw", {"train": 60, "dev": 6, "test": 7})
+
+
+@pytest.fixture(scope="session")
+def prepared(raw) -> Path:
+    """That corpus, prepared; it lies beside it."""
+    output = raw.parent / "prepared"
+    raw_corpus.run(raw, output)
+    return output

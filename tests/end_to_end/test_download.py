@@ -1,17 +1,15 @@
-"""scripts/download.sh against mirrors on this machine: over file:// and over http with interruptions."""
+"""scripts/download.sh against mirrors on this machine, over file://."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import http.server
 import io
 import lzma
 import os
 import subprocess
 import sys
 import tarfile
-import threading
 import zipfile
 from pathlib import Path
 
@@ -19,7 +17,6 @@ import pytest
 
 from gtransformer.cli import download as module
 from gtransformer.cli.download import download, file_names
-from gtransformer.cli.transfer import fetch
 from gtransformer.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,84 +219,3 @@ def test_damaged_archive_is_fetched_anew(mirror: Path, tmp_path: Path):
         download("news", tmp_path / "data", source.as_uri())
     source.write_bytes(whole)
     assert_complete(download("news", tmp_path / "data", source.as_uri()))
-
-
-class Interrupting(http.server.BaseHTTPRequestHandler):
-    """Serves one file with ranges; breaks off after ``limit`` bytes of each answer."""
-
-    body = bytes(range(256)) * 4000
-    limit = 300_000
-    version = '"1"'
-    seen: list[str | None] = []
-
-    def do_GET(self):
-        if self.path != "/file":
-            return self.send_error(404)
-        wanted = self.headers.get("Range")
-        self.seen.append(wanted)
-        start = 0
-        if wanted and self.headers.get("If-Range") == self.version:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-        self.send_response(206 if start else 200)
-        self.send_header("ETag", self.version)
-        self.send_header("Content-Length", str(len(self.body) - start))
-        self.end_headers()
-        self.wfile.write(self.body[start : start + self.limit])
-
-    def log_message(self, *arguments):
-        """Quiet."""
-
-
-@pytest.fixture
-def server():
-    handler = type("Handler", (Interrupting,), {"seen": []})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as instance:
-        thread = threading.Thread(target=instance.serve_forever, daemon=True)
-        thread.start()
-        yield handler, f"http://127.0.0.1:{instance.server_port}"
-        instance.shutdown()
-        thread.join()
-
-
-def test_interrupted_transfer_goes_on(server, tmp_path: Path):
-    handler, address = server
-    waits: list[float] = []
-    assert fetch(f"{address}/file", tmp_path / "file", waits.append).read_bytes() == handler.body
-    assert handler.seen == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
-    assert waits == [2, 4, 8]
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_interrupted_transfer_of_an_earlier_run(server, tmp_path: Path):
-    handler, address = server
-    handler.limit = 100_000
-    with pytest.raises(UserError, match="broke off.*run the command again"):
-        fetch(f"{address}/file", tmp_path / "file", lambda seconds: None)
-    assert (tmp_path / "file.part").stat().st_size == 400_000 and not (tmp_path / "file").exists()
-    handler.limit = 10**9
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
-    assert handler.seen[-1] == "bytes=400000-"
-
-
-def test_file_that_changed_in_between_is_begun_anew(server, tmp_path: Path):
-    handler, address = server
-    handler.limit = 100_000
-    with pytest.raises(UserError):
-        fetch(f"{address}/file", tmp_path / "file", lambda seconds: None)
-    handler.limit, handler.version, handler.body = 10**9, '"2"', handler.body[::-1]
-    assert fetch(f"{address}/file", tmp_path / "file").read_bytes() == handler.body
-
-
-def test_interrupted_copy_from_a_file_mirror(tmp_path: Path):
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.write_bytes(Interrupting.body)
-    status = source.stat()
-    (tmp_path / "target.part").write_bytes(Interrupting.body[:1000])
-    (tmp_path / "target.part.version").write_text(f"{status.st_size} {status.st_mtime_ns}")
-    assert fetch(source.as_uri(), target).read_bytes() == Interrupting.body
-    assert not list(tmp_path.glob("*.part*"))
-
-
-def test_unreachable_server(tmp_path: Path):
-    with pytest.raises(UserError, match="cannot be fetched"):
-        fetch("http://127.0.0.1:9/file", tmp_path / "file", lambda seconds: None)

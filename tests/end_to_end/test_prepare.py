@@ -1,10 +1,9 @@
-"""Preparing a corpus from raw documents to binaries: counts, resuming, borrowed vocabulary, bad input."""
+"""Preparing a corpus from raw documents to binaries: counts, resuming, borrowed vocabulary."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils
 
-from gtransformer.cli.prepare import main
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe
@@ -23,52 +21,12 @@ from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.instances import Sidecar, join, split_instance
 from gtransformer.preprocess.moses import SCRIPTS
 from gtransformer.preprocess.postprocess import Postprocessor
+from tests.end_to_end.raw_corpus import OPTIONS, documents, lines, run
 from tests.processes import run_group
 from tests.unit.preprocess.perl_scripts import write_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
-WORDS = {
-    "en": "the a house houses garden it is was very old new and Berlin Anna saw sees green light lights red of".split(),
-    "de": "das der ein Haus Häuser Garten es ist war sehr alt neu und Berlin Anna sah sieht grünes Licht rotes".split(),
-}
-
-
-def sentence(lang: str, draw: random.Random) -> str:
-    words = [draw.choice(WORDS[lang]) for _ in range(draw.randint(2, 14))]
-    return f"{words[0][0].upper()}{' '.join(words)[1:]}{draw.choice(['.', '!', '?', ', [de].', ' (so).'])}"
-
-
-def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
-    """Write a raw corpus with an empty side, carriage returns and over-long sentences here and there."""
-    draw = random.Random(seed)
-    folder.mkdir(parents=True)
-    for split, number in documents.items():
-        lines: dict[str, list[str]] = {"en": [], "de": []}
-        for document in range(number):
-            for lang in lines:
-                lines[lang].append("<d>")
-            for position in range(draw.randint(3, 40)):
-                pair = {lang: sentence(lang, draw) for lang in lines}
-                if (document, position) == (1, 1):
-                    pair["de"] = ""
-                if (document, position) == (2, 2):
-                    pair = {lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines}
-                if (document, position) == (3, 1):
-                    pair["en"] += "\r"
-                for lang in lines:
-                    lines[lang].append(pair[lang])
-        for lang, content in lines.items():
-            path = folder / f"concatenated_en2de_{split}_{lang}.txt"
-            path.write_bytes("".join(f"{line}\n" for line in content).encode())
-    return folder
-
-
-OPTIONS = ["--bpe-merges", "60", "--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
-
-
-def run(raw: Path, output: Path, *options: str) -> None:
-    assert main([str(raw), str(output), *OPTIONS, *options]) == 0
 
 
 def snapshot(output: Path) -> dict[str, str]:
@@ -78,29 +36,6 @@ def snapshot(output: Path) -> dict[str, str]:
     manifest = json.loads((output / "manifest.json").read_text())
     manifest.pop("command")
     return found | {"manifest": json.dumps(manifest)}
-
-
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory) -> Path:
-    return make_raw(tmp_path_factory.mktemp("corpus") / "raw", {"train": 60, "dev": 6, "test": 7})
-
-
-@pytest.fixture(scope="module")
-def prepared(raw) -> Path:
-    output = raw.parent / "prepared"
-    run(raw, output)
-    return output
-
-
-def lines(path: Path) -> list[str]:
-    return path.read_bytes().decode().removesuffix("\n").split("\n")
-
-
-def documents(path: Path) -> list[list[str]]:
-    found: list[list[str]] = []
-    for line in lines(path):
-        found.append([]) if line == "<d>" else found[-1].append(line)
-    return found
 
 
 def test_manifest_counts_recomputed(raw, prepared):
@@ -285,61 +220,6 @@ def test_borrowed_vocabulary(raw, prepared, tmp_path):
     ]
     with pytest.raises(UserError, match="which lacks fr"):
         TextEncoder(prepared, "fr")
-
-
-def failure(capsys, *arguments: str) -> str:
-    assert main(list(arguments)) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and err.startswith("error: ")
-    return err
-
-
-def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
-    output = str(tmp_path / "out")
-    assert "scripts/prepare.sh has made" in failure(capsys, str(raw), output, "--vocabulary", str(tmp_path))
-    assert "its own vocabulary" in failure(capsys, str(raw), str(prepared), "--vocabulary", str(prepared))
-    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--langs", "de,en")
-    assert "ends in [en] [de] <mask> and not in [de] [en] <mask>" in err
-    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--normalise-punctuation")
-    assert "in both or in neither" in err
-    assert not Path(output).exists()
-
-
-@pytest.mark.parametrize(
-    ("side", "change", "message"),
-    [
-        ("de", lambda text: text + b"Noch eins.\n", "concatenated_en2de_test_en.txt, line {n}: the file ends here"),
-        ("en", lambda text: text[4:], "concatenated_en2de_test_en.txt, line 1: a document must open the file"),
-        ("en", lambda text: text[:-1].rsplit(b"\n", 1)[0], "concatenated_en2de_test_en.txt, line {m}: the file ends"),
-        ("de", lambda text: text.replace(b"<d>\n", b"<d>\n<d>\n"), "test_en.txt, line {n}: the file ends here"),
-        ("de", lambda text: text[:-20] + b" <s> \n", "concatenated_en2de_test_de.txt, line {n}: <s> inside a sentence"),
-        ("en", lambda text: text[:-2] + b"\xe4\n", "concatenated_en2de_test_en.txt, line {n}: byte 0xe4 at column"),
-        ("de", None, "concatenated_en2de_test_de.txt: no such file"),
-    ],
-)
-def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
-    broken, output = tmp_path / "raw", tmp_path / "out"
-    shutil.copytree(raw, broken)
-    path = broken / f"concatenated_en2de_test_{side}.txt"
-    number = len(lines(path))
-    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
-    assert message.format(n=number, m=number - 1) in failure(capsys, str(broken), str(output))
-    assert not output.exists()
-
-
-def test_bad_options(raw, tmp_path, capsys):
-    output = str(tmp_path / "out")
-    assert "no files for the language pair en-fr" in failure(capsys, str(raw), output, "-t", "fr")
-    assert "no such directory" in failure(capsys, str(tmp_path / "nothing"), output)
-    assert "--bpe-merges 0: give at least 1" in failure(capsys, str(raw), output, "--bpe-merges", "0")
-    assert "both en" in failure(capsys, str(raw), output, "-t", "en")
-    assert "--langs en,fr" in failure(capsys, str(raw), output, "--langs", "en,fr")
-    assert "no such file; point MOSES" in failure(capsys, str(raw), output, "--moses", str(tmp_path))
-    dev_only = make_raw(tmp_path / "dev", {"dev": 2})
-    assert "_train_en.txt: no such file; without training data give --vocabulary" in failure(
-        capsys, str(dev_only), output
-    )
-    assert not Path(output).exists()
 
 
 @pytest.mark.slow

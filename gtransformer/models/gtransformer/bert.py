@@ -24,6 +24,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
 from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.optional import import_transformers
 
 logger = logging.getLogger(__name__)
 
@@ -130,15 +131,6 @@ class GTransformerBertModel(GTransformerModel):
                 f"{', ...' if len(missing) > 5 else ''}): prepare the data with --bert and this BERT's folder"
             )
         self.encoder.embed_tokens.weight[rows] = weight[[words[dictionary[row]] for row in rows]]
-
-
-def import_transformers() -> ModuleType:
-    """Hugging Face transformers; UserError, with what to install, if it is not there."""
-    try:
-        import transformers
-    except ImportError:
-        raise UserError("BERT needs the package transformers, an optional extra: pip install '.[bert]'") from None
-    return transformers
 
 
 def read_bert(transformers: ModuleType, folder: Path):

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from gtransformer.cli import run as module
-from gtransformer.cli import stage as stage_module
 from gtransformer.cli.recipe import load_recipe, recipe_names
-from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
-from gtransformer.cli.stage import run_logged, run_stage, was_run
+from gtransformer.cli.run import build_parser, make_run, split_extra, stages_of
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.sidecar import Sidecar
@@ -115,52 +107,6 @@ def test_stages(corpus: Path):
         stages_of(parse("base", corpus, "trian"))
     with pytest.raises(UserError, match="--set train.OPTION=VALUE"):
         stages_of(parse("base", corpus, "all", "--", "--lr", 1))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "present", "own", "expected"),
-    [
-        (4, 0, {}, {"update-freq": 4}),
-        (4, 1, {}, {"update-freq": 4}),
-        (4, 2, {"update-freq": 3}, {"update-freq": 6, "distributed-world-size": 2}),
-        (4, 4, {}, {"update-freq": 1, "distributed-world-size": 4}),
-        (4, 8, {}, {"update-freq": 1, "distributed-world-size": 4}),
-        (4, 3, {}, {"update-freq": 2, "distributed-world-size": 2}),
-        (4, 3, {"update-freq": 3}, {"update-freq": 4, "distributed-world-size": 3}),
-        (8, 6, {}, {"update-freq": 2, "distributed-world-size": 4}),
-        (5, 4, {}, {"update-freq": 5, "distributed-world-size": 1}),
-        (4, 3, {"update-freq": "3,2"}, {"update-freq": "6,4", "distributed-world-size": 2}),
-        (4, 1, {"update-freq": [1, 2]}, {"update-freq": "4,8"}),
-        (1, 0, {}, {"update-freq": 1}),
-        (1, 2, {}, {"update-freq": 1, "distributed-world-size": 1}),
-    ],
-)
-def test_devices_are_used_so_that_updates_stay_as_large(wanted, present, own, expected):
-    assert device_options(own, wanted, present) == expected
-
-
-def test_an_update_has_as_many_batches_on_any_number_of_devices():
-    for wanted in range(1, 9):
-        for own in (1, 2, 3):
-            for present in range(11):
-                options = device_options({"update-freq": own}, wanted, present)
-                devices = options.get("distributed-world-size", 1)
-                assert devices <= max(1, min(wanted, present))
-                assert devices * options["update-freq"] == wanted * own, (wanted, own, present)
-
-
-def test_idle_devices_are_named(capsys):
-    device_options({}, 4, 3)
-    said = "[train] the recipe is for 4 device(s), 2 of 3 in use: every update sums 2 batch(es) on each\n"
-    assert capsys.readouterr().out == said
-    device_options({}, 4, 4)
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("value", ["often", 0, 1.5, [], "1,,2"])
-def test_a_wrong_update_freq_is_named(value):
-    with pytest.raises(UserError, match="train.update-freq is .*; give a whole number of at least 1"):
-        device_options({"update-freq": value}, 4, 2)
 
 
 def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
@@ -302,65 +248,3 @@ def test_all_recipes_are_listed(arguments: list[str], capsys):
         assert module.main(arguments) > 0
     output = capsys.readouterr().out
     assert all(f"  {name} " in output and load_recipe(name).description in output for name in recipe_names())
-
-
-def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
-    code = "import sys; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr)"
-    command = [sys.executable, "-c", code]
-    run_stage("train", command, tmp_path, {"checkpoints": "c"})
-    log = (tmp_path / "train.log").read_text()
-    assert "loss 2\n" in log and "loss 1" not in log.splitlines()[1] and "trouble" in log
-    assert b"loss 1\rloss 2" in capfdbinary.readouterr().out
-    record = json.loads((tmp_path / "train.json").read_text())
-    assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
-    assert record["versions"]["torch"] and record["started"] and record["device"]
-    assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
-
-
-def test_failed_stage_leaves_no_record(tmp_path: Path):
-    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
-    with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):
-        run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})
-    assert not (tmp_path / "train.json").exists()
-    assert (tmp_path / "train.log").read_text().count("why\n") == 1
-
-
-def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
-    """The driver is killed with -9, its program lives on: no second one is started beside it."""
-    monkeypatch.setattr(stage_module, "PATIENCE", 0.5)
-    script = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(120)"
-    command = [sys.executable, "-c", script, str(tmp_path / "pid.part")]
-    driver = f"from gtransformer.cli.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
-    process = subprocess.Popen([sys.executable, "-c", driver], env=os.environ | {"PYTHONPATH": str(ROOT)})
-    try:
-        while not (tmp_path / "pid.part").is_file() or not (tmp_path / "pid.part").read_text():
-            assert process.poll() is None
-            time.sleep(0.05)
-    finally:
-        process.kill()
-        process.wait()
-    orphan = int((tmp_path / "pid.part").read_text())
-    try:
-        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is at work already, perhaps left behind"):
-            run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
-        run_stage("generate.test", [sys.executable, "-c", "pass"], tmp_path, {})
-    finally:
-        os.kill(orphan, signal.SIGKILL)
-    monkeypatch.setattr(stage_module, "PATIENCE", 10.0)
-    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
-
-
-def test_output_is_passed_on_at_once(tmp_path: Path):
-    """A line is in the log while the program still runs: it waits for its own output, or ends with another status."""
-    log, script = tmp_path / "log", tmp_path / "script.py"
-    script.write_text(
-        f"""
-import pathlib, time
-print("early" + "bird")
-for _ in range(200):
-    if "earlybird" in pathlib.Path({str(log)!r}).read_text():
-        raise SystemExit(7)
-    time.sleep(0.05)
-"""
-    )
-    assert run_logged([sys.executable, str(script)], log) == 7

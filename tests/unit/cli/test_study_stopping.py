@@ -10,8 +10,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train
 from omegaconf import OmegaConf
 
+from gtransformer.cli.commands import on_device
 from gtransformer.cli.recipe import to_arguments
-from gtransformer.cli.run import on_device
 from gtransformer.cli.study_plan import load_study
 
 EPOCH = 37  # updates; 1,250 instances of 512 tokens are about as many

@@ -1,0 +1,85 @@
+"""What a prepared corpus depends on, and the check of a vocabulary that it takes from another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import read_json
+from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a prepared corpus depends on besides the raw files. ``workers`` changes its speed only.
+
+    ``sentencepiece``: a pretrained model's SentencePiece model, and ``dictionary``, its dictionary: both sides are cut
+    by it. ``bert``: a folder with a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
+    """
+
+    source_lang: str = "en"
+    target_lang: str = "de"
+    langs: tuple[str, ...] = ()
+    bpe_merges: int = 30_000
+    max_instance_tokens: int = 512
+    max_sentence_tokens: int = 1024
+    max_sents: int | None = None
+    normalise_punctuation: bool = False
+    vocabulary: str | None = None
+    moses: str | None = None
+    workers: int = 1
+    sentencepiece: str | None = None
+    dictionary: str | None = None
+    bert: str | None = None
+
+    def pair(self) -> tuple[str, str]:
+        """(source, target) language."""
+        return self.source_lang, self.target_lang
+
+    def order(self) -> tuple[str, ...]:
+        """The languages in the order of their symbols in the dictionary."""
+        return self.langs or self.pair()
+
+    def plain(self) -> tuple[str, ...]:
+        """The languages that are tokenised, truecased and cut by our own BPE."""
+        if self.sentencepiece:
+            return ()
+        return (self.target_lang,) if self.bert else self.pair()
+
+    def piece_file(self) -> str | None:
+        """The name, in a prepared directory, of what cuts the other languages."""
+        if self.sentencepiece:
+            return SENTENCEPIECE_FILE
+        return WORDPIECE_FILE if self.bert else None
+
+
+def check_vocabulary(settings: Settings, output: Path) -> Path:
+    """The directory to borrow truecasers, BPE codes and dictionary from, found complete and fitting.
+
+    Raises UserError if a file is missing, or if the dictionary does not end in the language symbols and ``<mask>``.
+    """
+    directory = Path(settings.vocabulary or "")
+    pair = settings.pair()
+    dictionary = directory / "bin" / f"dict.{settings.source_lang}.txt"
+    wanted = [directory / "manifest.json", *(directory / f"truecase.{lang}" for lang in pair)]
+    for path in (*wanted, directory / "bpe.codes", dictionary):
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; --vocabulary wants a directory that scripts/prepare.sh has made")
+    if directory.resolve() == output.resolve():
+        raise UserError(f"{directory}: cannot borrow its own vocabulary; give another output directory")
+    lent = read_json(directory / "manifest.json")["settings"]
+    symbols = [language_symbol(lang) for lang in settings.langs or lent["langs"]] + [MASK]
+    words = dictionary_words(dictionary)
+    if words[-len(symbols) :] != symbols or not {language_symbol(lang) for lang in pair} <= set(symbols):
+        raise UserError(
+            f"{dictionary}, line {len(words)}: the dictionary ends in {' '.join(words[-len(symbols) :])} and not in "
+            f"{' '.join(symbols)}; give --langs as it was given there"
+        )
+    if lent["normalise_punctuation"] != settings.normalise_punctuation:
+        raise UserError(
+            f"{directory / 'manifest.json'}: prepared with normalise_punctuation "
+            f"{lent['normalise_punctuation']}; use --normalise-punctuation in both or in neither"
+        )
+    return directory

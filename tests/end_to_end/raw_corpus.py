@@ -1,0 +1,61 @@
+"""A generated raw corpus, and the command that prepares it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from gtransformer.cli.prepare import main
+
+WORDS = {
+    "en": "the a house houses garden it is was very old new and Berlin Anna saw sees green light lights red of".split(),
+    "de": "das der ein Haus Häuser Garten es ist war sehr alt neu und Berlin Anna sah sieht grünes Licht rotes".split(),
+}
+
+
+def sentence(lang: str, draw: random.Random) -> str:
+    words = [draw.choice(WORDS[lang]) for _ in range(draw.randint(2, 14))]
+    return f"{words[0][0].upper()}{' '.join(words)[1:]}{draw.choice(['.', '!', '?', ', [de].', ' (so).'])}"
+
+
+def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
+    """Write a raw corpus with an empty side, carriage returns and over-long sentences here and there."""
+    draw = random.Random(seed)
+    folder.mkdir(parents=True)
+    for split, number in documents.items():
+        lines: dict[str, list[str]] = {"en": [], "de": []}
+        for document in range(number):
+            for lang in lines:
+                lines[lang].append("<d>")
+            for position in range(draw.randint(3, 40)):
+                pair = {lang: sentence(lang, draw) for lang in lines}
+                if (document, position) == (1, 1):
+                    pair["de"] = ""
+                if (document, position) == (2, 2):
+                    pair = {lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines}
+                if (document, position) == (3, 1):
+                    pair["en"] += "\r"
+                for lang in lines:
+                    lines[lang].append(pair[lang])
+        for lang, content in lines.items():
+            path = folder / f"concatenated_en2de_{split}_{lang}.txt"
+            path.write_bytes("".join(f"{line}\n" for line in content).encode())
+    return folder
+
+
+OPTIONS = ["--bpe-merges", "60", "--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
+
+
+def run(raw: Path, output: Path, *options: str) -> None:
+    assert main([str(raw), str(output), *OPTIONS, *options]) == 0
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_bytes().decode().removesuffix("\n").split("\n")
+
+
+def documents(path: Path) -> list[list[str]]:
+    found: list[list[str]] = []
+    for line in lines(path):
+        found.append([]) if line == "<d>" else found[-1].append(line)
+    return found

@@ -1,0 +1,66 @@
+"""What cannot be prepared is said in one line, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli.prepare import main
+from tests.end_to_end.raw_corpus import lines, make_raw
+
+
+def failure(capsys, *arguments: str) -> str:
+    assert main(list(arguments)) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and err.startswith("error: ")
+    return err
+
+
+def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
+    output = str(tmp_path / "out")
+    assert "scripts/prepare.sh has made" in failure(capsys, str(raw), output, "--vocabulary", str(tmp_path))
+    assert "its own vocabulary" in failure(capsys, str(raw), str(prepared), "--vocabulary", str(prepared))
+    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--langs", "de,en")
+    assert "ends in [en] [de] <mask> and not in [de] [en] <mask>" in err
+    err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--normalise-punctuation")
+    assert "in both or in neither" in err
+    assert not Path(output).exists()
+
+
+@pytest.mark.parametrize(
+    ("side", "change", "message"),
+    [
+        ("de", lambda text: text + b"Noch eins.\n", "concatenated_en2de_test_en.txt, line {n}: the file ends here"),
+        ("en", lambda text: text[4:], "concatenated_en2de_test_en.txt, line 1: a document must open the file"),
+        ("en", lambda text: text[:-1].rsplit(b"\n", 1)[0], "concatenated_en2de_test_en.txt, line {m}: the file ends"),
+        ("de", lambda text: text.replace(b"<d>\n", b"<d>\n<d>\n"), "test_en.txt, line {n}: the file ends here"),
+        ("de", lambda text: text[:-20] + b" <s> \n", "concatenated_en2de_test_de.txt, line {n}: <s> inside a sentence"),
+        ("en", lambda text: text[:-2] + b"\xe4\n", "concatenated_en2de_test_en.txt, line {n}: byte 0xe4 at column"),
+        ("de", None, "concatenated_en2de_test_de.txt: no such file"),
+    ],
+)
+def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
+    broken, output = tmp_path / "raw", tmp_path / "out"
+    shutil.copytree(raw, broken)
+    path = broken / f"concatenated_en2de_test_{side}.txt"
+    number = len(lines(path))
+    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
+    assert message.format(n=number, m=number - 1) in failure(capsys, str(broken), str(output))
+    assert not output.exists()
+
+
+def test_bad_options(raw, tmp_path, capsys):
+    output = str(tmp_path / "out")
+    assert "no files for the language pair en-fr" in failure(capsys, str(raw), output, "-t", "fr")
+    assert "no such directory" in failure(capsys, str(tmp_path / "nothing"), output)
+    assert "--bpe-merges 0: give at least 1" in failure(capsys, str(raw), output, "--bpe-merges", "0")
+    assert "both en" in failure(capsys, str(raw), output, "-t", "en")
+    assert "--langs en,fr" in failure(capsys, str(raw), output, "--langs", "en,fr")
+    assert "no such file; point MOSES" in failure(capsys, str(raw), output, "--moses", str(tmp_path))
+    dev_only = make_raw(tmp_path / "dev", {"dev": 2})
+    assert "_train_en.txt: no such file; without training data give --vocabulary" in failure(
+        capsys, str(dev_only), output
+    )
+    assert not Path(output).exists()

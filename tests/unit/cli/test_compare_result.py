@@ -1,0 +1,37 @@
+"""Results of a comparison: what is said of every recipe, and how they are printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gtransformer.analysis.curves import Curve
+from gtransformer.cli.compare_result import comparison_table, count_parameters, recipe_result, set_scores
+from gtransformer.cli.recipe import load_recipe
+
+SIGNATURE = "nrefs:1|version:2"
+
+
+def test_results_say_what_the_fine_tuned_model_had_before():
+    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)])
+    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, [])
+    assert (plain["updates"], plain["validation_perplexity"], plain["minutes_with_pretraining"]) == (20, 40.0, 30)
+    assert (plain["note"], plain["sentences_per_instance"], plain["doc_mode"]) == (None, 1, "full")
+    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, ["cpu_small_sent"])
+    assert tuned["note"] == "fine-tuned: its 30 minutes are on top of those of cpu_small_sent"
+    assert tuned["minutes_with_pretraining"] == 60 and tuned["doc_mode"] == "partial"
+    bleu = {kind: {"score": 12.345, "signature": SIGNATURE} for kind in ("s_bleu", "d_bleu", "d_bleu_instance")}
+    for missing, shown in ((0, ["12.35", "12.35"]), (3, ["-", "12.35"])):
+        scores = set_scores({"counts": {"misaligned_instances": missing}, "scores": {"raw": bleu | {"ter": 1}}})
+        assert scores["aligned"] == (missing == 0) and set(scores["raw"]) == set(bleu)
+        lines = comparison_table({"tuned": tuned | {"scores": {"x": scores}}}, ["x"]).splitlines()
+        assert lines[2].split() == ["tuned", "20", "30.0", "40.00", *shown]
+        assert any(SIGNATURE in line for line in lines) and any("on top of" in line for line in lines)
+        assert any("not aligned" in line for line in lines) == (missing > 0)
+
+
+def test_parameters_are_read_from_the_log(tmp_path: Path):
+    log = tmp_path / "log"
+    log.write_text("x\n... | num. shared model params: 1,234,567 (num. trained: 1,234,567)\n")
+    assert count_parameters(log) == 1234567
+    log.write_text("x\n")
+    assert count_parameters(log) is None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
@@ -16,7 +17,6 @@ from gtransformer.evaluation.references import references_of
 from gtransformer.evaluation.score import Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents
 from gtransformer.evaluation.significance import compare
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 @dataclass

@@ -13,12 +13,12 @@ from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_job
 from gtransformer.cli.recipe import Options, Recipe
 from gtransformer.cli.run import BENCHMARKS, corpus_directory, python_command
 from gtransformer.cli.study_plan import Data
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
-from gtransformer.preprocess.sidecar import Sidecar
 
 DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training

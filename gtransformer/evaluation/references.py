@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
 from gtransformer.evaluation.translations import Translation
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.postprocess import postprocessor_for
-from gtransformer.preprocess.sidecar import Sidecar, join
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",

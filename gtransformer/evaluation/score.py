@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
@@ -27,7 +28,6 @@ from gtransformer.evaluation.references import REFERENCES, TOKENIZERS, raw_token
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
-from gtransformer.preprocess.sidecar import Sidecar
 
 __all__ = [
     "REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "references_available", "score_text",

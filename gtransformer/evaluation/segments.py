@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.translations import Translation, align_sentences
-from gtransformer.preprocess.sidecar import Sidecar, join
 
 Documents = list[list[str]]
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from gtransformer.cli import stage as stage_module
 from gtransformer.cli.recipe import load_recipe, recipe_names
 from gtransformer.cli.run import build_parser, device_options, make_run, split_extra, stages_of
 from gtransformer.cli.stage import run_logged, run_stage, was_run
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
-from gtransformer.preprocess.sidecar import Sidecar
 
 ROOT = Path(__file__).resolve().parents[3]
 

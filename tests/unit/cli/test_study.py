@@ -15,8 +15,8 @@ from gtransformer.cli.study import Runner, check_complete
 from gtransformer.cli.study_data import long_documents, sampled, write_part
 from gtransformer.cli.study_plan import load_study
 from gtransformer.cli.study_table import spread, summary, table
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar
 from tests.unit.cli.test_study_plan import COMMON, FIGURE
 
 

@@ -7,7 +7,9 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset, ListDataset, indexed_dataset
 
-from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset, fill_batches, first_tokens
+from gtransformer.data.batching import fill_batches
+from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.stored import InstanceDataset, first_tokens
 from gtransformer.data.word_dropout import WordDropout
 from tests.support import random_document, random_lengths
 

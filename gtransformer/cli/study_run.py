@@ -59,7 +59,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
-        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance")}
+        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
         | {"s_bleu": best["s_bleu"] if aligned else None},
         "counts": scores["counts"],
         "curves": read_curves(log),

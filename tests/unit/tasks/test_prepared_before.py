@@ -1,4 +1,4 @@
-"""Corpora prepared, and batches cut, by the version before instances were grouped at loading: both stay what they were."""
+"""Corpora prepared, and batches cut, by the version before instances were grouped at loading: they stay."""
 
 import gzip
 import json

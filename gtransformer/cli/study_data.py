@@ -138,6 +138,16 @@ class Corpora:
             self.made.add(data)
         return folder
 
+    def read(self, data: Data) -> tuple[Path, list[str]]:
+        """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
+
+        Data of another length are the base, grouped greedily when loaded: the same instances in the same order as if
+        prepared at that length. What is drawn from a corpus, or cut by a number of sentences, is prepared.
+        """
+        if data == Data(self.length) or data != Data(data.length) or "max-sents" in self.options:
+            return self.prepared(data), []
+        return self.prepared(Data(self.length)), ["task.instances=greedy", f"task.instance-tokens={data.length}"]
+
     def _prepare(self, raw: Path, target: Path, options: Options) -> None:
         log = target.with_name(f"{target.name}.log")
         command = python_command("gtransformer.cli.prepare", str(raw), str(target), options)

@@ -27,7 +27,7 @@ VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
 
 def make_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
-    recipe = load_recipe(order["recipe"], order["changes"])
+    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
     prepared = (directory / order["prepared"]).resolve()
     return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])

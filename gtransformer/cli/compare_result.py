@@ -44,11 +44,17 @@ def recipe_result(
 
 
 def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a score file that a comparison keeps; ``aligned``: s-BLEU pairs sentences that belong together."""
+    """The part of a score file that a comparison keeps; ``aligned``: s-BLEU pairs sentences that belong together.
+
+    There is no d-BLEU by instance where instances overlap.
+    """
     return {
         "aligned": scores["counts"]["misaligned_instances"] == 0,
         "counts": scores["counts"],
-        **{reference: {key: values[key] for key in BLEU} for reference, values in scores["scores"].items()},
+        **{
+            reference: {key: values[key] for key in BLEU if key in values}
+            for reference, values in scores["scores"].items()
+        },
     }
 
 

@@ -16,6 +16,7 @@ from fairseq.data import Dictionary
 from tqdm import tqdm
 
 from gtransformer.cli.contrastive_table import suite_table, table
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items, report, score_items
 from gtransformer.evaluation.layouts import Sentences
@@ -27,7 +28,6 @@ from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
 from gtransformer.files import check_output, read_lines, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 def build_parser() -> argparse.ArgumentParser:

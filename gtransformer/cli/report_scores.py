@@ -27,7 +27,7 @@ class Result:
         corpus: what it was trained on, ``every``-th document of it.
         set: what it translated (``ted_test``).
         scores: by reference (raw, release, tokenised; at least one) and kind (s_bleu, d_bleu; of release
-            d_bleu_instance, too): (score, signature).
+            d_bleu_instance, too, where instances do not overlap): (score, signature).
         aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
         source: the result file, relative to the folder of all logs.
         machine: what it ran on; None for the machine that all have in common.
@@ -175,7 +175,7 @@ def read_scores(content: dict[str, Any], path: Path, *keys: str) -> dict[str, di
                 need(content, path, *keys, name, kind, "score", kind=NUMBER),
                 need(content, path, *keys, name, kind, "signature", kind=str),
             )
-            for kind in (*KINDS, *MORE_KINDS.get(reference, ()))
+            for kind in (*KINDS, *(more for more in MORE_KINDS.get(reference, ()) if more in scores[name]))
         }
         for name, reference in names.items()
         if name in scores

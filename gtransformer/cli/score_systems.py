@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
@@ -14,9 +15,8 @@ from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.references import references_of
 from gtransformer.evaluation.score import Evaluation, score_text, score_translations
-from gtransformer.evaluation.segments import Documents
+from gtransformer.evaluation.segments import Documents, Segments
 from gtransformer.evaluation.significance import compare
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 @dataclass
@@ -89,6 +89,12 @@ def read_sources(args: argparse.Namespace) -> Documents:
     return read_source(args.prepared, sidecar)
 
 
+def same_instances(systems: Iterable[Segments]) -> bool:
+    """Whether all systems translated the same instances, and these do not overlap."""
+    first, *others = (segments.instances and segments.instances.references for segments in systems)
+    return first is not None and all(other == first for other in others)
+
+
 def test_systems(systems: Sequence[System], tests: Sequence[str], samples: int | None) -> dict:
     """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
     results: dict = {}
@@ -98,6 +104,8 @@ def test_systems(systems: Sequence[System], tests: Sequence[str], samples: int |
         segments = {system.name: system.evaluation.scores[reference].segments for system in systems}
         for key in scores.values:
             if key not in LEVELS:  # COMET's own significance tool needs its scores by sentence
+                continue
+            if LEVELS[key].segments == "instances" and not same_instances(segments.values()):
                 continue
             row: dict = {system.name: {} for system in systems[1:]}
             for test in dict.fromkeys(tests):

@@ -31,11 +31,13 @@ def table(systems: Sequence[System], tests: Mapping) -> str:
     """
     names = [system.name for system in systems] if len(systems) > 1 else [""]
     rows = [["reference", "score", *names, "segments", "signature"]]
-    for reference, scores in systems[0].evaluation.scores.items():
-        for key, first in scores.values.items():
-            values = [system.evaluation.scores[reference].values[key].score for system in systems]
+    for reference in systems[0].evaluation.scores:
+        found = [system.evaluation.scores[reference].values for system in systems]
+        for key in dict.fromkeys(key for scores in found for key in scores):
+            values = [scores.get(key) for scores in found]
+            first = next(value for value in values if value is not None)
             digits = 4 if key == "comet" else 2
-            shown = [f"{value:.{digits}f}" for value in values]
+            shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
             rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]

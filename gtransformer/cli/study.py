@@ -117,6 +117,10 @@ class Runner:
     def job(self, run: StudyRun) -> Job:
         """The program of a run, whose order it writes first."""
         folder, recipe = self.folder(run), run.settings()
+        if recipe.sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
+            prepared, loading = self.corpora.prepared(run.data), []
+        else:
+            prepared, loading = self.corpora.read(run.data)
         order = {
             "name": folder.name,
             "recipe": run.recipe,
@@ -124,7 +128,8 @@ class Runner:
             "data": vars(run.data),
             "seed": run.seed,
             "corpus": self.corpora.corpus,
-            "prepared": os.path.relpath(self.corpora.prepared(run.data), folder),
+            "prepared": os.path.relpath(prepared, folder),
+            "loading": loading,
             "keep_checkpoints": self.keep_checkpoints,
         }
         write_json(folder / ORDER, order)

@@ -14,12 +14,12 @@ from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_job
 from gtransformer.cli.recipe import Options, Recipe
 from gtransformer.cli.run import BENCHMARKS, corpus_directory
 from gtransformer.cli.study_plan import Data
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
-from gtransformer.preprocess.sidecar import Sidecar
 
 DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
@@ -138,6 +138,16 @@ class Corpora:
             self.stages.run(f"prepare-{folder.name}", settings, [folder], work)
             self.made.add(data)
         return folder
+
+    def read(self, data: Data) -> tuple[Path, list[str]]:
+        """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
+
+        Data of another length are the base, grouped greedily when loaded: the same instances in the same order as if
+        prepared at that length. What is drawn from a corpus, or cut by a number of sentences, is prepared.
+        """
+        if data == Data(self.length) or data != Data(data.length) or "max-sents" in self.options:
+            return self.prepared(data), []
+        return self.prepared(Data(self.length)), ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
     def _prepare(self, raw: Path, target: Path, options: Options) -> None:
         log = target.with_name(f"{target.name}.log")

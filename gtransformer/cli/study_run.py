@@ -27,7 +27,7 @@ VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
 
 def make_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
-    recipe = load_recipe(order["recipe"], order["changes"])
+    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
     prepared = (directory / order["prepared"]).resolve()
     return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])
@@ -59,7 +59,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
-        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance")}
+        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
         | {"s_bleu": best["s_bleu"] if aligned else None},
         "counts": scores["counts"],
         "curves": read_curves(log),

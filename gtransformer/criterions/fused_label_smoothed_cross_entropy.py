@@ -8,12 +8,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
+from gtransformer.data.loss_mask import CONTEXT, counted
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """The same loss, options and logs as ``label_smoothed_cross_entropy``, on real tokens only.
+    """The same loss, options and logs as ``label_smoothed_cross_entropy``, on real tokens that count only.
 
     For models of this package; with ``--report-accuracy`` or ``--ignore-prefix-size``, which need all logits, and for
     other models it is the ordinary criterion.
@@ -26,6 +27,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
+        if CONTEXT in sample:  # only then is there padding among the real tokens; looking for it costs a wait for a GPU
+            features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
             loss, nll = fused_cross_entropy(features, decoder.output_projection.weight, targets, self.eps)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
-from gtransformer.evaluation.translations import Translation
+from gtransformer.evaluation.translations import Translation, taken_from
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.postprocess import postprocessor_for
-from gtransformer.preprocess.sidecar import Sidecar, join
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",
@@ -36,7 +36,7 @@ class Rendering:
 
     Attributes:
         reference: documents of sentences; an empty string for a sentence that no instance holds.
-        hypotheses: the translation of every instance of the sidecar, sentences as they were produced.
+        hypotheses: the translation of every instance, sentences as they were produced.
         tokenizer: sacrebleu's, for BLEU.
         detokeniser: what has detokenised; None where nothing was.
     """
@@ -87,8 +87,14 @@ def render(
         texts = by_instance(produced, remove_bpe_lines)
         return Rendering(read_target(prepared, sidecar, TOKENISED), texts, "none", None)
     text = ReleaseText(prepared, lang)
-    wanted = join(sidecar, [text.instance(sentences) for sentences in read_target_pieces(prepared, sidecar)])
-    reference = [[sentence or "" for sentence in document] for document in wanted]
+    pieces = join(sidecar, read_target_pieces(prepared, sidecar))
+    wanted = []
+    for translation in translations:  # the reference is detokenised by the instances that were translated
+        first = translation.first_sentence
+        instance = pieces[translation.document][first : first + translation.sentences]
+        wanted.append(translation.taken(text.instance(instance)))
+    documents = join(taken_from(translations, sidecar), wanted)
+    reference = [[sentence or "" for sentence in document] for document in documents]
     return Rendering(reference, [text.instance(sentences) for sentences in produced], "13a", text.detokeniser)
 
 

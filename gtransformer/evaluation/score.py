@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
@@ -27,7 +28,6 @@ from gtransformer.evaluation.references import REFERENCES, TOKENIZERS, raw_token
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
-from gtransformer.preprocess.sidecar import Sidecar
 
 __all__ = [
     "REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "references_available", "score_text",
@@ -119,8 +119,9 @@ def score_translations(
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
     (``align_sentences``); ``counts["misaligned_instances"]`` says how many there were. d-BLEU uses the sentences as
     they are. Sentences that no instance holds are left out of hypothesis and reference
-    (``counts["left_out_sentences"]``). Raises UserError for every mismatch between translations, sidecar and
-    reference.
+    (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is taken from the instance in
+    which it is current, and there is no d-BLEU by instance. Raises UserError for every mismatch between translations,
+    sidecar and reference.
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     sidecar = Sidecar.load(find_sidecar(prepared, split))
@@ -145,7 +146,7 @@ def score_translations(
         scores[name] = Scores(score_levels(segments, tuple(metrics)), segments, detokeniser)
     counts = {
         "documents": sidecar.documents,
-        "instances": len(sidecar.instances),
+        "instances": len(translations) if generated else len(sidecar.instances),
         "sentences": sum(count for *_, count in sidecar.instances),
         "left_out_sentences": len(sidecar.dropped),
         "misaligned_instances": sum(translation.misaligned for translation in translations),

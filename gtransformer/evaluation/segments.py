@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
-from gtransformer.evaluation.translations import Translation, align_sentences
-from gtransformer.preprocess.sidecar import Sidecar, join
+from gtransformer.evaluation.translations import Translation, align_sentences, taken_from
 
 Documents = list[list[str]]
 
@@ -27,7 +27,9 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Segments:
-    """One translation against one reference at every level; ``instances`` is None where there is no sidecar.
+    """One translation against one reference at every level.
+
+    ``instances`` is None where there is no sidecar, and where instances overlap.
 
     ``places[i]`` is (document, position in it) of sentence segment i, ``numbers[i]`` the document of document segment
     i; documents count from 0, positions from 1. ``text`` is the whole translation, documents of sentences, with an
@@ -66,21 +68,27 @@ def segments_of_translations(
     """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
 
     Sentences are aligned by order where an instance has another number of them than its source; documents and
-    instances hold them as they were produced.
+    instances hold them as they were produced. Where instances overlap, each sentence is that of the instance in which
+    it is current, and there are no segments by instance.
     """
     aligned = [
         align_sentences(text, translation.sentences) for text, translation in zip(finished, translations, strict=True)
     ]
-    placed = join(sidecar, aligned)
+    taken = [translation.taken(text) for text, translation in zip(aligned, translations, strict=True)]
+    placed = join(taken_from(translations, sidecar), taken)
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
-    whole: list[list[tuple[int, list[str]]]] = [[] for _ in reference]
-    for (document, first, _), text in zip(sidecar.instances, finished, strict=True):
-        whole[document].append((first, text))
+    whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]
+    for translation, text, part in zip(translations, finished, taken, strict=True):
+        document, first, _ = translation.place
+        whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
-    instances = Pairs(
-        document_segments(finished),
-        document_segments([reference[d][first : first + count] for d, first, count in sidecar.instances]),
-    )
+    instances = None
+    if all(translation.whole for translation in translations):
+        places = [translation.place for translation in translations]
+        instances = Pairs(
+            document_segments(finished),
+            document_segments([reference[d][first : first + count] for d, first, count in places]),
+        )
     return _segments(placed, produced, reference, instances, tokenizer)
 
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, read_documents
 from gtransformer.preprocess.instances import MARKS, document_instances, instance_line
 from gtransformer.preprocess.parallel import progress
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 @dataclass

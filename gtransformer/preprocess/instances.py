@@ -1,17 +1,19 @@
-"""Instances: consecutive sentences of one document, filled greedily (section 2 of the paper), and the way back.
+"""Instances as they are written: consecutive sentences of one document, filled greedily, and the way back.
 
-Pure functions of lists. An instance line is ``<s> a b </s> <s> c </s>``; a sidecar (``sidecar.py``) keeps which
-sentences of which document each instance holds.
+Pure functions of lists; the rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c
+</s>``; a sidecar keeps which sentences of which document each instance holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gtransformer.data.instances import MARKS, greedy, sentence_costs
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar, join
 
 __all__ = [
+    "MARKS",
     "Sidecar",
     "document_instances",
     "greedy_instances",
@@ -22,14 +24,6 @@ __all__ = [
 ]
 
 BEGIN, END = "<s>", "</s>"
-MARKS = 2  # tokens that <s> and </s> add to a sentence
-
-
-def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
-    """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
-    if target_lengths is None:
-        return [length + MARKS for length in source_lengths]
-    return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
 
 
 def greedy_instances(
@@ -45,18 +39,8 @@ def greedy_instances(
     ``max_tokens`` or more is an instance of its own. Lengths are in tokens, without ``<s>`` and ``</s>``;
     ``target_lengths`` None: text to be translated, cut by source length alone.
     """
-    instances: list[tuple[int, int]] = []
-    first = total = 0
-    costs = sentence_costs(source_lengths, target_lengths)
-    for position, cost in enumerate(costs):
-        full = max_sents is not None and position - first >= max_sents
-        if position > first and (full or total + cost >= max_tokens):
-            instances.append((first, position - first))
-            first, total = position, 0
-        total += cost
-    if costs:
-        instances.append((first, len(costs) - first))
-    return instances
+    cuts = greedy(sentence_costs(source_lengths, target_lengths), max_tokens, max_sents)
+    return [(first, last - first) for first, last in cuts]
 
 
 def document_instances(

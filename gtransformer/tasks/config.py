@@ -7,11 +7,14 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
+from gtransformer.data.batching import ORDERS, SIZE
+from gtransformer.data.instances import GROUPINGS, STORED
 from gtransformer.models.common.config import option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 
 DECODER_STARTS = ("bos",)
+SWITCH = ("on", "off")
 
 
 # The annotations must be types that fairseq's command line understands: Optional[str], not str | None.
@@ -38,6 +41,32 @@ class TranslationDocConfig(TranslationConfig):
         False, "in --doc-mode full, too, generate exactly as many sentences as the source has (partial always does)"
     )
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
+    instances: ChoiceEnum(GROUPINGS) = option(
+        STORED,
+        "which sentences stand together, whatever the corpus was prepared with. stored: as prepared; greedy: as many "
+        "as --instance-tokens holds, by prepare.sh's rule; parts: documents longer than --instance-tokens in parts of "
+        "roughly equal length; disjoint: --context-sentences + 1 at a time; sliding: each sentence behind so many "
+        "previous ones; current: each behind --context-sentences previous ones of the source and "
+        "--target-context-sentences of the target. Without a sidecar a prepared instance is the document",
+    )
+    instance_tokens: Optional[int] = option(  # noqa: UP045
+        None,
+        "N of --instances greedy (of a sentence the longer side counts) and parts (the target does), with <s> and </s>",
+    )
+    context_sentences: Optional[int] = option(  # noqa: UP045
+        None, "K of --instances disjoint, sliding and current (of the source); 0: single sentences"
+    )
+    target_context_sentences: Optional[int] = option(  # noqa: UP045
+        None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"
+    )
+    context_loss: ChoiceEnum(SWITCH) = option(
+        "on", "--instances sliding and current: off leaves target sentences of the context out of the loss"
+    )
+    batch_order: ChoiceEnum(ORDERS) = option(
+        SIZE,
+        "size: instances of equal length together; document: consecutive instances of one document in order, the batch "
+        "ends with the document",
+    )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtransformer.data.places import Place
 from gtransformer.files import atomic_write
-from gtransformer.preprocess.sidecar import Sidecar
 
 logger = logging.getLogger(__name__)
 
@@ -39,25 +40,24 @@ class TranslationWriter:
     Args:
         prefix: of the file.
         instances: how many instances the generated split has; the file appears when each has come.
-        sidecar: where each instance stands in its corpus; None numbers instances as documents.
+        places: where each instance stands in its corpus; None numbers instances as documents.
     """
 
-    def __init__(self, prefix: str, instances: int, sidecar: Sidecar | None):
+    def __init__(self, prefix: str, instances: int, places: Sequence[Place] | None):
         self.path = Path(f"{prefix}.jsonl")
-        self.instances, self.sidecar = instances, sidecar
+        self.instances, self.places = instances, places
         self.lines: dict[int, dict] = {}
         self.path.unlink(missing_ok=True)  # an old result must not be taken for that of an interrupted run
 
     def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
         """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
-        document, first, count = number, 0, sentences
-        if self.sidecar is not None:
-            document, first, count = self.sidecar.instances[number]
+        place = Place(number, 0, sentences) if self.places is None else self.places[number]
         self.lines[number] = {
             "id": number,
-            "document": document,
-            "first_sentence": first,
-            "sentences": count,
+            "document": place.document,
+            "first_sentence": place.first_sentence,
+            "sentences": place.sentences,
+            **({} if place.current is None else {"current": list(place.current)}),
             "hypotheses": hypotheses,
         }
         if len(self.lines) == self.instances:

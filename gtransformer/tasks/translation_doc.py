@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
-import torch
 from fairseq import utils
-from fairseq.data import ConcatDataset, Dictionary, data_utils
+from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import FairseqTask, register_task
 
-from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset
+from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.data.word_dropout import WordDropout
+from gtransformer.data.loss_mask import without_context
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.search.positions import available
+from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
@@ -28,6 +25,7 @@ from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.generation import check_generation, generator_maker
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
+from gtransformer.tasks.loading import Loader, grouping_of
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -60,6 +58,7 @@ class TranslationDocTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
+        grouping_of(cfg)  # so that options that contradict each other are said before a model is made
         if not cfg.data:
             raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
@@ -101,133 +100,22 @@ class TranslationDocTask(FairseqTask):
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
-        paths = utils.split_paths(self.cfg.data)
-        path = paths[(epoch - 1) % len(paths)] if split == self.cfg.train_subset else paths[0]
-        source, target, names = [], [], []
-        for name in shard_names(path, split, combine):
-            prefix = binarised_prefix(path, name, self.cfg.source_lang, self.cfg.target_lang)
-            if prefix is None:
-                break
-            names.append(prefix)
-            source.append(load_side(prefix, self.cfg.source_lang, self.src_dict, self.cfg.dataset_impl))
-            target.append(load_side(prefix, self.cfg.target_lang, self.tgt_dict, self.cfg.dataset_impl))
-        if not source or source[0] is None:
-            pair = f"{self.cfg.source_lang}-{self.cfg.target_lang}"
-            raise UserError(f"{path}: no binarised {split} set for {pair} (looked for {split}.{pair}.*)")
-        for one, other, name in zip(source, target, names, strict=True):
-            if other is not None and len(one) != len(other):
-                raise UserError(f"{name}*: {len(one)} source but {len(other)} target instances; prepare it again")
-            self._check_opening(one, f"{name}{self.cfg.source_lang}", self.src_dict)
-            if other is not None:
-                self._check_opening(other, f"{name}{self.cfg.target_lang}", self.tgt_dict)
-        has_target = all(part is not None for part in target)
-        logger.info("%s %s %d instances", path, split, sum(map(len, source)))
-        self.datasets[split] = self._pairs(
-            source[0] if len(source) == 1 else ConcatDataset(source),
-            (target[0] if len(target) == 1 else ConcatDataset(target)) if has_target else None,
-            dropout=split == self.cfg.train_subset,
-            shuffle=split != "test",
-        )
-        self.datasets[split].prefix = names[0] if len(names) == 1 else None
+        self.datasets[split] = self._loader().load(split, epoch, combine)
 
-    def _instances(self, stored, sizes, dictionary: Dictionary) -> InstanceDataset:
-        return InstanceDataset(stored, sizes, dictionary.bos(), dictionary.eos(), self.cfg.prepend_bos)
+    def _loader(self) -> Loader:
+        return Loader(self.cfg, self.src_dict, self.tgt_dict, self.language, self.langs)
 
-    def _check_opening(self, stored, place: str, dictionary: Dictionary) -> None:
-        number = self._instances(stored, stored.sizes, dictionary).first_unopened(Path(f"{place}.bin"))
-        if number is not None:
-            raise UserError(
-                f"{place}: instance {number} does not begin with <s>: write every sentence as '<s> words </s>' "
-                "(scripts/prepare.sh does), or give --prepend-bos for one sentence a line"
-            )
-
-    def _pairs(self, source, target, dropout: bool, shuffle: bool, **options) -> DocumentPairDataset:
-        noise = target_noise = None
-        if dropout and self.cfg.doc_noise_mask > 0:
-            noise, target_noise = self.word_dropout(self.src_dict), self.word_dropout(self.tgt_dict)
-        return DocumentPairDataset(
-            self._instances(source, source.sizes, self.src_dict),
-            None if target is None else self._instances(target, target.sizes, self.tgt_dict),
-            self.src_dict,
-            self.tgt_dict,
-            self.language,
-            word_dropout=noise,
-            target_word_dropout=target_noise,
-            word_dropout_epochs=self.cfg.doc_noise_epochs,
-            left_pad_source=self.cfg.left_pad_source,
-            left_pad_target=self.cfg.left_pad_target,
-            shuffle=shuffle,
-            pad_to_multiple=self.cfg.required_seq_len_multiple,
-            **options,
-        )
-
-    def get_batch_iterator(self, dataset, max_tokens=None, max_sentences=None, max_positions=None, **options):
-        """As fairseq's, with three things put right.
-
-        Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are
-        batches of their own, and instances are left out only where a model has no more positions (sinusoidal ones have
-        no end, whatever its checkpoint says of ``--max-source-positions``). An iterator that serves all epochs cuts the
-        same batches in whatever epoch it is made, so that a resumed epoch goes on with the instances that are left of
-        it. And no process gets an empty batch.
-        """
-        reused = not options.get("disable_iterator_cache") and not options.get("update_epoch_batch_itr")
-        dataset.order_seed = options.get("seed", 1) + (1 if reused else options.get("epoch", 1))
-        dataset.shards = options.get("num_shards", 1)
-        if max_positions is not None and self.longest is not None:
-            max_positions = self.longest
-        in_training = dataset is self.datasets.get(self.cfg.train_subset)
-        if in_training and max_tokens is not None and dataset not in self.dataset_to_epoch_iter:
-            tokens = dataset.num_tokens_vec(np.arange(len(dataset)))
-            long = int((tokens > max_tokens).sum())
-            if long:
-                logger.warning(
-                    "%d instances are longer than --max-tokens %d, up to %d tokens: each is a batch of its own",
-                    long, max_tokens, tokens.max(),
-                )  # fmt: skip
-        return super().get_batch_iterator(dataset, max_tokens, max_sentences, max_positions, **options)
+    def get_batch_iterator(self, dataset, *limits, **options):
+        """fairseq's arguments; see ``gtransformer.tasks.batch_iterator`` for what is put right."""
+        return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """As fairseq's; that instances are too long is said, and a UserError where they may not be left out."""
-        kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
-        if len(ignored) and ignore_invalid_inputs:
-            logger.warning(
-                "%d of %d instances are longer than the %s tokens (source, target) that the model takes and are left "
-                "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them",
-                len(ignored), len(indices), max_positions, min(ignored),
-            )  # fmt: skip
-        elif len(ignored):
-            source, target = map(int, dataset.size(ignored[0]))
-            raise UserError(
-                f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
-                f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
-                "--skip-invalid-size-inputs-valid-test"
-            )
-        return kept
+        return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
-        source = self._instances(src_tokens, src_lengths, self.src_dict)
-        number = source.first_unopened()
-        if number is not None:
-            begin = self.src_dict.string(src_tokens[number][:8], bpe_symbol=None)
-            raise UserError(
-                f"the input line '{begin} ...' does not begin with <s>: write every sentence as '<s> words </s>', or "
-                "give --prepend-bos for one sentence a line"
-            )
-        return DocumentPairDataset(
-            source,
-            None,
-            self.src_dict,
-            self.tgt_dict,
-            self.language,
-            constraints=constraints,
-        )
-
-    def word_dropout(self, dictionary: Dictionary) -> WordDropout:
-        """``--doc-noise-mask`` for one side: its own ``<mask>``, and its own symbols that are never replaced."""
-        d, mask = dictionary, dictionary.index("<mask>")
-        protected = torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *self.language_symbols(d)])
-        return WordDropout(self.cfg.doc_noise_mask, mask, protected, self.cfg.doc_seed)
+        return self._loader().typed(src_tokens, src_lengths, constraints)
 
     def language_symbols(self, dictionary: Dictionary | None = None) -> list[int]:
         """Indices of all language symbols in a dictionary, by default the target's."""
@@ -293,19 +181,18 @@ class TranslationDocTask(FairseqTask):
             logger.warning("--gen-output is for one split at a time (--gen-subset); nothing is written")
             return None
         (dataset,) = self.datasets.values()
-        sidecar_path = Path(f"{dataset.prefix}instances.json") if getattr(dataset, "prefix", None) else None
-        sidecar = Sidecar.load(sidecar_path) if sidecar_path and sidecar_path.is_file() else None
-        if sidecar is not None and len(sidecar.instances) != len(dataset):
-            raise UserError(
-                f"{sidecar_path}: describes {len(sidecar.instances)} instances, the data has {len(dataset)}; prepare "
-                "the corpus again"
-            )
-        return TranslationWriter(self.cfg.gen_output, len(dataset), sidecar)
+        return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        """As fairseq's; with ``--context-loss off`` the criterion sees the current sentences' targets alone."""
+        sample = without_context(sample, self.tgt_dict.pad())
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
+        counted = without_context(sample, self.tgt_dict.pad())
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
-            loss, sample_size, logging_output = super().valid_step(sample, model, criterion)
+            loss, sample_size, logging_output = super().valid_step(counted, model, criterion)
         logging_output.update(entropy)
         if self.cfg.eval_bleu:
             logging_output.update(self.bleu.counts(sample, model))
@@ -330,25 +217,3 @@ def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
     if lang not in langs:
         raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
     return dictionary.index(f"[{lang}]")
-
-
-def shard_names(path: str, split: str, combine: bool) -> list[str]:
-    """``split``, and ``split1``, ``split2``, ... if shards are to be combined."""
-    if not combine:
-        return [split]
-    count = sum(1 for _ in Path(path).glob(f"{split}*.idx"))
-    return [split, *(f"{split}{i}" for i in range(1, count + 1))]
-
-
-def binarised_prefix(path: str, split: str, source: str, target: str) -> str | None:
-    """``path/split.source-target.`` or the reverse pair, whichever exists."""
-    for pair in (f"{source}-{target}", f"{target}-{source}"):
-        prefix = os.path.join(path, f"{split}.{pair}.")
-        if os.path.exists(f"{prefix}{source}.idx"):
-            return prefix
-    return None
-
-
-def load_side(prefix: str, lang: str, dictionary: Dictionary, implementation):
-    """One side's binarised instances, or None if there are none."""
-    return data_utils.load_indexed_dataset(prefix + lang, dictionary, implementation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from gtransformer.data.instances import BY_TOKENS, STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
@@ -143,7 +145,20 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         )
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
     tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bert")}
-    return {"source_lang": direction[0], "target_lang": direction[1], **found, **tools}
+    return {"source_lang": direction[0], "target_lang": direction[1], **found, **trained_on(task), **tools}
+
+
+def trained_on(task: Mapping[str, Any]) -> dict[str, int | None]:
+    """The limits of instances, where those of the corpus were grouped anew for the training of ``task`` (its options).
+
+    Text is translated in disjoint instances: of as many sentences as those of ``disjoint`` and ``sliding`` have.
+    """
+    kind = str(task.get("instances") or STORED)
+    if kind in BY_TOKENS:
+        return {"max_instance_tokens": task["instance_tokens"], "max_sents": None}
+    if kind in ("disjoint", "sliding"):
+        return {"max_sents": task["context_sentences"] + 1}
+    return {}
 
 
 def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:

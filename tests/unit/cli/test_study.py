@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +17,8 @@ from gtransformer.cli.study import Runner, check_complete
 from gtransformer.cli.study_data import long_documents, sampled, write_part
 from gtransformer.cli.study_plan import load_study
 from gtransformer.cli.study_table import spread, summary, table
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar
 from tests.unit.cli.test_study_plan import COMMON, FIGURE
 
 
@@ -66,7 +68,8 @@ def runner(tmp_path):
             raw=tmp_path,
             corpus="demo",
             instances=lambda data: 77,
-            prepared=lambda data: tmp_path,
+            prepared=lambda data: tmp_path / "prepared",
+            read=lambda data: (tmp_path / "shared", [f"task.instance-tokens={data.length}"]),
         )
         yield QuickRunner(study, corpora, directory, jobs=2)
 
@@ -157,6 +160,14 @@ def test_orders_say_all_that_a_run_needs(runner):
     assert order["changes"] == ["train.max-update=5", "train.patience=", "generate.quiet=false", "train.seed=3"]
     assert order["keep_checkpoints"] is False
     assert order["data"] == {"length": 64, "instances": None, "min_document_tokens": None}
+    assert Path(order["prepared"]).name == "shared" and order["loading"] == ["task.instance-tokens=64"]
+
+
+def test_a_recipe_that_groups_by_itself_has_a_corpus_of_its_own(runner):
+    run = replace(runner.study.runs()[0], changes=("task.instances=sliding", "task.context-sentences=1"))
+    runner.job(run)
+    order = json.loads((runner.folder(run) / "run.json").read_text())
+    assert Path(order["prepared"]).name == "prepared" and order["loading"] == []
 
 
 def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):

@@ -63,6 +63,23 @@ def test_data_follows_from_all_that_it_was_derived_from(prepare, change):
     assert prepare() == ([], folders), "the first settings' data is still there"
 
 
+def test_lengths_share_a_corpus(prepare, tmp_path):
+    """Unless a number of sentences cuts instances, too, or some of them are drawn."""
+    _, (base, shorter, drawn, _) = prepare()
+    with Stages(tmp_path / "out", "study") as stages:
+        for change, expected in (
+            (None, (base, ["task.instances=greedy", "task.instance-tokens=64"])),
+            ("prepare.max-sents=3", None),
+        ):
+            recipe = load_recipe("demo", [change] if change else [])
+            corpora = Corpora(stages, tmp_path / "out", str(tmp_path / "raw"), {}, recipe)
+            corpora.begin()
+            assert corpora.read(Data(512)) == (corpora.prepared(Data(512)), [])
+            assert corpora.read(Data(64)) == (expected or (corpora.prepared(Data(64)), []))
+            assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
+    assert base != shorter != drawn
+
+
 def test_another_corpus_is_other_data(prepare, tmp_path):
     _, folders = prepare()
     (tmp_path / "raw" / "concatenated_en2de_train_de.txt").write_text("<d>\nanders\n")

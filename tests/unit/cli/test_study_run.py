@@ -26,6 +26,14 @@ def test_the_reference_that_was_scored_against(tmp_path, references, taken):
     assert result["reference"] == taken and result["scores"]["d_bleu"] == {"score": len(taken)}
 
 
+def test_data_of_another_length_are_grouped_when_loaded(tmp_path):
+    """Orders of before do not say so."""
+    order = ORDER | {"loading": ["task.instances=greedy", "task.instance-tokens=64"]}
+    task = make_run(tmp_path, order).recipe.sections["task"]
+    assert (task["instances"], task["instance-tokens"]) == ("greedy", 64)
+    assert "instances" not in make_run(tmp_path, ORDER).recipe.sections["task"]
+
+
 def test_a_recipe_chooses_the_reference_but_not_what_a_study_needs(tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(study_run.score, "main", lambda arguments: given.extend(arguments))

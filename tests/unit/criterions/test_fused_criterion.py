@@ -8,6 +8,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.loss_mask import CONTEXT, without_context
 from tests.support import pad_batch, random_document, tiny_model
 
 
@@ -56,3 +57,33 @@ def test_falls_back_where_all_logits_are_needed(dictionary, sample):
     task = Namespace(target_dictionary=dictionary)
     _, _, logs = FusedLabelSmoothedCrossEntropy(task, False, 0.1, report_accuracy=True)(model, sample)
     assert logs["total"] == sample["ntokens"] and 0 <= logs["n_correct"] <= logs["total"]
+
+
+@pytest.mark.parametrize("kind", [FusedLabelSmoothedCrossEntropy, LabelSmoothedCrossEntropyCriterion])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_context_does_not_count(dictionary, sample, kind, smoothing):
+    """Loss, its normalisation and gradients are those of the targets behind the context, written out by hand.
+
+    Of the first document the first two of its sentences are context: 5 + 3 tokens; the second one has no context.
+    """
+    model = tiny_model(dictionary).double().train()
+    criterion = kind(Namespace(target_dictionary=dictionary), False, smoothing)
+    whole = sample | {CONTEXT: torch.tensor([8, 0]), "context_total": 8}
+    loss, size, logs, gradients = run(criterion, model, without_context(whole, dictionary.pad()))
+
+    model.zero_grad()
+    logits, _ = model(**sample["net_input"])
+    rows = torch.cat([logits[0, 8:14], logits[1, :4]])
+    targets = torch.cat([sample["target"][0, 8:14], sample["target"][1, :4]])
+    assert targets[4:6].tolist() == [dictionary.eos(), dictionary.index("[de]")] == targets[8:].tolist()
+    assert dictionary.bos() not in targets and dictionary.pad() not in targets
+    log_probs, spread = rows.log_softmax(dim=1), smoothing / (len(dictionary) - 1)
+    nll = -log_probs[range(10), targets].sum()
+    expected = (1 - smoothing - spread) * nll - spread * log_probs.sum()
+    expected.backward()
+    assert size == logs["ntokens"] == logs["sample_size"] == 10 and logs["nsentences"] == 2
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert float(logs["nll_loss"]) == pytest.approx(nll.item(), rel=1e-6)
+    scale = max(parameter.grad.abs().max() for parameter in model.parameters())
+    for found, parameter in zip(gradients, model.parameters(), strict=True):
+        assert (found - parameter.grad).abs().max() < 1e-7 * scale

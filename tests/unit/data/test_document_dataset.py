@@ -7,7 +7,8 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset, ListDataset, indexed_dataset
 
-from gtransformer.data.document_dataset import DocumentPairDataset, InstanceDataset, fill_batches, first_tokens
+from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.stored import InstanceDataset, first_tokens
 from gtransformer.data.word_dropout import WordDropout
 from tests.support import random_document, random_lengths
 
@@ -107,25 +108,6 @@ def test_batches_drop_nothing(pairs, count, multiple):
         assert all(len(batch) for batch in batches)
 
 
-def test_batches_hold_as_many_real_tokens_as_allowed():
-    draw = random.Random(2)
-    for _ in range(50):
-        tokens = np.array([draw.randint(1, 60) for _ in range(draw.randint(1, 40))])
-        indices = np.array(draw.sample(range(1000), len(tokens)))
-        most_tokens, most = draw.choice([None, 50, 100]), draw.choice([None, 3, 10])
-        batches = fill_batches(indices, tokens, most_tokens, most)
-        assert np.concatenate(batches).tolist() == indices.tolist()  # every one, in order
-        size = dict(zip(indices.tolist(), tokens.tolist(), strict=True))
-        filled = [sum(size[i] for i in batch.tolist()) for batch in batches]
-        for batch, total in zip(batches, filled, strict=True):
-            assert len(batch) == 1 or most_tokens is None or total <= most_tokens
-            assert most is None or len(batch) <= most
-        for batch, total, following in zip(batches, filled, batches[1:], strict=False):  # none could have taken more
-            too_long = most_tokens is not None and total + size[following[0]] > most_tokens
-            assert too_long or len(batch) == most
-    assert fill_batches(np.array([], dtype=int), np.array([], dtype=int), 10, None) == []
-
-
 def test_batches_count_the_longer_side(dictionary):
     source = instances([[S, A, E, E]] * 4)
     target = instances([[S, *[A] * 18, E, E]] * 4)  # 20 tokens
@@ -205,3 +187,33 @@ def test_first_tokens_of_stored_instances(tmp_path, implementation):
     dataset = InstanceDataset(stored, stored.sizes, S, E)
     assert first_tokens(stored, tmp_path / "data.bin").tolist() == [S, A, B, S]
     assert dataset.first_unopened(tmp_path / "data.bin") == 1
+
+
+def test_in_the_order_of_documents(pairs):
+    """The rows of a batch, too, which fairseq sorts by length."""
+    documents = np.array([(0, 1), (1, 0), (0, 0), (1, 1)])
+    dataset = pairs([[2, 1], [5, 0, 3], [1], [9]], documents=documents)
+    order = dataset.ordered_indices()
+    assert order.tolist() == [2, 0, 1, 3]
+    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_tokens=10**6)] == [[2, 0], [1, 3]]
+    assert [batch.tolist() for batch in dataset.batch_by_size(order, max_sentences=1)] == [[2], [0], [1], [3]]
+    batch, sizes = dataset.collater([dataset[i] for i in (0, 1, 2, 3)]), dataset.src_sizes
+    assert batch["id"].tolist() == [0, 1, 2, 3] and sorted(sizes, reverse=True) != sizes.tolist()
+    for number in range(4):
+        item, inputs = dataset[number], batch["net_input"]
+        assert inputs["src_lengths"][number] == len(item["source"])
+        for found, expected in (
+            (inputs["src_tokens"], item["source"]),
+            (inputs["prev_output_tokens"], item["prev_output_tokens"]),
+            (batch["target"], item["target"]),
+        ):
+            assert found[number][found[number].ne(P)].tolist() == expected.tolist()
+
+
+def test_what_does_not_count_comes_with_the_batch(pairs):
+    dataset = pairs([[2, 1], [5, 0, 3], [1]], context=np.array([4, 9, 0]))
+    batch = dataset.collater([dataset[i] for i in range(3)])
+    context = dict(zip(batch["id"].tolist(), batch["context_tokens"].tolist(), strict=True))
+    assert context == {0: 4, 1: 9, 2: 0} and batch["context_total"] == 13
+    assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
+    assert "context_tokens" not in pairs([[1]]).collater([pairs([[1]])[0]])

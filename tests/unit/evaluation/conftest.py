@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.preprocess.sidecar import Sidecar
+from gtransformer.data.sidecar import Sidecar
 
 INSTANCES = [(0, 0, 2), (0, 2, 1), (1, 0, 2)]
 TEXT = {

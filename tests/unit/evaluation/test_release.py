@@ -9,10 +9,10 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.cli.score import build_parser, check_arguments, main
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.release import cut_when_detokenised
 from gtransformer.evaluation.score import references_available, score_translations
-from gtransformer.preprocess.sidecar import Sidecar
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
 REFERENCE = [

@@ -9,9 +9,9 @@ from itertools import chain
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import REFERENCES, references_available, score_translations
-from gtransformer.preprocess.sidecar import Sidecar
 
 PLAIN = [
     ["Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut."],

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.translations import align_sentences, read_translations
-from gtransformer.preprocess.sidecar import Sidecar
 
 
 @pytest.fixture

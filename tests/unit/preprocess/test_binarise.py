@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown, dictionary_words
-from gtransformer.preprocess.sidecar import Sidecar
 
 LINES = {
     "en": ["<s> b a </s> <s> a c </s>", "<s> x@@ y </s>"],

@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 import torch
 
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar
 from gtransformer.tasks.generation_output import TranslationWriter, split_sentences
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_model

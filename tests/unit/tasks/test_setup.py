@@ -9,7 +9,8 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.tasks.translation_doc import TranslationDocTask, add_symbols, shard_names
+from gtransformer.tasks.loading import shard_names
+from gtransformer.tasks.translation_doc import TranslationDocTask, add_symbols
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 
 
@@ -183,7 +184,12 @@ def test_dictionaries_of_their_own(dictionary):
     for one in (source, target):
         words = [one.index(f"w{number}") for number in range(9)]
         sides.append(torch.tensor([one.bos(), *words, one.unk(), one.eos()]))
-    dataset = task._pairs(*(ListDataset([side], [len(side)]) for side in sides), dropout=True, shuffle=False)
+    loader = task._loader()
+    stored = [
+        loader.instances(ListDataset([side], [len(side)]), [len(side)], one)
+        for one, side in zip((source, target), sides, strict=True)
+    ]
+    dataset = loader.pairs(*stored, dropout=True, shuffle=False)
     item = dataset[0]
     for one, found in ((source, item["source"].tolist()), (target, item["prev_output_tokens"].tolist())):
         assert found[:11] == [one.bos(), *[one.index("<mask>")] * 9, one.unk()]

@@ -190,6 +190,22 @@ def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
     assert found == [whole.translate([sentence])[0] for sentence in TEXT] != whole.translate(TEXT)
 
 
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ((), (60, None)),  # as the corpus was prepared
+        (("--instances", "greedy", "--instance-tokens", "21"), (21, None)),
+        (("--instances", "disjoint", "--context-sentences", "0"), (60, 1)),
+        (("--instances", "sliding", "--context-sentences", "2"), (60, 3)),
+    ],
+)
+def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
+    make_checkpoint(parts / "prepared", parts / "run" / "checkpoints" / "checkpoint_best.pt", *options)
+    assert main([str(parts / "run"), str(parts / "model")]) == 0
+    directory = ModelDirectory.open(parts / "model")
+    assert (directory.max_instance_tokens, directory.max_sents) == limits
+
+
 def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
     """--doc-mode full: nothing but the constraint ties its sentences to those of the source."""
     checkpoint = make_checkpoint(

@@ -7,7 +7,18 @@ import json
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.sidecar import Sidecar, join
+from gtransformer.data.sidecar import Sidecar, join
+
+
+@pytest.fixture
+def write(tmp_path):
+    """write(name, content): a file in the test's folder."""
+
+    def make(name, content):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        return tmp_path / name
+
+    return make
 
 
 def sidecar(instances, documents=2, dropped=()):

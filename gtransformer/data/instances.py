@@ -1,0 +1,163 @@
+"""Instances: which sentences stand together, decided when data are loaded. Pure functions of lengths and documents.
+
+An instance is what a model reads and writes at once: a run of source sentences and a run of target sentences of one
+document, some of them *current*, the others context before them. Every sentence is current in exactly one instance, and
+there its translation is taken from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gtransformer.errors import UserError
+
+MARKS = 2  # tokens that <s> and </s> add to a sentence
+STORED = "stored"
+GROUPINGS = (STORED, "greedy", "disjoint", "sliding", "parts", "current")
+BY_TOKENS = ("greedy", "parts")  # take a number of tokens; the others a number of sentences
+WITH_CONTEXT = ("sliding", "current")  # sentences stand in several instances
+
+Ranges = list[tuple[int, int]]  # [first, last) sentences
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the task's options ask for; see ``check``.
+
+    Attributes:
+        kind: of ``GROUPINGS``; ``stored``: the instances on disk.
+        tokens: N of ``greedy`` and ``parts``.
+        context: K of ``disjoint`` (K + 1 sentences stand together) and ``sliding``, K_s of ``current``.
+        target_context: K_t of ``current``; None counts as 0.
+    """
+
+    kind: str = STORED
+    tokens: int | None = None
+    context: int | None = None
+    target_context: int | None = None
+
+    def check(self) -> None:
+        """Raise UserError for options that are missing, out of range, or mean nothing beside ``--instances``."""
+        given = {
+            "--instance-tokens": (self.tokens, BY_TOKENS, 1),
+            "--context-sentences": (self.context, ("disjoint", *WITH_CONTEXT), 0),
+            "--target-context-sentences": (self.target_context, ("current",), 0),
+        }
+        for name, (value, kinds, least) in given.items():
+            if value is None:
+                if self.kind in kinds and name != "--target-context-sentences":
+                    raise UserError(f"--instances {self.kind} needs {name} N; give it")
+            elif self.kind not in kinds:
+                raise UserError(
+                    f"{name} {value} means nothing with --instances {self.kind}; leave it out, or give --instances "
+                    f"{' or '.join(kinds)}"
+                )
+            elif value < least:
+                raise UserError(f"{name} {value}: give {least} or more")
+
+
+@dataclass(frozen=True)
+class Instances:
+    """n instances over sentences that are numbered from 0, document by document.
+
+    Attributes:
+        source, target: (n, 2) int64, [first, last) sentences of either side.
+        current: (n, 2) int64, the sentences that are current: the last ones of both sides.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    current: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.current)
+
+
+def group(grouping: Grouping, source: np.ndarray, target: np.ndarray | None, runs: Ranges) -> Instances:
+    """Group sentences anew.
+
+    Args:
+        grouping: any kind but ``stored``.
+        source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
+        runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
+
+    Returns:
+        instances in the order of their current sentences; none crosses the end of a run.
+    """
+    costs = source if target is None else np.maximum(source, target)
+    written = source if target is None else target
+    before, target_before = grouping.context or 0, grouping.target_context or 0
+    if grouping.kind in WITH_CONTEXT:
+        target_before = before if grouping.kind == "sliding" else target_before
+        last = np.arange(1, len(source) + 1)
+        begin = np.repeat([first for first, _ in runs], [end - first for first, end in runs])
+        sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in (before, target_before)]
+        return Instances(*sides, np.stack([last - 1, last], 1))
+    cut: dict[str, Callable[[int, int], Ranges]] = {
+        "greedy": lambda first, last: greedy(costs[first:last].tolist(), grouping.tokens),
+        "disjoint": lambda first, last: disjoint(last - first, before + 1),
+        "parts": lambda first, last: parts(written[first:last], grouping.tokens),
+    }
+    cuts = [
+        (first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)
+    ]
+    whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
+    return Instances(whole, whole, whole)
+
+
+def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] | None) -> list[int]:
+    """Cost of each sentence in tokens: the longer side and the two marks; the source alone where there is no target."""
+    if target_lengths is None:
+        return [length + MARKS for length in source_lengths]
+    return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
+
+
+def greedy(costs: Sequence[int], max_tokens: int, max_sents: int | None = None) -> Ranges:
+    """Cut sentences that follow each other into instances that cover them in order (section 2 of the paper).
+
+    A sentence joins the current instance while the sum of costs stays below ``max_tokens`` (and the instance below
+    ``max_sents`` sentences); else it opens a new one. One that costs ``max_tokens`` or more is an instance of its own.
+    """
+    cuts: Ranges = []
+    first = total = 0
+    for position, cost in enumerate(costs):
+        full = max_sents is not None and position - first >= max_sents
+        if position > first and (full or total + cost >= max_tokens):
+            cuts.append((first, position))
+            first, total = position, 0
+        total += cost
+    if len(costs):
+        cuts.append((first, len(costs)))
+    return cuts
+
+
+def disjoint(count: int, size: int) -> Ranges:
+    """``count`` sentences, ``size`` at a time; the last instance may be shorter."""
+    return [(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
+    """Cut sentences into as few parts of roughly equal length as have at most ``max_tokens`` tokens each.
+
+    Of m parts, part j ends at the sentence border nearest to j / m of all tokens (the earlier of two), m being the
+    smallest number for which no part of several sentences is too long. ("documents [...] are cut into parts of roughly
+    equal length", Herold and Ney 2023; how is ours.)
+
+    Args:
+        lengths: (sentences,) tokens of each, marks included.
+    """
+    borders = np.concatenate([[0], np.cumsum(lengths)])
+    total = int(borders[-1])
+    number = max(1, -(-total // max_tokens))
+    while True:
+        shares = total * np.arange(1, number) / number
+        above = np.clip(np.searchsorted(borders, shares), 1, len(lengths))
+        nearest = above - (shares - borders[above - 1] <= borders[above] - shares)
+        cuts = np.unique(np.concatenate([[0], nearest, [len(lengths)]]))
+        too_long = (borders[cuts[1:]] - borders[cuts[:-1]] > max_tokens) & (np.diff(cuts) > 1)
+        if not too_long.any():
+            return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        number += 1

@@ -1,0 +1,28 @@
+"""Which of the target's tokens count in the loss (``--context-loss off``: those of the current sentences)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+CONTEXT = "context_tokens"  # in a batch: (batch,) int64, how many tokens of each decoder input are context
+
+
+def without_context(sample: dict, padding: int) -> dict:
+    """The batch as the criterion shall see it: targets that do not count are padding, ``ntokens`` are those that do.
+
+    The current sentences' own ``<s>`` is given, like the first one of an instance without context, and does not count:
+    what counts are their words, each ``</s>``, each further ``<s>`` and the language symbol. A batch whose tokens all
+    count comes back as it is. The whole target stays in ``sample``, for what compares with it or scores it.
+    """
+    if CONTEXT not in sample:
+        return sample
+    context, target = sample[CONTEXT], sample["target"]
+    number = target.ne(padding).cumsum(dim=1)  # of each target in its instance, from 1, wherever the padding is
+    masked = target.masked_fill(number <= context.unsqueeze(1), padding)
+    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample["context_total"]}
+
+
+def counted(features: Tensor, targets: Tensor, padding: int) -> tuple[Tensor, Tensor]:
+    """Only the rows of features (tokens, channels) and targets (tokens,) whose target is not padding."""
+    rows = targets.ne(padding)
+    return features[rows], targets[rows]

@@ -1,0 +1,51 @@
+"""Where instances stand in their documents, so that every translation is put back in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtransformer.data.instances import Instances
+from gtransformer.data.sentences import Sentences
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the translation of an instance holds, all counted from 0.
+
+    Attributes:
+        document: of the split.
+        first_sentence, sentences: the first sentence that is translated, and how many are.
+        current: (first sentence, sentences), those to be taken from here; None: all, in an instance as it is stored.
+    """
+
+    document: int
+    first_sentence: int
+    sentences: int
+    current: tuple[int, int] | None = None
+
+
+def stored_places(sidecar: Path | None, instances: int) -> list[Place] | None:
+    """The places of a split's stored instances; None without a sidecar.
+
+    Raises UserError for a sidecar of another number of instances.
+    """
+    if sidecar is None or not sidecar.is_file():
+        return None
+    places = [Place(*row) for row in Sidecar.load(sidecar).instances]
+    if len(places) != instances:
+        raise UserError(
+            f"{sidecar}: describes {len(places)} instances, the data has {instances}; prepare the corpus again"
+        )
+    return places
+
+
+def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:
+    """The places of instances that were grouped anew."""
+    places = []
+    for (first, last), (begin, end) in zip(instances.target.tolist(), instances.current.tolist(), strict=True):
+        document, position = int(sentences.document[first]), sentences.position
+        places.append(Place(document, int(position[first]), last - first, (int(position[begin]), end - begin)))
+    return places

@@ -1,0 +1,119 @@
+"""Batches for fairseq's training and generation, as its task would make them, with three things put right.
+
+Its trainer takes ``--max-tokens`` as a limit on instances, too, and leaves longer ones out: here they are batches of
+their own, and instances are left out only where a model has no more positions (sinusoidal ones have no end, whatever
+its checkpoint says of ``--max-source-positions``). An iterator that serves all epochs cuts the same batches in whatever
+epoch it is made, so that a resumed epoch goes on with the instances that are left of it. And no process gets an empty
+batch.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from fairseq.data import data_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import FairseqTask
+
+from gtransformer.data.batching import make_divisible
+from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+def batch_iterator(
+    task: FairseqTask,
+    dataset: DocumentPairDataset,
+    max_tokens: int | None = None,
+    max_sentences: int | None = None,
+    max_positions: tuple[int, int] | None = None,
+    ignore_invalid_inputs: bool = False,
+    required_batch_size_multiple: int = 1,
+    seed: int = 1,
+    num_shards: int = 1,
+    shard_id: int = 0,
+    num_workers: int = 0,
+    epoch: int = 1,
+    data_buffer_size: int = 0,
+    disable_iterator_cache: bool = False,
+    skip_remainder_batch: bool = False,
+    grouped_shuffling: bool = False,
+    update_epoch_batch_itr: bool = False,
+) -> EpochBatchIterator:
+    """The iterator over a dataset; arguments as of ``FairseqTask.get_batch_iterator``.
+
+    Unless ``disable_iterator_cache`` or ``update_epoch_batch_itr`` says otherwise, a dataset has one for all epochs,
+    kept in ``task.dataset_to_epoch_iter``. The order of equally long instances is drawn from the seed and, where each
+    epoch has an iterator of its own, from the epoch. ``required_batch_size_multiple`` is ignored, as in
+    ``DocumentPairDataset.batch_by_size``.
+    """
+    reused = not disable_iterator_cache and not update_epoch_batch_itr and task.can_reuse_epoch_itr(dataset)
+    if reused and dataset in task.dataset_to_epoch_iter:
+        return task.dataset_to_epoch_iter[dataset]
+    if dataset is task.datasets.get(task.cfg.train_subset) and max_tokens is not None:
+        warn_of_long(dataset, max_tokens)
+    dataset.set_epoch(epoch)
+    with data_utils.numpy_seed(seed + (1 if reused else epoch)):
+        indices = dataset.ordered_indices()
+    if max_positions is not None:
+        longest = max_positions if task.longest is None else task.longest
+        indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)
+    batches = dataset.batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple)
+    made = EpochBatchIterator(
+        dataset=dataset,
+        collate_fn=dataset.collater,
+        batch_sampler=make_divisible(batches, num_shards),
+        seed=seed,
+        num_shards=num_shards,
+        shard_id=shard_id,
+        num_workers=num_workers,
+        epoch=epoch,
+        buffer_size=data_buffer_size,
+        skip_remainder_batch=skip_remainder_batch,
+        grouped_shuffling=grouped_shuffling,
+        reuse_dataloader=True,
+        persistent_workers=True,
+    )
+    if reused:
+        task.dataset_to_epoch_iter[dataset] = made
+    return made
+
+
+def warn_of_long(dataset: DocumentPairDataset, max_tokens: int) -> None:
+    """Say how many instances are longer than a batch should be."""
+    tokens = dataset.num_tokens_vec(np.arange(len(dataset)))
+    long = int((tokens > max_tokens).sum())
+    if long:
+        logger.warning(
+            "%d instances are longer than --max-tokens %d, up to %d tokens: each is a batch of its own",
+            long, max_tokens, tokens.max(),
+        )  # fmt: skip
+
+
+def filter_by_size(
+    indices: np.ndarray,
+    dataset: DocumentPairDataset,
+    max_positions: tuple[int, int] | None,
+    ignore_invalid_inputs: bool,
+) -> np.ndarray:
+    """The indices of instances of at most ``max_positions`` tokens (source, target).
+
+    Raises UserError where there are longer ones and they may not be left out; else a warning counts them.
+    """
+    kept, ignored = dataset.filter_indices_by_size(indices, max_positions)
+    if len(ignored) and ignore_invalid_inputs:
+        logger.warning(
+            "%d of %d instances are longer than the %s tokens (source, target) that the model takes and are left "
+            "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them",
+            len(ignored), len(indices), max_positions, min(ignored),
+        )  # fmt: skip
+    elif len(ignored):
+        source, target = map(int, dataset.size(ignored[0]))
+        raise UserError(
+            f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
+            f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
+            "--skip-invalid-size-inputs-valid-test"
+        )
+    return kept

@@ -1,0 +1,136 @@
+"""Which sentences stand together: each grouping by hand, and what holds for all of them."""
+
+import random
+
+import numpy as np
+import pytest
+
+from gtransformer.data.instances import GROUPINGS, Grouping, greedy, group, parts
+from gtransformer.errors import UserError
+
+# Two documents; of the first one a sentence is missing, so it is cut into runs of 3 and 2 sentences.
+SOURCE = np.array([4, 5, 6, 3, 9, 7, 4, 4, 5])
+TARGET = np.array([5, 3, 8, 3, 4, 6, 6, 4, 3])
+RUNS = [(0, 3), (3, 5), (5, 9)]
+
+
+def made(kind, tokens=None, context=None, target_context=None, target=TARGET):
+    grouping = Grouping(kind, tokens, context, target_context)
+    grouping.check()
+    found = group(grouping, SOURCE, target, RUNS)
+    return [list(map(tuple, ranges.tolist())) for ranges in (found.source, found.target, found.current)]
+
+
+def test_greedily():
+    """Costs are 5 5 8 | 3 9 | 7 6 4 5: a sentence joins while the sum stays below the limit."""
+    expected = [(0, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 8), (8, 9)]
+    assert made("greedy", 12) == [expected] * 3
+    assert made("greedy", 13) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 8), (8, 9)]] * 3
+    assert made("greedy", 1) == [[(i, i + 1) for i in range(9)]] * 3
+    assert made("greedy", 100) == [RUNS] * 3
+
+
+def test_greedily_without_a_target_the_source_counts_alone():
+    assert made("greedy", 16, target=None) == [[(0, 3), (3, 5), (5, 8), (8, 9)]] * 3
+
+
+def test_disjoint():
+    assert made("disjoint", context=1) == [[(0, 2), (2, 3), (3, 5), (5, 7), (7, 9)]] * 3
+    assert made("disjoint", context=0) == [[(i, i + 1) for i in range(9)]] * 3
+    assert made("disjoint", context=2) == [[(0, 3), (3, 5), (5, 8), (8, 9)]] * 3
+
+
+def test_sliding():
+    context = [(0, 1), (0, 2), (0, 3), (3, 4), (3, 5), (5, 6), (5, 7), (5, 8), (6, 9)]
+    assert made("sliding", context=2) == [context, context, [(i, i + 1) for i in range(9)]]
+
+
+def test_current_with_contexts_of_their_own():
+    source = [(0, 1), (0, 2), (0, 3), (3, 4), (3, 5), (5, 6), (5, 7), (5, 8), (6, 9)]
+    target = [(0, 1), (0, 2), (1, 3), (3, 4), (3, 5), (5, 6), (5, 7), (6, 8), (7, 9)]
+    alone = [(i, i + 1) for i in range(9)]
+    assert made("current", context=2, target_context=1) == [source, target, alone]
+    assert made("current", context=2) == [source, alone, alone]
+    assert made("current", context=0, target_context=1)[0] == alone
+
+
+def test_parts_are_of_roughly_equal_length():
+    """Target tokens 5 3 8 | 3 4 | 6 6 4 3."""
+    assert made("parts", 11) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 9)]] * 3  # 12 + 7 is too long: 6 + 6 + 7
+    assert made("parts", 19) == [RUNS] * 3
+    assert made("parts", 16) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3  # 12 + 7 are nearer to halves than 6 + 13
+    assert made("parts", 16, target=None) == [[(0, 3), (3, 5), (5, 7), (7, 9)]] * 3
+
+
+def test_parts_are_not_filled_greedily():
+    """10 sentences of 100 tokens: of at most 400, greedily 4 + 4 + 2."""
+    lengths = np.full(10, 100)
+    assert parts(lengths, 400) == [(0, 3), (3, 7), (7, 10)]
+    assert parts(lengths, 1000) == [(0, 10)]
+    assert parts(lengths, 999) == [(0, 5), (5, 10)]
+    assert [last - first for first, last in parts(np.full(1000, 7), 1000)] == [125] * 8
+
+
+def test_a_part_is_too_long_only_where_it_is_one_sentence():
+    assert parts(np.array([3, 500, 3, 3]), 10) == [(0, 1), (1, 2), (2, 4)]
+    assert parts(np.array([500]), 10) == [(0, 1)]
+    draw = random.Random(1)
+    for _ in range(200):
+        lengths = np.array([draw.randint(2, 60) for _ in range(draw.randint(1, 40))])
+        most = draw.randint(2, 200)
+        cuts = parts(lengths, most)
+        assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
+        assert all(last - first == 1 or lengths[first:last].sum() <= most for first, last in cuts)
+        assert len(cuts) > 1 or len(lengths) == 1 or lengths.sum() <= most
+
+
+@pytest.mark.parametrize("kind", GROUPINGS[1:])
+def test_every_sentence_is_current_once_and_context_stands_before_it(kind):
+    draw = random.Random(GROUPINGS.index(kind))
+    for _ in range(100):
+        sizes = [draw.randint(1, 9) for _ in range(draw.randint(1, 6))]
+        ends = np.cumsum(sizes).tolist()
+        runs = list(zip([0, *ends[:-1]], ends, strict=True))
+        source, target = (np.array([draw.randint(2, 30) for _ in range(ends[-1])]) for _ in range(2))
+        options = {"tokens": draw.randint(1, 90)} if kind in ("greedy", "parts") else {"context": draw.randint(0, 4)}
+        if kind == "current":
+            options["target_context"] = draw.choice([None, 0, 1, 5])
+        found = group(Grouping(kind, **options), source, draw.choice([target, None]), runs)
+        assert [i for first, last in found.current.tolist() for i in range(first, last)] == list(range(ends[-1]))
+        for side in (found.source, found.target):
+            assert (side[:, 1] == found.current[:, 1]).all() and (side[:, 0] <= found.current[:, 0]).all()
+            for first, last in side.tolist():
+                assert any(begin <= first < last <= end for begin, end in runs)
+
+
+def test_the_greedy_rule_takes_a_number_of_sentences_too():
+    assert greedy([5, 5, 5, 5, 5], 100, 2) == [(0, 2), (2, 4), (4, 5)]
+    assert greedy([], 100) == []
+
+
+def test_nothing_to_group():
+    for kind in GROUPINGS[1:]:
+        found = group(Grouping(kind, tokens=9, context=1), np.zeros(0, int), np.zeros(0, int), [])
+        assert len(found) == 0 and found.source.shape == found.current.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("sliding",), "--instances sliding needs --context-sentences N; give it"),
+        (("disjoint",), "--instances disjoint needs --context-sentences N"),
+        (("current", None, None, 1), "--instances current needs --context-sentences N"),
+        (("greedy",), "--instances greedy needs --instance-tokens N"),
+        (("parts", None), "--instances parts needs --instance-tokens N"),
+        (("stored", 9), "--instance-tokens 9 means nothing with --instances stored; leave it out, or give --instances gre"),
+        (("stored", None, 0), "--context-sentences 0 means nothing with --instances stored; leave it out, or give --ins"),
+        (("greedy", 9, 1), "--context-sentences 1 means nothing with --instances greedy"),
+        (("sliding", 9, 1), "--instance-tokens 9 means nothing with --instances sliding"),
+        (("sliding", None, 1, 1), "--target-context-sentences 1 means nothing with --instances sliding; leave it out, or"),
+        (("sliding", None, -1), "--context-sentences -1: give 0 or more"),
+        (("greedy", 0), "--instance-tokens 0: give 1 or more"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(UserError, match=message):
+        Grouping(*options).check()

@@ -1,0 +1,149 @@
+"""The view of a prepared corpus by sentences, over every layout that fairseq writes."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import ListDataset, indexed_dataset
+
+from gtransformer.data import stored as module
+from gtransformer.data.sentences import RunDataset, Sentences, StoredSide, tokens_between
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.stored import InstanceDataset
+from gtransformer.errors import UserError
+
+S, E, A, B, C = 0, 2, 4, 5, 6
+DOCUMENTS = [[[A], [B, C], []], [[C, C, C], [A, B]]]  # sentences of words
+PLACES = [(0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)]
+
+
+def lines(places=PLACES, documents=DOCUMENTS, twice=True):
+    """Instances as fairseq-preprocess stores them."""
+    found = []
+    for document, first, count in places:
+        sentences = documents[document][first : first + count]
+        found.append([token for words in sentences for token in (S, *words, E)] + [E] * twice)
+    return found
+
+
+def side(stored, folder=None, implementation="mmap", prepend_bos=False):
+    """A side in memory, or binarised in a folder."""
+    if folder is None:
+        dataset = ListDataset([torch.tensor(line) for line in stored], list(map(len, stored)))
+        return StoredSide(InstanceDataset(dataset, list(map(len, stored)), S, E, prepend_bos))
+    prefix = Path(folder) / "side"
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl=implementation, vocab_size=70_000)
+    for line in stored:
+        builder.add_item(torch.tensor(line, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+    dataset = indexed_dataset.make_dataset(str(prefix), implementation, fix_lua_indexing=True)
+    return StoredSide(InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos), prefix.with_suffix(".bin"))
+
+
+def sidecar(places=PLACES, documents=2, dropped=()):
+    return Sidecar("test", "en", "de", documents, list(places), list(dropped))
+
+
+@pytest.mark.parametrize("twice", [True, False])
+@pytest.mark.parametrize("implementation", [None, "mmap", "lazy", "cached"])
+def test_sentences_of_documents(tmp_path, implementation, twice):
+    one = side(lines(twice=twice), implementation and tmp_path, implementation)
+    view = Sentences(one, one, "x", sidecar())
+    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.position.tolist() == [0, 1, 2, 0, 1]
+    assert view.source.lengths.tolist() == [3, 4, 2, 5, 4] and view.runs() == [(0, 3), (3, 5)]
+    assert len(view) == 5
+    if view.source.instances.supports_prefetch:
+        view.source.instances.prefetch(range(4))
+    assert view.target.tokens(0, 3).tolist() == [S, A, E, S, B, C, E, S, E]
+    assert view.source.tokens(1, 3).tolist() == [S, B, C, E, S, E]
+    assert [view.source.tokens(i, i + 1).tolist() for i in (0, 2, 3)] == [[S, A, E], [S, E], [S, C, C, C, E]]
+
+
+def test_without_a_sidecar_an_instance_is_a_document():
+    view = Sentences(side(lines()), None, "x")
+    assert view.document.tolist() == [0, 0, 1, 2, 3] and view.position.tolist() == [0, 1, 0, 0, 0]
+    assert view.runs() == [(0, 2), (2, 3), (3, 4), (4, 5)] and view.target is None
+
+
+def test_a_sentence_that_was_dropped_breaks_a_run():
+    places = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
+    view = Sentences(side(lines(places)), None, "x", sidecar(places, dropped=[(0, 1)]))
+    assert view.position.tolist() == [0, 2, 0, 1] and view.runs() == [(0, 1), (1, 2), (2, 4)]
+
+
+def test_instances_may_be_stored_in_any_order():
+    places = [PLACES[i] for i in (3, 1, 0, 2)]
+    view = Sentences(side(lines(places)), side(lines(places)), "x", sidecar(places))
+    assert view.document.tolist() == [0, 0, 0, 1, 1] and view.runs() == [(0, 3), (3, 5)]
+    assert view.target.tokens(0, 5).tolist() == [t for line in lines(twice=False) for t in line]
+
+
+def test_runs_of_sentences_have_exact_sizes(tmp_path):
+    view = Sentences(side(lines(), tmp_path), None, "x", sidecar())
+    ranges = np.array([(0, 1), (0, 2), (0, 3), (3, 5), (1, 3)])
+    dataset = RunDataset(view.source, ranges)
+    assert len(dataset) == 5 and dataset.sizes.tolist() == [3, 7, 9, 9, 6]
+    assert [len(dataset[i]) for i in range(5)] == dataset.sizes.tolist()
+    assert [dataset.num_tokens(i) for i in range(5)] == [dataset.size(i) for i in range(5)] == [3, 7, 9, 9, 6]
+    assert not dataset.supports_prefetch
+    assert tokens_between(view.source.lengths, np.array([(2, 2), (0, 5)])).tolist() == [0, 18]
+
+
+def test_only_the_instances_that_hold_them_are_read_ahead(tmp_path):
+    view = Sentences(side(lines(), tmp_path, "cached"), None, "x", sidecar())
+    dataset = RunDataset(view.source, np.array([(0, 3), (4, 5)]))
+    assert dataset.supports_prefetch
+    read = view.source.instances.dataset.cache_index
+    read.clear()  # what the search for sentences has left there
+    dataset.prefetch([1])
+    assert sorted(read) == [3]
+    assert dataset[1].tolist() == [S, A, B, E]
+    dataset.prefetch([0, 1])
+    assert sorted(read) == [0, 1, 3]
+    assert dataset[0].tolist() == [S, A, E, S, B, C, E, S, E]
+
+
+@pytest.mark.parametrize("prepend_bos", [False, True])
+def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepend_bos, monkeypatch):
+    """Against the plain way, instance by instance, on random instances, some with an open beginning."""
+    monkeypatch.setattr(module, "SEARCHED_AT_ONCE", 7)
+    draw = random.Random(3)
+    for number in range(30):
+        stored = []
+        for _ in range(draw.randint(1, 8)):
+            words = [[draw.randint(A, 70_000 - 1) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))]
+            line = [token for sentence in words for token in (S, *sentence, E)] + [E] * draw.randint(0, 1)
+            stored.append(line[1:] if prepend_bos and draw.random() < 0.6 else line)
+        (tmp_path / str(number)).mkdir()
+        mapped = side(stored, tmp_path / str(number), prepend_bos=prepend_bos)
+        found = mapped.instances.sentence_borders(mapped.file)
+        plain = side(stored, prepend_bos=prepend_bos).instances.sentence_borders()
+        for one, other in zip(found, plain, strict=True):
+            assert one.tolist() == other.tolist()
+        for instance, begin, length in zip(*map(np.ndarray.tolist, found), strict=True):
+            tokens = mapped.instances[instance][begin : begin + length]
+            assert tokens[0] == S and len(tokens) == length and not tokens[1:].eq(S).any()
+        assert np.bincount(found[0], found[2]).tolist() == [len(mapped.instances[i]) for i in range(len(stored))]
+
+
+def test_nothing_stored():
+    view = Sentences(side([]), side([]), "x", sidecar([], documents=0))
+    assert len(view) == 0 and view.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "given", "message"),
+    [
+        (PLACES, [(0, 0, 2), (0, 2, 1), (1, 0, 2), (1, 1, 1)], None, r"x\*: instance 2 has 1 source but 2 target sent"),
+        (PLACES, None, PLACES[:2], "y: describes 2 instances, the data has 4; prepare the corpus again"),
+        (PLACES, None, [*PLACES[:2], (1, 0, 2), (1, 1, 1)], "y: instance 2 has 2 sentences, in the data it has 1"),
+        (PLACES, None, [*PLACES[:3], (1, 0, 1)], "y: has sentence 0 of document 1 twice; prepare the corpus again"),
+    ],
+)
+def test_files_that_do_not_belong_together(source, target, given, message):
+    with pytest.raises(UserError, match=message):
+        Sentences(
+            side(lines(source)), target and side(lines(target)), "x", given and sidecar(given), given and Path("y")
+        )

@@ -1,0 +1,179 @@
+"""Translations of instances that were grouped when the corpus was loaded: put back, scored, or refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gtransformer.cli.score import main as score
+from gtransformer.data.instances import Grouping, group
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.evaluation.score import score_translations
+from gtransformer.evaluation.translations import read_translations
+
+REFERENCES = ("raw", "release", "tokenised")
+PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
+RUNS = [(0, 3), (3, 5)]
+GROUPINGS = {
+    "single": Grouping("disjoint", context=0),
+    "documents": Grouping("greedy", tokens=1000),
+    "pairs": Grouping("disjoint", context=1),
+    "sliding": Grouping("sliding", context=2),
+    "current": Grouping("current", context=2, target_context=1),
+}
+TILES = {"single", "documents", "pairs"}
+
+
+@pytest.fixture
+def regrouped(tmp_path, helpers):
+    """make(grouping): the file's lines with the same sentences in other instances; what is not current is rubbish."""
+    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
+    lengths = np.array([len(sentence.split()) + 2 for sentence in sentences])
+
+    def make(kind):
+        made = group(GROUPINGS[kind], lengths, lengths, RUNS)
+        lines = []
+        for number, ((first, last), (begin, end)) in enumerate(
+            zip(made.target.tolist(), made.current.tolist(), strict=True)
+        ):
+            text = [sentences[i] if begin <= i < end else "not this" for i in range(first, last)]
+            lines.append(
+                {
+                    "id": number, "document": PLACES[first][0], "first_sentence": PLACES[first][1],
+                    "sentences": last - first, "current": [PLACES[begin][1], end - begin],
+                    "hypotheses": [{"score": -0.5, "sentences": text}],
+                }
+            )  # fmt: skip
+        return lines
+
+    return make
+
+
+@pytest.fixture
+def direct(tmp_path, helpers, prepared):
+    """make(lines): the same corpus prepared with these instances, and the translations as they were before."""
+
+    def make(lines):
+        folder = tmp_path / "direct"
+        for name in ("text", "tok"):
+            (folder / name).mkdir(parents=True)
+            for lang in ("en", "de"):
+                (folder / name / f"test.{lang}").write_bytes((prepared / name / f"test.{lang}").read_bytes())
+        pieces = dict(zip(PLACES, [sentence for instance in helpers.PIECES for sentence in instance], strict=True))
+        places = [(line["document"], line["first_sentence"], line["sentences"]) for line in lines]
+        helpers.write_pieces(folder, [[pieces[d, first + i] for i in range(count)] for d, first, count in places])
+        Sidecar("test", "en", "de", 2, places).save(folder / "bin" / "test.en-de.instances.json")
+        plain = [{key: value for key, value in line.items() if key != "current"} for line in lines]
+        helpers.write_jsonl(tmp_path / "direct.jsonl", plain)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("kind", sorted(TILES))
+def test_scores_are_those_of_a_corpus_prepared_like_that(kind, tmp_path, helpers, prepared, regrouped, direct) -> None:
+    lines = regrouped(kind)
+    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES)
+    expected = score_translations(direct(lines), "test", tmp_path / "direct.jsonl", REFERENCES)
+    for name in REFERENCES:
+        assert found.scores[name].to_json() == expected.scores[name].to_json()
+        assert "d_bleu_instance" in found.scores[name].values
+    assert found.counts == expected.counts and found.counts["instances"] == len(lines)
+
+
+@pytest.mark.parametrize("kind", sorted(GROUPINGS.keys() - TILES))
+def test_each_sentence_is_taken_where_it_is_current(kind, tmp_path, helpers, prepared, hypotheses, regrouped) -> None:
+    lines = regrouped(kind)
+    assert any("not this" in line["hypotheses"][0]["sentences"] for line in lines)
+    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), REFERENCES)
+    expected = score_translations(prepared, "test", hypotheses, REFERENCES)
+    for name in ("raw", "tokenised"):
+        assert found.scores[name].documents == expected.scores[name].documents
+        wanted = {key: value for key, value in expected.scores[name].to_json().items() if key != "d_bleu_instance"}
+        assert found.scores[name].to_json() == wanted
+    assert found.scores["release"].values.keys() == found.scores["raw"].values.keys()
+    assert found.counts == expected.counts | {"instances": 5, "misaligned_instances": 0}
+
+
+def test_the_release_detokenises_whole_instances(tmp_path, helpers, prepared, regrouped) -> None:
+    """A quotation mark in the context turns those of the current sentence, on both sides alike."""
+    lines = regrouped("sliding")
+    lines[1]["hypotheses"][0]["sentences"] = ['er sagte : "', 'er ist " auch gro@@ ß .']
+    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
+    assert found.scores["release"].documents[0][1] == 'er ist" auch groß.'
+    lines[1]["hypotheses"][0]["sentences"][0] = "er sagte :"
+    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["release"])
+    assert found.scores["release"].documents[0][1] == 'er ist "auch groß.'
+
+
+@pytest.mark.parametrize(
+    ("sentences", "text"),
+    [
+        (["a b ."], ""),  # too few: the current one, the last, is missing
+        (["a", "b", "c", "d"], "c d"),  # surplus ones join the last
+    ],
+)
+def test_another_number_of_sentences_is_aligned_by_order(sentences, text, tmp_path, helpers, prepared, regrouped):
+    lines = regrouped("sliding")
+    lines[2]["hypotheses"][0]["sentences"] = sentences
+    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["tokenised"])
+    assert found.counts["misaligned_instances"] == 1
+    assert found.scores["tokenised"].documents[0][2] == text
+
+
+def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypotheses, regrouped, capsys) -> None:
+    """Instances are compared only between systems that have the same ones."""
+    sliding = helpers.write_jsonl(tmp_path / "sliding.jsonl", regrouped("sliding"))
+    output = tmp_path / "c.json"
+    for files in ([sliding, hypotheses], [hypotheses, sliding]):
+        names = ["--hypotheses", *map(str, files)]
+        command = [str(prepared), *names, "--test", "randomisation", "--samples", "10", "--output", str(output)]
+        assert score([*command, "--metrics", "bleu"]) == 0
+        shown = capsys.readouterr().out
+        (row,) = [line for line in shown.splitlines() if "per instance" in line]
+        assert row.split().count("-") == 1
+        assert json.loads(output.read_text())["significance"]["raw"].keys() == {"s_bleu", "d_bleu"}
+
+
+def change(number, **fields):
+    """A change to one line; ``current=None`` takes it away."""
+
+    def apply(lines):
+        lines[number] = {key: value for key, value in (lines[number] | fields).items() if value is not None}
+        return lines
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda lines: lines[:3], r"2 of 5 sentences are missing \(sentence 0 of document 1 is the first\)"),
+        (change(1, current=None), "line 2: 'current' is missing, which other lines have; the file is of two translat"),
+        (change(1, current=[0, 1]), "line 2: sentence 0 of document 0 is current on line 1 already"),
+        (change(1, current=[2, 1]), r"line 2: 'current' \[2, 1\] is not among the instance's sentences"),
+        (change(1, current=[1, 0]), r"line 2: 'current' \[1, 0\] is not among the instance's sentences"),
+        (change(1, current=[1]), r"line 2: 'current' is not \[first sentence, sentences\]; write the"),
+        (change(1, current="1, 1"), r"line 2: 'current' is not \[first sentence, sentences\]"),
+        (
+            change(1, sentences=4),
+            "line 2: instance 1 holds sentence 3 of document 0, which the prepared split does not",
+        ),
+        (change(1, document=2), "line 2: instance 1 holds sentence 0 of document 2, which the prepared split does not"),
+        (lambda lines: [*lines, lines[1]], "line 6: instance 1 stands on line 2 already; remove one of them"),
+    ],
+)
+def test_damaged_files(damage, message, tmp_path, helpers, regrouped) -> None:
+    path = helpers.write_jsonl(tmp_path / "r.jsonl", damage(regrouped("sliding")))
+    with pytest.raises(UserError, match=message):
+        read_translations(path, Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+
+
+def test_context_that_was_dropped_is_refused(tmp_path, helpers, regrouped) -> None:
+    """An instance is an unbroken run."""
+    path = helpers.write_jsonl(tmp_path / "r.jsonl", [line for line in regrouped("sliding") if line["id"] != 1])
+    with pytest.raises(UserError, match="instance 2 holds sentence 1 of document 0"):
+        read_translations(path, Sidecar("test", "en", "de", 2, [(0, 0, 1), (0, 2, 1), (1, 0, 2)], [(0, 1)]))

@@ -1,0 +1,279 @@
+"""Instances that are grouped at loading: through the task, fairseq's iterator, its workers, its generator."""
+
+import json
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import ROOT, task_config, tiny_config, tiny_model
+
+LEN48 = ROOT / "tests" / "prepared" / "len48"
+GROUPINGS = {
+    "greedy": {"instances": "greedy", "instance_tokens": 70},
+    "disjoint": {"instances": "disjoint", "context_sentences": 1},
+    "sliding": {"instances": "sliding", "context_sentences": 2},
+    "parts": {"instances": "parts", "instance_tokens": 70},
+    "current": {"instances": "current", "context_sentences": 2, "doc_mode": "full"},
+}
+MADE = []  # iterators of the running test
+
+
+def load(split="train", folder=LEN48 / "bin", **options):
+    task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+    task.load_dataset(split)
+    return task, task.dataset(split)
+
+
+def documents(split, lang):
+    """Sentences of a split as it was prepared, by document and place: words."""
+    sidecar = Sidecar.load(LEN48 / "bin" / f"{split}.en-de.instances.json")
+    found = {}
+    lines = (LEN48 / "instances" / f"{split}.{lang}").read_text(encoding="utf-8").splitlines()
+    for (document, first, _), line in zip(sidecar.instances, lines, strict=True):
+        for number, sentence in enumerate(line.split("<s>")[1:]):
+            found[document, first + number] = sentence.split()
+    return found
+
+
+def sentences_of(task, tokens):
+    """Sentences of an instance, each with its </s>."""
+    words = [task.src_dict[token] for token in tokens.tolist()]
+    starts = [i for i, word in enumerate(words) if word == "<s>"]
+    assert starts[0] == 0
+    return [words[one + 1 : other] for one, other in zip(starts, [*starts[1:], len(words)], strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def end_workers():
+    """Workers of former tests would be waited for, five seconds each, whenever their loaders are thrown away."""
+    yield
+    while MADE:
+        loader = MADE.pop().dataloader
+        if loader is not None and loader._iterator is not None and loader.num_workers:
+            loader._iterator._shutdown_workers()
+
+
+def iterator(task, dataset, workers=0, **options):
+    made = task.get_batch_iterator(
+        dataset, max_tokens=100, max_positions=(1000, 1000), seed=1, num_workers=workers, data_buffer_size=5, **options
+    )
+    MADE.append(made)
+    return made
+
+
+def read(batch):
+    inputs = batch["net_input"]
+    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
+    return [tensor.tolist() for tensor in tensors]
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("kind", GROUPINGS)
+def test_instances_are_what_their_places_say(kind, split):
+    task, dataset = load(split, **GROUPINGS[kind])
+    source, target = documents(split, "en"), documents(split, "de")
+    places, taken = dataset.places(), []
+    assert len(places) == len(dataset)
+    for number, place in enumerate(places):
+        item, document = dataset[number], place.document
+        first, count = place.current
+        translated = range(place.first_sentence, place.first_sentence + place.sentences)
+        assert sentences_of(task, item["prev_output_tokens"]) == [target[document, i] for i in translated]
+        read_sentences = sentences_of(task, item["source"])
+        last = translated[-1]
+        assert read_sentences == [source[document, last - i] for i in range(len(read_sentences) - 1, -1, -1)]
+        assert len(read_sentences) == len(translated) or kind == "current" and len(translated) == 1
+        assert item["target"].tolist() == [*item["prev_output_tokens"].tolist()[1:], task.language]
+        assert dataset.src_sizes[number] == len(item["source"]) and dataset.tgt_sizes[number] == len(item["target"])
+        taken += [(document, i) for i in range(first, first + count)]
+    assert taken == sorted(source)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("order", ["size", "document"])
+def test_epochs_with_workers(order, workers):
+    """Word dropout changes with the epoch, batches are shuffled, and nothing is lost or doubled."""
+    options = {"instances": "sliding", "context_sentences": 1, "batch_order": order}
+    task, dataset = load(doc_noise_mask=0.5, doc_noise_epochs=3, **options)
+    batches = iterator(task, dataset, workers)
+    epochs = [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(3)]
+    places = dataset.places()
+    inputs = []
+    for epoch in epochs:
+        assert sorted(n for ids, *_ in epoch for n in ids) == list(range(len(dataset)))
+        if order == "document":
+            for ids, *_ in epoch:
+                assert len({places[n].document for n in ids}) == 1 and ids == list(range(ids[0], ids[0] + len(ids)))
+        inputs.append({n: row for ids, _, rows, _ in epoch for n, row in zip(ids, rows, strict=True)})
+    mask = task.tgt_dict.index("<mask>")
+    assert [any(mask in row for row in epoch.values()) for epoch in inputs] == [True, True, False]
+    assert inputs[0] != inputs[1]
+    assert [ids for ids, *_ in epochs[0]] != [ids for ids, *_ in epochs[1]]
+    if workers:
+        alone = iterator(*load(doc_noise_mask=0.5, doc_noise_epochs=3, **options))
+        assert epochs == [[read(batch) for batch in alone.next_epoch_itr(shuffle=True)] for _ in range(3)]
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_resumed_epoch_goes_on(epoch):
+    options = {"doc_noise_mask": 0.5, **GROUPINGS["sliding"], "batch_order": "document"}
+    batches = iterator(*load(**options))
+    whole = [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(3)]
+    interrupted = iterator(*load(**options))
+    for _ in range(epoch - 1):
+        list(interrupted.next_epoch_itr(shuffle=True))
+    running = interrupted.next_epoch_itr(shuffle=True)
+    begun = [read(next(running)) for _ in range(2)]
+    resumed = iterator(*load(**options), epoch=epoch)
+    resumed.load_state_dict(interrupted.state_dict())
+    assert begun + [read(batch) for batch in resumed.next_epoch_itr(shuffle=True)] == whole[epoch - 1]
+    assert [read(batch) for batch in resumed.next_epoch_itr(shuffle=True)] == whole[epoch]
+
+
+def test_stored_instances_in_the_order_of_documents():
+    task, dataset = load(batch_order="document")
+    document = [row[0] for row in Sidecar.load(LEN48 / "bin" / "train.en-de.instances.json").instances]
+    found = [read(batch)[0] for batch in iterator(task, dataset).next_epoch_itr(shuffle=False)]
+    assert [n for ids in found for n in ids] == list(range(len(dataset)))
+    assert all(len({document[n] for n in ids}) == 1 for ids in found) and any(len(ids) > 1 for ids in found)
+
+
+@pytest.mark.parametrize("kind", GROUPINGS)
+def test_without_a_sidecar_an_instance_is_the_document(corpus, kind):
+    """The release's files: an instance can be cut, and is never joined with another."""
+    task, dataset = load(folder=corpus(train=6))
+    stored = [sentences_of(task, dataset[i]["prev_output_tokens"]) for i in range(6)]
+    task, dataset = load(folder=corpus(train=6), **GROUPINGS[kind])
+    found = {}
+    for number, place in enumerate(dataset.places()):
+        sentences = sentences_of(task, dataset[number]["prev_output_tokens"])
+        first = place.current[0] - place.first_sentence
+        found.setdefault(place.document, []).extend(sentences[first : first + place.current[1]])
+    assert [found[number] for number in range(6)] == stored
+    if kind == "greedy":
+        assert len(dataset) == 6
+
+
+def test_without_a_target(corpus):
+    folder = corpus(sides=("en",), test=3)
+    task, dataset = load("test", folder, instances="sliding", context_sentences=1, context_loss="off")
+    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+    assert batch["target"] is None and "context_tokens" not in batch and len(dataset) > 3
+
+
+def test_sets_that_are_combined(corpus):
+    folder = corpus(train=2, train1=3)
+    counts = []
+    for names in (["train"], ["train1"], None):
+        task = TranslationDocTask.setup_task(
+            task_config(data=str(folder), instances="sliding", context_sentences=1, context_loss="off",
+                        batch_order="document", train_subset=(names or ["train"])[0])
+        )  # fmt: skip
+        task.load_dataset(task.cfg.train_subset, combine=names is None)
+        dataset = task.dataset(task.cfg.train_subset)
+        counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
+        assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
+    assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
+    assert dataset.places() is None
+
+
+def test_sides_of_other_sentences_cannot_be_grouped(corpus, tmp_path):
+    folder = corpus(train=3)
+    Sidecar("train", "en", "de", 1, [(0, 0, 50), (0, 50, 1), (0, 51, 1)]).save(folder / "train.en-de.instances.json")
+    load(folder=folder)  # as they are stored nothing of it is read
+    with pytest.raises(UserError, match=r"instances\.json: instance 0 has 50 sentences, in the data it has"):
+        load(folder=folder, instances="disjoint", context_sentences=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instances": "sliding"}, "--instances sliding needs --context-sentences N"),
+        ({"context_sentences": 2}, "--context-sentences 2 means nothing with --instances stored"),
+        (
+            {"context_loss": "off"},
+            "--context-loss off: no instance of --instances stored has context; leave it out",
+        ),
+        ({"instances": "current", "context_sentences": 2}, "2 and --target-context-sentences 0: group attention and"),
+    ],
+)
+def test_options_that_contradict_each_other(options, message):
+    with pytest.raises(UserError, match=message):
+        TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **options))
+
+
+class Optimizer:
+    """What a training step needs of one."""
+
+    def backward(self, loss):
+        loss.backward()
+
+
+def test_the_loss_of_a_step_is_that_of_the_current_sentences():
+    """Training and validation; sums over a corpus have as many tokens as single sentences have."""
+    alone = load(instances="disjoint", context_sentences=0)[1]
+    results = {}
+    for switch in ("on", "off"):
+        task, dataset = load(instances="sliding", context_sentences=2, context_loss=switch)
+        model = tiny_model(task.tgt_dict)
+        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
+        batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+        whole = batch["target"].clone()
+        loss, size, _ = task.train_step(batch, model.train(), criterion, Optimizer(), 0)
+        valid, valid_size, logs = task.valid_step(batch, model.eval(), criterion)
+        assert valid_size == size == logs["ntokens"] and valid.item() == pytest.approx(loss.item(), rel=1e-4)
+        assert batch["target"].equal(whole)
+        results[switch] = size
+    assert results["off"] == alone.tgt_sizes.sum() < results["on"]
+
+
+@pytest.mark.parametrize("kind", ["sliding", "greedy"])
+def test_the_references_of_validation_are_whole(kind):
+    options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None}
+    options |= {"context_loss": "off"} if kind == "sliding" else {}
+    task, dataset = load("valid", **GROUPINGS[kind], **options)
+    built = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
+    batch = dataset.collater([dataset[i] for i in range(len(dataset))])
+    logs = task.valid_step(batch, built.eval(), FusedLabelSmoothedCrossEntropy(task, False, 0.1))[2]
+    words = sum(len(s) - 1 for i in range(len(dataset)) for s in sentences_of(task, dataset[i]["prev_output_tokens"]))
+    assert logs["_d_bleu_ref_len"] == words
+
+
+def test_scores_of_references_are_of_the_whole_target():
+    """fairseq-generate --score-reference, with and without context in the loss."""
+    found = []
+    for switch in ("on", "off"):
+        task, dataset = load("test", instances="sliding", context_sentences=1, context_loss=switch)
+        model = tiny_model(task.tgt_dict)
+        scorer = task.build_generator([model], Namespace(score_reference=True))
+        hypotheses = task.inference_step(scorer, [model], dataset.collater([dataset[i] for i in range(4)]))
+        found.append([hypothesis[0]["positional_scores"].tolist() for hypothesis in hypotheses])
+        assert sorted(map(len, found[-1])) == sorted(dataset.tgt_sizes[:4].tolist())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])
+def test_translations_say_what_is_current(tmp_path, kind):
+    task, dataset = load("test", **GROUPINGS[kind], gen_output=str(tmp_path / "t"), batch_order="document")
+    model = tiny_model(task.tgt_dict)
+    generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
+    for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):
+        task.inference_step(generator, [model], batch)
+    lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["id"] for line in lines] == list(range(len(dataset)))
+    for line, place in zip(lines, dataset.places(), strict=True):
+        assert list(line) == ["id", "document", "first_sentence", "sentences", "current", "hypotheses"]
+        assert (line["document"], line["first_sentence"], line["sentences"]) == (
+            place.document, place.first_sentence, place.sentences
+        )  # fmt: skip
+        assert line["current"] == list(place.current)
+        assert len(line["hypotheses"][0]["sentences"]) == line["sentences"]
+    assert sum(line["current"][1] for line in lines) == 22
+    assert np.array_equal(torch.tensor([line["document"] for line in lines]).unique(), [0, 1, 2])

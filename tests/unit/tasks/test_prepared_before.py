@@ -1,0 +1,63 @@
+"""Corpora prepared, and batches cut, by the version before instances were grouped at loading: they stay."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import ROOT, task_config
+
+PREPARED = ROOT / "tests" / "prepared"
+
+
+def load(length, split, **options):
+    """The task and a split of the corpus prepared at ``length`` tokens."""
+    task = TranslationDocTask.setup_task(task_config(data=str(PREPARED / f"len{length}" / "bin"), **options))
+    task.load_dataset(split)
+    return task, task.dataset(split)
+
+
+def batches(task, dataset, shards=1, epochs=2, **options):
+    """What every process reads: by process and epoch the batches as [ids, source, decoder input, target]."""
+    found = []
+    for shard in range(shards):
+        options = {"max_tokens": 100, "max_positions": (1000, 1000), "seed": 7, **options}
+        iterator = task.get_batch_iterator(dataset, num_shards=shards, shard_id=shard, **options)
+        task.dataset_to_epoch_iter.clear()
+        found.append([[read(batch) for batch in iterator.next_epoch_itr(shuffle=True)] for _ in range(epochs)])
+    return found
+
+
+def read(batch):
+    inputs = batch["net_input"]
+    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
+    return [tensor.tolist() for tensor in tensors]
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("length", [48, 90])
+def test_stored_instances_load_as_before(length, split):
+    with gzip.open(PREPARED / "stored.json.gz", "rt") as stream:
+        before = json.load(stream)
+    for shards in (1, 2):
+        task, dataset = load(length, split, doc_noise_mask=0.3, doc_noise_epochs=3)
+        expected = before[f"{length} {split} {shards}"]
+        assert dataset.sizes.tolist() == expected["sizes"]
+        assert batches(task, dataset, shards) == expected["epochs"]
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize(("on_disk", "wanted"), [(48, 90), (90, 48)])
+def test_grouped_greedily_is_prepared_at_that_length(on_disk, wanted, split):
+    """Recipes of all lengths share a corpus: the same instances, sizes, batches and words that are dropped."""
+    noise = {"doc_noise_mask": 0.3, "doc_noise_epochs": 3}
+    direct = load(wanted, split, **noise)
+    grouped = load(on_disk, split, instances="greedy", instance_tokens=wanted, **noise)
+    assert len(load(on_disk, split)[1]) != len(direct[1])
+    assert np.array_equal(grouped[1].sizes, direct[1].sizes)
+    assert batches(*grouped) == batches(*direct)
+    places = [(place.document, place.first_sentence, place.sentences) for place in grouped[1].places()]
+    assert places == [(place.document, place.first_sentence, place.sentences) for place in direct[1].places()]
+    assert all(place.current == (place.first_sentence, place.sentences) for place in grouped[1].places())

@@ -105,9 +105,17 @@ class DocumentPairDataset(LanguagePairDataset):
         """Where every instance stands in its document; None where that is not known."""
         return None if self._read_places is None else self._read_places()
 
-    def ordered_indices(self) -> np.ndarray:
-        """Instances by length, equally long ones in random order (numpy's), or by document; (instances,) int64."""
-        return super().ordered_indices() if self.documents is None else document_order(self.documents)
+    def ordered_indices(self, seed: int | None = None) -> np.ndarray:
+        """Instances by length, equally long ones in random order, or by document; (instances,) int64.
+
+        As fairseq's, whose ``numpy_seed`` around it would find the same order; but numpy's generator for all is not
+        touched, since a thread that loads data may be using it. ``seed`` None: an order that nobody can foresee.
+        """
+        if self.documents is not None:
+            return document_order(self.documents)
+        everything = np.random.RandomState(seed).permutation(len(self)) if self.shuffle else np.arange(len(self))
+        lengths = [self.src_sizes] if self.tgt_sizes is None else [self.src_sizes, self.tgt_sizes]
+        return everything[np.lexsort([side[everything] for side in reversed(lengths)])]
 
     def batch_by_size(
         self,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-from fairseq.data import data_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
@@ -55,8 +54,7 @@ def batch_iterator(
     if dataset is task.datasets.get(task.cfg.train_subset) and max_tokens is not None:
         warn_of_long(dataset, max_tokens)
     dataset.set_epoch(epoch)
-    with data_utils.numpy_seed(seed + (1 if reused else epoch)):
-        indices = dataset.ordered_indices()
+    indices = dataset.ordered_indices(seed + (1 if reused else epoch))
     if max_positions is not None:
         longest = max_positions if task.longest is None else task.longest
         indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)

@@ -25,7 +25,7 @@ ALLOWED = {
     "modules": BASE,
     "data": BASE | {"files", "modules"},
     "optim": BASE,
-    "criterions": BASE | {"modules"},
+    "criterions": NETWORK,
     "demo": BASE | {"files"},
     "preprocess": TEXT | {"optional"},
     "models": NETWORK | {"optional"},

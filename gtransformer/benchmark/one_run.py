@@ -7,6 +7,7 @@ commit than this file, which therefore asks it for ``System``, ``Setting`` and t
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import time
@@ -48,12 +49,11 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
 
 def main() -> None:
     """Measure what the arguments say (the checkout meant, and JSON), and print the result as a last line of JSON."""
-    import gtransformer
-
     checkout, task = sys.argv[1:]
-    found = Path(gtransformer.__file__).resolve().parents[1]
+    spec = importlib.util.find_spec("gtransformer")
+    found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
     if str(found) != checkout:
-        raise SystemExit(f"the package of {found} is imported in its place")
+        raise SystemExit(f"the package of {found} would be imported in its place")
     print(json.dumps(measure(**json.loads(task))), flush=True)
 
 

@@ -117,4 +117,4 @@ def test_another_package_is_not_measured_in_its_place(tmp_path: Path, capsys, mo
     (tmp_path / "other" / "gtransformer" / "__init__.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "other"))
     line = refused(capsys, str(tmp_path / "meant"), *TINY, f"--output={tmp_path / 'result.json'}")
-    assert f"the package of {tmp_path / 'other'} is imported in its place" in line
+    assert f"the package of {tmp_path / 'other'} would be imported in its place" in line

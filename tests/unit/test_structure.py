@@ -37,12 +37,12 @@ ALLOWED = {
     "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
-# Imports against the arrows, inside functions only: (importer, room) and why.
+# Imports against the arrows, inside functions only: (importer, room), and why.
 LATE = {
     (
         "gtransformer.tasks.validation_entropy",
         "analysis",
-    ): "--doc-attn-entropy asks for it; other training never loads it",
+    ): "asked for by --doc-attn-entropy, loaded by no other training",
 }
 
 

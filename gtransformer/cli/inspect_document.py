@@ -45,7 +45,8 @@ def main(argv: list[str] | None = None) -> None:
     for option in ("document", "top"):
         if getattr(args, option) < 1:
             raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    for name in ("fairseq", "gtransformer.tasks"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input

@@ -54,7 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
     args = build_parser().parse_args(argv)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    for name in ("fairseq", "gtransformer.tasks"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     directory = ModelDirectory.open(args.model)
     options = directory.search.given(vars(args))
     total = count_lines(args)

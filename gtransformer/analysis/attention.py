@@ -135,9 +135,8 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
         q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
-        weights = (
-            attention_weights(q, k, DensePattern(pattern.reach).allowed, relative, rows)[0].double().mean(dim=0).cpu()
-        )
+        allowed = DensePattern(pattern.reach).allowed
+        weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0).cpu()
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)

@@ -85,7 +85,8 @@ def _row_entropies(
 ) -> Tensor:
     """q and k (segments, length, heads, dim), allowed (segments, queries, keys) -> (segments, queries, 1 or heads).
 
-    ``positions`` of queries and keys, (segments, length) each, are what ``relative`` asks for. In blocks of at most WEIGHTS_AT_ONCE weights (at least one query of one segment).
+    ``positions`` of queries and keys in their documents, (segments, length) each, are what ``relative`` asks for. In
+    blocks of at most WEIGHTS_AT_ONCE weights (at least one query of one segment).
     """
     segments, queries, heads, _ = q.shape
     rows = max(1, WEIGHTS_AT_ONCE // (heads * k.shape[1]))  # queries of one segment at a time

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gtransformer.analysis.watching import Place, can_be_watched, watching
 from gtransformer.errors import UserError
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.relative import clipped_distance
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,12 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
 
     def see(place: Place, module, x: Tensor, memory: Tensor, pattern) -> None:
         queries, keys = pattern.reach.queries, pattern.reach.keys
+        relative, rows = None if module.relative is None else module.relative(), None
+        if relative is not None:
+            rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
         q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
-        weights = attention_weights(q, k, DensePattern(pattern.reach).allowed)[0].double().mean(dim=0).cpu()
+        allowed = DensePattern(pattern.reach).allowed
+        weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0).cpu()
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)

@@ -23,6 +23,7 @@ from gtransformer.errors import UserError
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.modules.buckets import Bucket
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.relative import clipped_distance
 
 WEIGHTS_AT_ONCE = 1 << 24  # attention weights in memory at a time: 64 MiB in float32
 
@@ -32,27 +33,33 @@ def entropy_bits(weights: Tensor) -> Tensor:
     return torch.special.entr(weights).sum(dim=-1) / math.log(2)
 
 
-def query_entropies(q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = False) -> tuple[Tensor, Tensor]:
+def query_entropies(
+    q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = False, relative: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Entropy of each query's attention.
 
     Args:
         q: (Nq, heads, dim) and k: (Nk, heads, dim), packed; computed in float32, or float64 if they are.
-        pattern: who sees whom, of either engine.
+        pattern: who sees whom, of any engine.
         per_head: an entropy for each head instead of one of the mean over heads.
+        relative: (2c + 1, dim), vectors of relative positions.
 
     Returns:
         bits (Nq, 1 or heads), 0 for a query that may see no key; and how many keys each may see, (Nq,) int64.
     """
     if q.dtype != torch.float64:
         q, k = q.float(), k.float()
+    queries, keys = pattern.queries, pattern.keys
     if isinstance(pattern, DensePattern):
-        bits = _row_entropies(pattern.queries.pad(q), pattern.keys.pad(k), pattern.allowed, per_head)
-        return pattern.queries.pack(bits), pattern.queries.pack(pattern.allowed.sum(dim=-1))
+        positions = queries.pad(queries.offset), keys.pad(keys.offset)
+        bits = _row_entropies(queries.pad(q), keys.pad(k), pattern.allowed, per_head, positions, relative)
+        return queries.pack(bits), queries.pack(pattern.allowed.sum(dim=-1))
     plan = pattern.bucketed
     bits, counts = [], []
     for bucket in plan.buckets:
         allowed = _allowed(bucket)
-        rows = _row_entropies(q[bucket.query_index], k[bucket.key_index], allowed, per_head)
+        positions = queries.offset[bucket.query_index], keys.offset[bucket.key_index]
+        rows = _row_entropies(q[bucket.query_index], k[bucket.key_index], allowed, per_head, positions, relative)
         bits.append(rows.flatten(0, 1))
         counts.append(allowed.sum(dim=-1).flatten())
     # Behind the buckets stands the row of the queries that see nothing.
@@ -62,7 +69,7 @@ def query_entropies(q: Tensor, k: Tensor, pattern: Pattern, per_head: bool = Fal
 
 
 def _allowed(bucket: Bucket) -> Tensor:
-    """Who sees whom in a bucket of the packed engine, (segments, queries, keys) bool, nothing copied."""
+    """Who sees whom in a bucket of an engine, (segments, queries, keys) bool, nothing copied."""
     (segments, queries), keys = bucket.query_index.shape, bucket.key_index.shape[1]
     if bucket.causal:
         mask = torch.ones(queries, keys, dtype=torch.bool, device=bucket.key_index.device).tril()
@@ -73,10 +80,13 @@ def _allowed(bucket: Bucket) -> Tensor:
     return mask.expand(segments, queries, keys)
 
 
-def _row_entropies(q: Tensor, k: Tensor, allowed: Tensor, per_head: bool) -> Tensor:
+def _row_entropies(
+    q: Tensor, k: Tensor, allowed: Tensor, per_head: bool, positions: tuple[Tensor, Tensor], relative: Tensor | None
+) -> Tensor:
     """q and k (segments, length, heads, dim), allowed (segments, queries, keys) -> (segments, queries, 1 or heads).
 
-    In blocks of at most WEIGHTS_AT_ONCE weights (at least one query of one segment).
+    ``positions`` of queries and keys in their documents, (segments, length) each, are what ``relative`` asks for. In
+    blocks of at most WEIGHTS_AT_ONCE weights (at least one query of one segment).
     """
     segments, queries, heads, _ = q.shape
     rows = max(1, WEIGHTS_AT_ONCE // (heads * k.shape[1]))  # queries of one segment at a time
@@ -87,7 +97,10 @@ def _row_entropies(q: Tensor, k: Tensor, allowed: Tensor, per_head: bool) -> Ten
         blocks = []
         for row in range(0, queries, rows):
             here = slice(row, row + rows)
-            weights = attention_weights(q[part, here], k[part], allowed[part, here])
+            far = None
+            if relative is not None:
+                far = clipped_distance(positions[0][part, here], positions[1][part], relative)
+            weights = attention_weights(q[part, here], k[part], allowed[part, here], relative, far)
             weights = weights if per_head else weights.mean(dim=1, keepdim=True)
             blocks.append(entropy_bits(weights).transpose(1, 2))
         found.append(torch.cat(blocks, dim=1))
@@ -133,7 +146,8 @@ class EntropyMeter:
         with torch.autocast(x.device.type, enabled=False):  # as exact as the weights are
             q = module.split(module.q_proj(x.to(dtype)))
             k = module.split(module.k_proj(memory.to(dtype)))
-            bits, keys = query_entropies(q, k, pattern, self.per_head)
+            relative = None if module.relative is None else module.relative().to(q.dtype)
+            bits, keys = query_entropies(q, k, pattern, self.per_head, relative)
         counted = keys > 0
         bits, keys = bits[counted].double(), keys[counted].double()
         tally = self.tallies.setdefault(place, Tally(torch.zeros(bits.shape[1], dtype=torch.float64)))

@@ -23,7 +23,7 @@ Array = np.ndarray | Tensor
 
 
 @dataclass
-class PrefixState:
+class SentenceState:
     """What the rule knows of prefixes that begin with ``<s>``; (documents, beam) int64 arrays or tensors.
 
     Attributes:
@@ -36,11 +36,11 @@ class PrefixState:
     complete: Array
     words: Array
 
-    def pick(self, index) -> PrefixState:
+    def pick(self, index) -> SentenceState:
         """The states that ``index`` picks from every field."""
-        return PrefixState(self.newest[index], self.complete[index], self.words[index])
+        return SentenceState(self.newest[index], self.complete[index], self.words[index])
 
-    def put(self, document: int, other: PrefixState) -> None:
+    def put(self, document: int, other: SentenceState) -> None:
         """Let the rows of a document be those of ``other``, a state of one document."""
         self.newest[document], self.complete[document] = other.newest[0], other.complete[0]
         self.words[document] = other.words[0]
@@ -69,39 +69,39 @@ class SentenceRule:
         """The same rule for log probabilities on a device."""
         return replace(self, forbidden=self.forbidden.to(device))
 
-    def start(self, documents: int, beam: int) -> PrefixState:
+    def start(self, documents: int, beam: int) -> SentenceState:
         """The state behind the given ``<s>``, as arrays."""
         shape = documents, beam
         none = np.zeros(shape, dtype=np.int64)
-        return PrefixState(np.full(shape, self.bos), none, none.copy())
+        return SentenceState(np.full(shape, self.bos), none, none.copy())
 
-    def read(self, prefixes: Tensor) -> PrefixState:
+    def read(self, prefixes: Tensor) -> SentenceState:
         """The state of prefixes (documents, beam, length) int64, whatever they hold behind their ``<s>``."""
         length = prefixes.shape[-1]
         position = torch.arange(length, device=prefixes.device)
         opened = position.masked_fill(prefixes.ne(self.bos), -1).amax(dim=-1)
-        return PrefixState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), length - 1 - opened)
+        return SentenceState(prefixes[..., -1], prefixes.eq(self.eos).sum(dim=-1), length - 1 - opened)
 
-    def advance(self, state: PrefixState, tokens: Array) -> PrefixState:
+    def advance(self, state: SentenceState, tokens: Array) -> SentenceState:
         """The state of the prefixes with one more token each, of the same shape."""
-        return PrefixState(
+        return SentenceState(
             newest=tokens,
             complete=state.complete + (tokens == self.eos),
             words=(state.words + 1) * (tokens != self.bos),
         )
 
-    def between(self, state: PrefixState) -> Array:
+    def between(self, state: SentenceState) -> Array:
         """Where a prefix stands between two sentences, or behind the last: the next token has no alternative."""
         return state.newest == self.eos
 
-    def tags(self, state: PrefixState) -> Array:
+    def tags(self, state: SentenceState) -> Array:
         """Group tags of the newest tokens (``data.group_tags``) of prefixes that keep to the rule.
 
         As many ``<s>`` as sentences have ended, and the one that opened the current sentence.
         """
         return state.complete + ~self.between(state)
 
-    def without_choice(self, state: PrefixState, sentences: Array) -> Array:
+    def without_choice(self, state: SentenceState, sentences: Array) -> Array:
         """The token that must come between sentences: ``<s>``, or the language symbol behind the last sentence.
 
         ``sentences``: (documents, 1), how many each document has.
@@ -109,7 +109,7 @@ class SentenceRule:
         more = state.complete < sentences
         return more * self.bos + ~more * self.language
 
-    def room(self, state: PrefixState, limits: Array) -> tuple[Array, Array]:
+    def room(self, state: SentenceState, limits: Array) -> tuple[Array, Array]:
         """Whether the current sentence is too short to end, and whether it must end: bool, shaped like the state.
 
         ``limits``: (documents, most sentences), the words that each may have.

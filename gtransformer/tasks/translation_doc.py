@@ -122,7 +122,7 @@ class TranslationDocTask(FairseqTask):
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
     def _marks(self) -> set[int]:
-        """Symbols of the target that are no words and need not be told apart."""
+        """Symbols of the target that are no part of a translation's text: padding and the languages."""
         return {self.tgt_dict.pad(), *self.language_symbols()}
 
     def build_model(self, cfg, from_checkpoint: bool = False):

@@ -96,6 +96,7 @@ def test_mean_of_heads_and_each_head():
     assert each.shape == (2, 2) and each.abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("per_head", [False, True])
 @pytest.mark.parametrize("limit", [1, 40, 1 << 24])
 @pytest.mark.parametrize(
@@ -103,13 +104,14 @@ def test_mean_of_heads_and_each_head():
     [(True, False, False), (True, True, False), (False, False, False), (False, True, False), (True, False, True),
      (False, False, True)],
 )  # fmt: skip
-def test_packed_equals_dense_whatever_the_block(monkeypatch, per_head, limit, local, causal, cross):
+def test_packed_equals_dense_whatever_the_block(monkeypatch, relative, per_head, limit, local, causal, cross):
     monkeypatch.setattr(entropy, "WEIGHTS_AT_ONCE", limit)
     source, target = ragged(SOURCE), ragged(TARGET)
     queries, keys = (target if causal or cross else source), (target if causal else source)
     q, k = torch.randn(queries.total, 2, 4, dtype=torch.float64), torch.randn(keys.total, 2, 4, dtype=torch.float64)
+    table = torch.randn(2 * 3 + 1, 4, dtype=torch.float64) if relative else None
     found = [
-        query_entropies(q, k, make_local_or_global(e, queries, keys, local, causal), per_head)
+        query_entropies(q, k, make_local_or_global(e, queries, keys, local, causal), per_head, table)
         for e in ("packed", "dense")
     ]
     assert torch.equal(found[0][1], found[1][1])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
-from gtransformer.search.rules import PrefixState, SentenceRule
+from gtransformer.search.rules import SentenceRule, SentenceState
 
 S, P, E, L, A, B = 0, 1, 2, 17, 4, 5  # <s>, <pad>, </s>, [de], w0, w1
 RULE = SentenceRule(S, E, L, torch.tensor([S, P, L - 1, L, L + 1]), min_len=2)
@@ -27,15 +27,15 @@ def allowed_prefix(draw: random.Random, limits: list[int]) -> list[int]:
     return [*tokens, L]
 
 
-def assert_equal(found: PrefixState, expected: PrefixState) -> None:
+def assert_equal(found: SentenceState, expected: SentenceState) -> None:
     for name in ("newest", "complete", "words"):
         a, b = getattr(found, name), getattr(expected, name)
         assert a.shape == b.shape and a.dtype == torch.int64, name
         assert torch.equal(a, b), name
 
 
-def as_tensors(state: PrefixState) -> PrefixState:
-    return PrefixState(*(torch.from_numpy(side) for side in (state.newest, state.complete, state.words)))
+def as_tensors(state: SentenceState) -> SentenceState:
+    return SentenceState(*(torch.from_numpy(side) for side in (state.newest, state.complete, state.words)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,7 +58,7 @@ def test_what_follows_from_a_state_is_the_same_on_both_sides(seed):
     prefixes = random_prefixes(draw, 3, 4, 12)
     limits, sentences = torch.tensor([[3, 1, 4], [0, 0, 0], [2, 5, 0]]), torch.tensor([[3], [0], [2]])
     read = RULE.read(prefixes)
-    arrays = PrefixState(*(side.numpy() for side in (read.newest, read.complete, read.words)))
+    arrays = SentenceState(*(side.numpy() for side in (read.newest, read.complete, read.words)))
     pairs = [
         (RULE.between(arrays), RULE.between(read)),
         (RULE.tags(arrays), RULE.tags(read)),
@@ -110,7 +110,7 @@ def test_restricted_rows():
 
 def test_rows_of_a_document_that_enters():
     state = RULE.read(random_prefixes(random.Random(1), 3, 2, 9))
-    arrays = PrefixState(*(side.numpy().copy() for side in (state.newest, state.complete, state.words)))
+    arrays = SentenceState(*(side.numpy().copy() for side in (state.newest, state.complete, state.words)))
     arrays.put(1, RULE.start(1, 2))
     others = arrays.pick([0, 2])
     assert_equal(as_tensors(arrays.pick([1])), as_tensors(RULE.start(1, 2)))

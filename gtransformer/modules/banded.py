@@ -16,7 +16,7 @@ from torch import Tensor
 from gtransformer.modules.buckets import HostBucket, Plan, make_plan
 from gtransformer.modules.reach import Reach
 
-SMALLEST_BLOCK, LARGEST_BLOCK = 32, 128  # queries of a block, as far as there are so many
+SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
 GATHERED, STARTED = 16, 64  # what a key gathered and a segment or block begun cost, in pairs of query and key
 
 
@@ -60,7 +60,7 @@ def slides(reach: Reach) -> bool:
 
 
 def _block_size(widths: np.ndarray) -> int:
-    """The power of two next to the mean width of an interval: then a slab is about half padding, half seen."""
+    """The power of two next to the mean width of an interval, so that about half of a wide slab is seen."""
     return int(np.clip(2 ** round(np.log2(widths.mean())), SMALLEST_BLOCK, LARGEST_BLOCK))
 
 

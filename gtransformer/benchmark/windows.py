@@ -25,9 +25,8 @@ class WindowSetting:
     """Two blocks of window attention at a workload.
 
     ``documents`` of ``tokens`` each, in sentences of ``sentence``; ``width``: w, on either side of the centre, which
-    is the own position in self-attention and by sentence in cross-attention (its source has sentences half as long
-    again as every other one, so that centres jump); ``relative``: with relative positions of that reach in
-    self-attention.
+    is the own position in self-attention and goes by sentence in cross-attention; there source sentences are a quarter
+    shorter and longer in turn, so that centres jump. ``relative``: with relative positions in self-attention.
     """
 
     documents: int
@@ -55,7 +54,7 @@ class WindowBlocks:
         size = setting.channels, setting.heads, setting.dropout
         self.own = MultiheadAttention(*size, relative=setting.width if setting.relative else None).to(setting.device)
         self.cross = MultiheadAttention(*size).to(setting.device)
-        self.target = _documents(setting, [1.0, 1.0])
+        self.target = _documents(setting, [1.0])
         self.source = _documents(setting, [0.75, 1.25])
         self.x, self.memory = (
             torch.randn(side.total, setting.channels, device=setting.device, requires_grad=True)

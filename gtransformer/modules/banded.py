@@ -45,18 +45,14 @@ def slides(reach: Reach) -> bool:
 
     Intervals that do not overlap never slide.
     """
-    seeing = reach.last > reach.first
-    first, end = reach.first[seeing], reach.end[seeing]
-    intervals, members = np.unique((first << 32) + end, return_counts=True)
-    begins, ends = intervals >> 32, intervals & 0xFFFFFFFF
-    if (ends[:-1] <= begins[1:]).all():
+    found = reach.intervals
+    if (found.end[:-1] <= found.first[1:]).all():
         return False
-    widths = ends - begins
-    in_segments = (widths * (members + GATHERED) + STARTED).sum()
-    seen = reach.last[seeing] - first
+    in_segments = ((found.end - found.first) * (found.lengths + GATHERED) + STARTED).sum()
+    seen = reach.last[found.queries] - reach.first[found.queries]
     block = _block_size(seen)
     slab = seen.mean() + block
-    return bool(in_segments > len(first) / block * (slab * (block + GATHERED) + STARTED))
+    return bool(in_segments > len(seen) / block * (slab * (block + GATHERED) + STARTED))
 
 
 def _block_size(widths: np.ndarray) -> int:

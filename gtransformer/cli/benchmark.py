@@ -13,6 +13,7 @@ from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.measure import alternate, say
 from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
 from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
@@ -21,6 +22,8 @@ from gtransformer.files import read_json, write_json
 
 SYSTEMS = ("fairseq", "dense", "entropy", "packed")
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
+WINDOWS = ((1, 16384), (32, 512))  # documents and their tokens, as many in all
+WINDOW_SIZE = {"channels": 512, "heads": 8}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -31,7 +34,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing, draw the results of these files together"
     )
-    parser.add_argument("--what", default="train,decode", help="train, decode or both (%(default)s)")
+    parser.add_argument(
+        "--what",
+        default="train,decode",
+        help="train, decode or both; or windows: window attention by length of documents (%(default)s)",
+    )
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens a document (%(default)s)")
     parser.add_argument("--sentences", default="30", help="tokens a sentence, <s> and </s> included (%(default)s)")
@@ -73,6 +80,11 @@ def main(argv: list[str] | None = None) -> int:
     results: dict = {"device": device_name(), "machine": machine(worker_threads()), "matrix_rate": rates, "rows": []}
     say("".join(f"large matrix products in {name}: {rate / 1e9:.0f} GFLOP/s\n" for name, rate in rates.items()))
     results.update(provenance("gtransformer.cli.benchmark", argv))
+    if options.what == "windows":
+        results["rows"] = _measure_windows(options.runs, device)
+        print(window_table(results["rows"]))
+        write_json(options.output / f"{options.name}.json", results)
+        return 0
     workloads = _workloads(options, device)
     for settings in [sum(workloads, [])] if options.together else workloads:
         for rows in _measure(options, settings, memory):
@@ -127,6 +139,16 @@ def _settings(options: argparse.Namespace, device: str, tokens: int, **work) -> 
                 )
                 settings.append(setting)
     return settings
+
+
+def _measure_windows(runs: int, device: str) -> list[dict]:
+    """Short documents against a single one of as many tokens, without and with relative positions."""
+    torch.set_num_threads(worker_threads())
+    rows = []
+    for relative in (False, True):
+        settings = [WindowSetting(*shape, relative=relative, device=device, **WINDOW_SIZE) for shape in WINDOWS]
+        rows += measure_windows(settings, runs)
+    return rows
 
 
 def _measure(options: argparse.Namespace, settings: list[Setting], memory: int | None):

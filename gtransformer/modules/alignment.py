@@ -66,7 +66,7 @@ def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, 
 
     Args:
         before: b_{i-1}; -1 in front of the first row.
-        begins: bool, whether this row has read the first token of a target sentence.
+        begins: bool, whether this row has read the first token of a target sentence, as the first row has.
         start: first token of the source sentence that belongs to it, -1 if there is none (``sentence_starts``).
         keys: length of the source.
     """

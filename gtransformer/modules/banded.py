@@ -16,7 +16,7 @@ from torch import Tensor
 from gtransformer.modules.buckets import HostBucket, Plan, make_plan
 from gtransformer.modules.reach import Reach
 
-SMALLEST_BLOCK, LARGEST_BLOCK = 32, 128  # queries of a block, as far as there are so many
+SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
 GATHERED, STARTED = 16, 64  # what a key gathered and a segment or block begun cost, in pairs of query and key
 
 
@@ -45,22 +45,18 @@ def slides(reach: Reach) -> bool:
 
     Intervals that do not overlap never slide.
     """
-    seeing = reach.last > reach.first
-    first, end = reach.first[seeing], reach.end[seeing]
-    intervals, members = np.unique((first << 32) + end, return_counts=True)
-    begins, ends = intervals >> 32, intervals & 0xFFFFFFFF
-    if (ends[:-1] <= begins[1:]).all():
+    found = reach.intervals
+    if (found.end[:-1] <= found.first[1:]).all():
         return False
-    widths = ends - begins
-    in_segments = (widths * (members + GATHERED) + STARTED).sum()
-    seen = reach.last[seeing] - first
+    in_segments = ((found.end - found.first) * (found.lengths + GATHERED) + STARTED).sum()
+    seen = reach.last[found.queries] - reach.first[found.queries]
     block = _block_size(seen)
     slab = seen.mean() + block
-    return bool(in_segments > len(first) / block * (slab * (block + GATHERED) + STARTED))
+    return bool(in_segments > len(seen) / block * (slab * (block + GATHERED) + STARTED))
 
 
 def _block_size(widths: np.ndarray) -> int:
-    """The power of two next to the mean width of an interval: then a slab is about half padding, half seen."""
+    """The power of two next to the mean width of an interval, so that about half of a wide slab is seen."""
     return int(np.clip(2 ** round(np.log2(widths.mean())), SMALLEST_BLOCK, LARGEST_BLOCK))
 
 

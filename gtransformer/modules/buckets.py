@@ -7,8 +7,9 @@ keys that any of them sees) share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ class Bucket:
     query_index (segments, Lq) and key_index (segments, Lk) int64 point into the packed tokens; mask is None or bool,
     broadcastable to (segments, 1, Lq, Lk), True where a key is visible; causal lets query i see keys up to i.
     ``diagonal`` (n, f): row i and column j of all segments are at the distance j - i + n, and no visible pair is
-    further apart than f. ``rows`` (by clip): what relative positions ask for.
+    further apart than f. ``rows``, by size of the table: which of its rows relative positions ask for.
     """
 
     query_index: Tensor
@@ -79,14 +80,13 @@ class Plan:
         for bucket in self.buckets:
             queries = gather(q, bucket.query_index)
             sides = queries, gather(k, bucket.key_index), gather(v, bucket.key_index)
-            bias = None if relative is None else self._relative_scores(bucket, queries, relative)
+            bias = None if relative is None else partial(self._relative_scores, bucket, relative)
             output = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
         return torch.cat(outputs).index_select(0, self.position)
 
-    def _relative_scores(self, bucket: Bucket, q: Tensor, table: Tensor) -> Tensor:
-        q = q * (1.0 / math.sqrt(q.shape[-1]))
+    def _relative_scores(self, bucket: Bucket, table: Tensor, q: Tensor) -> Tensor:
         if bucket.diagonal is not None:
             return skewed_scores(q, table, *bucket.diagonal)
         size = table.shape[0]
@@ -115,13 +115,19 @@ def make_plan(reach: Reach, buckets: Iterable[HostBucket], before: np.ndarray | 
 
 
 def segment_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float, bias: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    dropout: float,
+    bias: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Attention of independent segments by the kernel that is fastest for their length.
 
     Args:
         q, k, v: (segments, heads, length, dim); mask: bool, True at visible keys, at least one a query.
-        bias: (segments, heads, query length, key length), added to q . k / sqrt(dim).
+        bias: of q / sqrt(dim) makes (segments, heads, query length, key length), which is added to q . k / sqrt(dim).
 
     Returns:
         (segments, heads, query length, dim).
@@ -130,9 +136,10 @@ def segment_attention(
     if bias is None and k.shape[2] > longest:
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
     # No derivative needs the scores themselves, so all that is done to them can be done in place.
-    scores = torch.matmul(q * (1.0 / math.sqrt(q.shape[-1])), k.transpose(2, 3))
+    q = q * (1.0 / math.sqrt(q.shape[-1]))
+    scores = torch.matmul(q, k.transpose(2, 3))
     if bias is not None:  # two roundings already, so in half precision the sum and its softmax are float32's
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
     if causal:
         future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
         scores = scores.masked_fill_(future, -torch.inf)

@@ -72,13 +72,9 @@ class _Pairs:
 
 def _segments(reach: Reach) -> _Pairs:
     """Segments in the order of their keys; queries that see nothing are in none."""
-    seeing = np.flatnonzero(reach.last > reach.first)
-    interval = (reach.first[seeing] << 32) + reach.end[seeing]
-    by_interval = np.argsort(interval, kind="stable")
-    order = seeing[by_interval]
-    _, starts, lengths = np.unique(interval[by_interval], return_index=True, return_counts=True)
-    first, end = reach.first[order[starts]], reach.end[order[starts]]
-    rows = np.stack([starts, lengths, first, end - first], axis=1)
+    found = reach.intervals
+    order, starts, lengths = found.queries, found.starts, found.lengths
+    rows = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
     visible = reach.last[order] - reach.first[order]
     kinds = np.full(len(rows), ALL)
     if len(rows) and (reach.last < reach.end).any():

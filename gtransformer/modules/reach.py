@@ -7,10 +7,26 @@ this form; the engines compute it. Causality only cuts the interval's end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from gtransformer.modules.ragged import Ragged
+
+
+@dataclass
+class Intervals:
+    """Queries that have an interval [first, end) of the keys in common, as slices of ``queries``.
+
+    ``queries`` (queries that see anything,) indices; starts, lengths, first and end (intervals,), ascending in (first,
+    end); all int64.
+    """
+
+    queries: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    first: np.ndarray
+    end: np.ndarray
 
 
 @dataclass
@@ -31,6 +47,18 @@ class Reach:
     last: np.ndarray
     end: np.ndarray
 
+    @cached_property
+    def intervals(self) -> Intervals:
+        """What queries have in common; those that see nothing are left out."""
+        queries = np.flatnonzero(self.last > self.first)
+        number = (self.first[queries] << 32) + self.end[queries]
+        if (number[1:] < number[:-1]).any():
+            ascending = np.argsort(number, kind="stable")
+            queries, number = queries[ascending], number[ascending]
+        starts = _starts(number)
+        one = queries[starts]
+        return Intervals(queries, starts, np.diff(starts, append=len(queries)), self.first[one], self.end[one])
+
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""
@@ -43,9 +71,17 @@ def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
 
     If ``causal``, those up to its own position. Tokens of a tag need not stand side by side.
     """
-    group, wanted = _group(keys), _group(queries)
+    group = _group(keys)
     order = np.argsort(group, kind="stable")
     group = group[order]
+    if queries is keys:  # as below, without a search
+        starts = _starts(group)
+        lengths = np.diff(starts, append=len(group))
+        first, end, last = np.empty((3, len(group)), dtype=np.int64)
+        first[order], end[order] = np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)
+        last[order] = np.arange(1, len(group) + 1)
+        return Reach(queries, keys, order, first, last if causal else end, end)
+    wanted = _group(queries)
     first, end = (np.searchsorted(group, wanted, side) for side in ("left", "right"))
     last = end
     if causal:
@@ -79,6 +115,11 @@ def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, ca
 def _group(tokens: Ragged) -> np.ndarray:
     """(N,) int64: one number for every pair of document and tag, ascending in document, then tag."""
     return (tokens.doc.astype(np.int64) << 32) + tokens.tag
+
+
+def _starts(ascending: np.ndarray) -> np.ndarray:
+    """Where each value of a sorted array stands first."""
+    return np.flatnonzero(np.diff(ascending, prepend=-1))
 
 
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:

@@ -8,6 +8,7 @@ import pytest
 from gtransformer.benchmark.measure import alternate
 from gtransformer.benchmark.report import add_ratios, curve, table, value
 from gtransformer.benchmark.systems import Setting, System
+from gtransformer.cli import benchmark
 from gtransformer.cli.benchmark import _workloads, build_parser, main
 
 TINY = ["--arch=gtransformer_tiny", "--batch-tokens=64", "--documents=2", "--beam=2"]
@@ -51,6 +52,25 @@ def test_every_system(system, precision):
     setting = Setting(system, 32, 64, context=1, precision=precision, arch="gtransformer_tiny", vocabulary=100)
     result = System(setting).train_step()
     assert result["seconds"] > 0 and result["tokens"] == 64
+
+
+def test_windows_in_turn(tmp_path, capsys, monkeypatch):
+    """As many tokens in one document as in eight: what is kept for the backward pass is the same within a fifth."""
+    monkeypatch.setattr(benchmark, "WINDOWS", ((1, 1024), (8, 128)))
+    monkeypatch.setattr(benchmark, "WINDOW_SIZE", {"channels": 16, "heads": 2})
+    assert main(["--what=windows", "--runs=2", f"--output={tmp_path}", "--name=try"]) == 0
+    results = json.loads((tmp_path / "try.json").read_text())
+    assert {"command", "commit", "versions", "device", "machine"} <= set(results)
+    rows = results["rows"]
+    assert [(row["setting"]["documents"], row["setting"]["relative"]) for row in rows] == [
+        (1, False), (8, False), (1, True), (8, True)
+    ]  # fmt: skip
+    for first, row in zip(rows[::2], rows[1::2], strict=True):
+        assert first["tokens"] == row["tokens"] == 1024 and len(row["runs"]) == 2
+        assert first["time_ratio"] == first["memory_ratio"] == 1 and row["time_ratio"] > 0
+        assert row["memory_ratio"] == pytest.approx(row["kept_bytes"] / first["kept_bytes"], abs=1e-3)
+        assert 1 / 1.2 < row["memory_ratio"] < 1.2
+    assert "8 x 128 tokens, relative positions" in capsys.readouterr().out
 
 
 @pytest.mark.slow

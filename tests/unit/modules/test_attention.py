@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from torch.nn import functional
 
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.combine import gated_sum, make_gate
 from tests.support import make_local_or_global, ragged, relative_error
 
 
@@ -49,13 +47,3 @@ def test_memory_of_another_dimension():
 def test_heads_must_divide_channels():
     with pytest.raises(ValueError, match="5 attention heads do not divide the model dimension 12"):
         MultiheadAttention(12, 5)
-
-
-def test_gate_is_equation_10():
-    gate = make_gate(4)
-    local, global_ = torch.randn(3, 4), torch.randn(3, 4)
-    g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
-    assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
-    with torch.no_grad():
-        gate[0].bias.fill_(1e4)
-    assert torch.equal(gated_sum(gate, local, global_), local)

@@ -1,0 +1,65 @@
+"""Two attentions made one: by a gate, or side by side through one linear layer."""
+
+import torch
+from torch.nn import functional
+
+from gtransformer.modules.attention import MultiheadAttention, make_pattern
+from gtransformer.modules.combine import gated_sum, make_gate, side_by_side
+from gtransformer.modules.reach import by_document, by_sentence, by_window
+from tests.support import ragged
+
+
+def test_gate_is_equation_10():
+    gate = make_gate(4)
+    local, global_ = torch.randn(3, 4), torch.randn(3, 4)
+    g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
+    assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
+    with torch.no_grad():
+        gate[0].bias.fill_(1e4)
+    assert torch.equal(gated_sum(gate, local, global_), local)
+
+
+def test_one_context_stays_as_it_is():
+    context = torch.randn(3, 4)
+    assert side_by_side([context]) is context
+    assert torch.equal(side_by_side([context, 2 * context]), torch.cat([context, 2 * context], dim=1))
+
+
+def test_two_scopes_share_their_projections():
+    """LST attention: what two attentions with the same q, k and v give, each through its half of the output layer."""
+    torch.manual_seed(1)
+    both = MultiheadAttention(8, 2, scopes=2).double()
+    assert both.out_proj.weight.shape == (8, 16)
+    layout = ragged([[1, 1, 2, 2, 2], [1, 2]])
+    patterns = [make_pattern("packed", by(layout, layout)) for by in (by_sentence, by_document)]
+    x = torch.randn(7, 8, dtype=torch.float64)
+    expected = both.out_proj.bias
+    for number, pattern in enumerate(patterns):
+        alone = MultiheadAttention(8, 2).double()
+        for name in ("q_proj", "k_proj", "v_proj"):
+            getattr(alone, name).load_state_dict(getattr(both, name).state_dict())
+        with torch.no_grad():
+            alone.out_proj.weight.copy_(both.out_proj.weight[:, 8 * number : 8 * number + 8])
+            alone.out_proj.bias.zero_()
+        expected = expected + alone(x, x, pattern)
+    assert torch.allclose(both(x, x, *patterns), expected, atol=1e-12)
+
+
+def test_relative_positions_of_a_module():
+    """The table is a parameter of its own, (2c + 1, dim), that makes results depend on distances, and is learned."""
+    torch.manual_seed(1)
+    module = MultiheadAttention(8, 2, relative=3)
+    assert module.relative.weight.shape == (7, 4) and "relative.weight" in module.state_dict()
+    assert set(MultiheadAttention(8, 2).state_dict()) == set(module.state_dict()) - {"relative.weight"}
+    layout = ragged([[1] * 5])
+    pattern = make_pattern("packed", by_window(layout, layout, layout.position, 2))
+    same = torch.randn(1, 8).expand(5, 8)
+    assert torch.allclose(module(same, same, pattern)[0], module(same, same, pattern)[2], atol=1e-6)  # equal values
+    x = torch.randn(5, 8)
+    with_distances = module(x, x, pattern)
+    with_distances.square().sum().backward()
+    assert module.relative.weight.grad[1:6].ne(0).any(dim=1).all()  # distances -2 to 2
+    assert module.relative.weight.grad[[0, 6]].eq(0).all()
+    with torch.no_grad():
+        module.relative.weight.zero_()
+    assert not torch.allclose(module(x, x, pattern), with_distances)

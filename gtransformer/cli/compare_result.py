@@ -30,7 +30,7 @@ def recipe_result(
     return {
         "description": recipe.description,
         "doc_mode": recipe.sections["task"].get("doc-mode"),
-        "sentences_per_instance": recipe.sections["prepare"].get("max-sents") or "as many as fit",
+        "sentences_per_instance": recipe.max_sentences or "as many as fit",
         "minutes": minutes,
         "minutes_with_pretraining": minutes * (1 + len(before)),
         "note": note,

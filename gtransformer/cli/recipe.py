@@ -72,6 +72,14 @@ class Recipe:
         """The options of some sections together; a later section overrides an earlier one."""
         return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}
 
+    @property
+    def max_sentences(self) -> int | None:
+        """How many sentences an instance has at most; None: as many as fit."""
+        task = self.sections["task"]
+        if task.get("instances") == "disjoint":
+            return int(task.get("context-sentences", 0)) + 1
+        return self.sections["prepare"].get("max-sents") if task.get("instances") in (None, "stored") else None
+
     def preparing(self) -> Options:
         """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""
         task = self.sections["task"]

@@ -167,7 +167,7 @@ def own_score(result: Result, column: Column) -> tuple[float, str, list[str]]:
     if kind != "d_bleu":
         return *result.scores[reference][kind], []
     by_instance = "d_bleu_instance" in result.scores[reference]
-    if not by_instance or load_recipe(result.recipe).sections["prepare"].get("max-sents") == 1:
+    if not by_instance or load_recipe(result.recipe).max_sentences == 1:
         return *result.scores[reference][kind], ["whole documents"]
     return *result.scores[reference]["d_bleu_instance"], []
 

@@ -142,12 +142,13 @@ class Corpora:
     def read(self, data: Data) -> tuple[Path, list[str]]:
         """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
 
-        Data of another length are the base, grouped greedily when loaded: the same instances in the same order as if
-        prepared at that length. What is drawn from a corpus, or cut by a number of sentences, is prepared.
+        Data of another length are those of the recipe's, grouped greedily when loaded: the same instances in the same
+        order as if prepared at that length. Instances that are drawn, or cut by a number of sentences, are prepared.
         """
-        if data == Data(self.length) or data != Data(data.length) or "max-sents" in self.options:
+        if data.length == self.length or data.instances is not None or "max-sents" in self.options:
             return self.prepared(data), []
-        return self.prepared(Data(self.length)), ["task.instances=greedy", f"task.instance-tokens={data.length}"]
+        shared = self.prepared(replace(data, length=self.length))
+        return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
     def _prepare(self, raw: Path, target: Path, options: Options) -> None:
         log = target.with_name(f"{target.name}.log")

@@ -9,7 +9,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
 from gtransformer.data.batching import document_order, fill_batches
-from gtransformer.data.loss_mask import CONTEXT
+from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL
 from gtransformer.data.places import Place
 from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
@@ -93,7 +93,7 @@ class DocumentPairDataset(LanguagePairDataset):
             batch = _reordered(batch, [sample["id"] for sample in samples])
         if self.context is not None and batch["target"] is not None:
             context = self.context[batch["id"].numpy()]
-            batch |= {CONTEXT: torch.from_numpy(context), "context_total": int(context.sum())}
+            batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
         return batch
 
     def set_epoch(self, epoch: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-CONTEXT = "context_tokens"  # in a batch: (batch,) int64, how many tokens of each decoder input are context
+# In a batch: (batch,) int64, how many tokens of each decoder input are context, and their sum, an int.
+CONTEXT, CONTEXT_TOTAL = "context_tokens", "context_total"
 
 
 def without_context(sample: dict, padding: int) -> dict:
@@ -19,7 +20,7 @@ def without_context(sample: dict, padding: int) -> dict:
     context, target = sample[CONTEXT], sample["target"]
     number = target.ne(padding).cumsum(dim=1)  # of each target in its instance, from 1, wherever the padding is
     masked = target.masked_fill(number <= context.unsqueeze(1), padding)
-    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample["context_total"]}
+    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL]}
 
 
 def counted(features: Tensor, targets: Tensor, padding: int) -> tuple[Tensor, Tensor]:

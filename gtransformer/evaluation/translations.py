@@ -91,7 +91,7 @@ def _check_stored(path: str | Path, found: dict[int, tuple[int, Translation]], s
         if not 0 <= identity < len(sidecar.instances):
             raise UserError(
                 f"{where}: instance {identity} is not among the {len(sidecar.instances)} of the prepared split; "
-                f"{TRANSLATED}"
+                + TRANSLATED
             )
         if translation.place != tuple(sidecar.instances[identity]):
             expected = tuple(sidecar.instances[identity])
@@ -120,11 +120,12 @@ def _check_regrouped(path: str | Path, found: dict[int, tuple[int, Translation]]
                 "translations again"
             )
         document, first = translation.document, translation.first_sentence
-        outside = {(document, first + i) for i in range(translation.sentences)} - there
-        if outside:
+        held = range(first, first + translation.sentences)
+        outside = next((sentence for sentence in held if (document, sentence) not in there), None)
+        if outside is not None:
             raise UserError(
-                f"{where}: instance {identity} holds sentence {min(outside)[1]} of document {document}, which the "
-                f"prepared split does not have; {TRANSLATED}"
+                f"{where}: instance {identity} holds sentence {outside} of document {document}, which the prepared "
+                f"split does not have; {TRANSLATED}"
             )
         _, begin, count = translation.place
         if not (first <= begin and begin + count <= first + translation.sentences and count > 0):

@@ -104,14 +104,15 @@ def filter_by_size(
     if len(ignored) and ignore_invalid_inputs:
         logger.warning(
             "%d of %d instances are longer than the %s tokens (source, target) that the model takes and are left "
-            "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them",
+            "out (instance %d is the first): prepare with a smaller --max-instance-tokens to have them, or give "
+            "--instances greedy and a smaller --instance-tokens",
             len(ignored), len(indices), max_positions, min(ignored),
         )  # fmt: skip
     elif len(ignored):
         source, target = map(int, dataset.size(ignored[0]))
         raise UserError(
             f"instance {ignored[0]} has ({source}, {target}) tokens (source, target), the model takes "
-            f"{max_positions}: prepare with a smaller --max-instance-tokens, or leave such instances out with "
-            "--skip-invalid-size-inputs-valid-test"
+            f"{max_positions}: prepare with a smaller --max-instance-tokens, give --instances greedy and a smaller "
+            "--instance-tokens, or leave such instances out with --skip-invalid-size-inputs-valid-test"
         )
     return kept

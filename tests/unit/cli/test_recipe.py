@@ -20,6 +20,7 @@ from gtransformer.cli.recipe import (
     to_arguments,
     without_half_precision,
 )
+from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 
@@ -188,3 +189,21 @@ def test_changes_that_make_another_model():
     assert load_recipe("base", real).changes == real
     assert load_recipe("mbart", ["train.finetune-from-model="]).changes == ["train.finetune-from-model="]
     assert load_recipe("base").changes == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([], None),
+        (["prepare.max-sents=1"], 1),
+        (["task.instances=disjoint", "task.context-sentences=2"], 3),
+        (["prepare.max-sents=1", "task.instances=greedy", "task.instance-tokens=256"], None),
+        (["prepare.max-sents=9", "task.instances=disjoint", "task.context-sentences=0"], 1),
+        (["task.instances=sliding", "task.context-sentences=1", "task.batch-order=document"], None),
+    ],
+)
+def test_sentences_of_an_instance(changes, expected):
+    """As prepared, or as grouped when loaded, for training and generation alike."""
+    recipe = load_recipe("base", changes)
+    assert recipe.max_sentences == expected
+    check_recipe(recipe, ("train", "generate"))

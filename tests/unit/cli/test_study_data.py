@@ -76,6 +76,10 @@ def test_lengths_share_a_corpus(prepare, tmp_path):
             corpora.begin()
             assert corpora.read(Data(512)) == (corpora.prepared(Data(512)), [])
             assert corpora.read(Data(64)) == (expected or (corpora.prepared(Data(64)), []))
+            if expected:
+                long = corpora.prepared(Data(512, None, 768))
+                assert corpora.read(Data(64, None, 768)) == (long, expected[1])
+                assert corpora.read(Data(512, None, 768)) == (long, [])
             assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
     assert base != shorter != drawn
 

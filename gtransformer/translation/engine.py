@@ -11,7 +11,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from gtransformer.data.document_dataset import fill_batches
+from gtransformer.data.batching import fill_batches
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
 from gtransformer.tasks.generation_output import split_sentences

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -142,22 +143,39 @@ def disjoint(count: int, size: int) -> Ranges:
 def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     """Cut sentences into as few parts of roughly equal length as have at most ``max_tokens`` tokens each.
 
-    Of m parts, part j ends at the sentence border nearest to j / m of all tokens (the earlier of two), m being the
-    smallest number for which no part of several sentences is too long. ("documents [...] are cut into parts of roughly
-    equal length", Herold and Ney 2023; how is ours.)
+    A sentence longer than that is a part of its own; the text before, between and behind such sentences is cut by
+    itself. Of its m parts, m the smallest possible number, part j ends at the sentence border nearest to j / m of all
+    tokens (the earlier of two) that leaves neither it nor those that follow too long. ("documents [...] are cut into
+    parts of roughly equal length", Herold and Ney 2023; how is ours.) Time is n log n in the number of sentences.
 
     Args:
         lengths: (sentences,) tokens of each, marks included.
     """
+    cuts: Ranges = []
+    first = 0
+    for end in [*np.flatnonzero(lengths > max_tokens).tolist(), len(lengths)]:
+        cuts += [(first + one, first + other) for one, other in _equal_parts(lengths[first:end], max_tokens)]
+        if end < len(lengths):
+            cuts.append((end, end + 1))
+        first = end + 1
+    return cuts
+
+
+def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
+    """``parts`` of sentences of which none is too long by itself."""
     borders = np.concatenate([[0], np.cumsum(lengths)])
-    total = int(borders[-1])
-    number = max(1, -(-total // max_tokens))
-    while True:
-        shares = total * np.arange(1, number) / number
-        above = np.clip(np.searchsorted(borders, shares), 1, len(lengths))
-        nearest = above - (shares - borders[above - 1] <= borders[above] - shares)
-        cuts = np.unique(np.concatenate([[0], nearest, [len(lengths)]]))
-        too_long = (borders[cuts[1:]] - borders[cuts[:-1]] > max_tokens) & (np.diff(cuts) > 1)
-        if not too_long.any():
-            return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-        number += 1
+    furthest = (np.searchsorted(borders, borders + max_tokens, side="right") - 1).tolist()  # end of what begins here
+    opening = np.searchsorted(borders, borders - max_tokens).tolist()  # earliest begin of what ends here
+    earliest = [len(lengths)]  # filled from the end: where each part may end at the earliest
+    while earliest[-1] > 0:
+        earliest.append(opening[earliest[-1]])
+    number = len(earliest) - 1
+    if not number:
+        return []
+    shares = borders[-1] * np.arange(1, number) / number
+    above = np.searchsorted(borders, shares)
+    nearest = above - (shares - borders[above - 1] <= borders[above] - shares)
+    ends = [0]
+    for wanted, least in zip(nearest.tolist(), earliest[-2:0:-1], strict=True):
+        ends.append(min(max(wanted, least, ends[-1] + 1), furthest[ends[-1]]))
+    return list(pairwise([*ends, len(lengths)]))

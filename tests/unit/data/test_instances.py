@@ -1,6 +1,7 @@
 """Which sentences stand together: each grouping by hand, and what holds for all of them."""
 
 import random
+import time
 
 import numpy as np
 import pytest
@@ -82,6 +83,39 @@ def test_a_part_is_too_long_only_where_it_is_one_sentence():
         assert [i for first, last in cuts for i in range(first, last)] == list(range(len(lengths)))
         assert all(last - first == 1 or lengths[first:last].sum() <= most for first, last in cuts)
         assert len(cuts) > 1 or len(lengths) == 1 or lengths.sum() <= most
+
+
+def fewest(lengths, most):
+    """The smallest number of parts, by trying all: best[i] for the first i sentences."""
+    best = [0]
+    for last in range(1, len(lengths) + 1):
+        fits = [first for first in range(last) if last - first == 1 or sum(lengths[first:last]) <= most]
+        best.append(1 + min(best[first] for first in fits))
+    return best[-1]
+
+
+def test_there_are_no_more_parts_than_are_needed():
+    draw = random.Random(2)
+    for _ in range(300):
+        lengths = [draw.randint(2, draw.choice((10, 60))) for _ in range(draw.randint(1, 30))]
+        most = draw.randint(10, 120)
+        assert len(parts(np.array(lengths), most)) == fewest(lengths, most)
+
+
+def test_a_border_gives_way_where_a_part_would_be_too_long():
+    """Of 29 tokens, 9.67 and 19.33 are the shares; of 25, 8.33 and 16.67; of 24, 8 and 16."""
+    assert parts(np.array([4, 7, 5, 7, 6]), 12) == [(0, 2), (2, 4), (4, 5)]  # 16 is nearer, but then 7 + 6 is left
+    assert parts(np.array([6, 7, 4, 5, 7]), 12) == [(0, 1), (1, 3), (3, 5)]  # 13 is nearer, and too long
+    assert parts(np.array([6, 7, 6, 6]), 12) == [(0, 1), (1, 2), (2, 4)]  # 19 is nearer, but 7 + 6 would be too long
+    assert parts(np.array([5, 6, 7, 6]), 12) == [(0, 2), (2, 3), (3, 4)]  # 5 is as near and earlier, but leaves 6 + 7
+
+
+def test_long_documents_are_cut_in_reasonable_time():
+    lengths = np.random.default_rng(3).integers(4, 51, 100_000)
+    begin = time.process_time()
+    sizes = [int(lengths[first:last].sum()) for first, last in parts(lengths, 100)]
+    assert time.process_time() - begin < 10  # seconds; it is 0.2
+    assert max(sizes) <= 100 and min(sizes) > 40 and np.mean(sizes) > 80
 
 
 @pytest.mark.parametrize("kind", GROUPINGS[1:])

@@ -94,7 +94,8 @@ def group(grouping: Grouping, source: np.ndarray, target: np.ndarray | None, run
     if grouping.kind in WITH_CONTEXT:
         target_before = before if grouping.kind == "sliding" else target_before
         last = np.arange(1, len(source) + 1)
-        begin = np.repeat([first for first, _ in runs], [end - first for first, end in runs])
+        firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
+        begin = np.repeat(firsts, ends - firsts)
         sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in (before, target_before)]
         return Instances(*sides, np.stack([last - 1, last], 1))
     cut: dict[str, Callable[[int, int], Ranges]] = {

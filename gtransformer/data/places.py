@@ -44,8 +44,8 @@ def stored_places(sidecar: Path | None, instances: int) -> list[Place] | None:
 
 def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:
     """The places of instances that were grouped anew."""
-    places = []
-    for (first, last), (begin, end) in zip(instances.target.tolist(), instances.current.tolist(), strict=True):
-        document, position = int(sentences.document[first]), sentences.position
-        places.append(Place(document, int(position[first]), last - first, (int(position[begin]), end - begin)))
-    return places
+    (first, last), (begin, end) = instances.target.T, instances.current.T
+    document, position = sentences.document[first], sentences.position
+    columns = document, position[first], last - first, position[begin], end - begin
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [Place(number, opening, count, (at, current)) for number, opening, count, at, current in rows]

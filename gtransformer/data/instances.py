@@ -59,6 +59,19 @@ class Grouping:
             elif value < least:
                 raise UserError(f"{name} {value}: give {least} or more")
 
+    @property
+    def max_sentences(self) -> int | None:
+        """Most sentences of an instance, on the side that has more; None where the options set no such limit."""
+        if self.kind == STORED or self.kind in BY_TOKENS:
+            return None
+        target_context = (self.target_context or 0) if self.kind == "current" else 0
+        return max(self.context or 0, target_context) + 1
+
+    @property
+    def is_unequal(self) -> bool:
+        """Whether an instance may have more sentences on one side than on the other."""
+        return self.kind == "current" and (self.context or 0) != (self.target_context or 0)
+
 
 @dataclass(frozen=True)
 class Instances:

@@ -14,6 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.loading import grouping_of
 
 
 def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
@@ -24,6 +25,34 @@ def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
         raise UserError("--match-source-len is not available: documents have limits sentence by sentence; leave it out")
     if cfg.documents_at_once < 0:
         raise UserError(f"--documents-at-once {cfg.documents_at_once}: give 0 (all of a batch) or more")
+
+
+def has_group_attention(cfg: TranslationDocConfig, model: object) -> bool:
+    """Whether a model is of ``--doc-mode partial``, by its own configuration, whatever the task's says.
+
+    Of a model that knows nothing of documents the task decides.
+    """
+    return getattr(model, "doc_mode", cfg.doc_mode) == "partial"
+
+
+def check_sides(cfg: TranslationDocConfig, model: object, trained: bool) -> None:
+    """Raise UserError for instances of unequal sides with a model that cannot have them.
+
+    Args:
+        model: its configuration.
+        trained: whether the model exists, so that another mode is no advice.
+    """
+    grouping = grouping_of(cfg)
+    if not grouping.is_unequal:
+        return
+    given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
+    if has_group_attention(cfg, model):
+        advice = "give equal numbers" if trained else "give equal numbers, or train with --doc-mode full"
+        raise UserError(f"{given}: the model's group attention wants as many sentences on both sides; {advice}")
+    if cfg.doc_constraint:
+        raise UserError(
+            f"{given}: --doc-constraint wants as many sentences on both sides; leave it out, or give equal numbers"
+        )
 
 
 def generator_maker(
@@ -37,12 +66,15 @@ def generator_maker(
     Args:
         task: a task translation_doc.
         args: options of generation.
+
+    Raises UserError for instances that the model cannot have.
     """
     source, target = task.source_dictionary, task.target_dictionary
     marks = [source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]
-    mode = getattr(getattr(models[0], "cfg", None), "doc_mode", task.cfg.doc_mode)
+    model = getattr(models[0], "cfg", None)
+    check_sides(task.cfg, model, trained=True)
     rule = None
-    if mode == "partial" or task.cfg.doc_constraint:
+    if has_group_attention(task.cfg, model) or task.cfg.doc_constraint:
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)

@@ -37,13 +37,6 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
             f"--context-loss off: no instance of --instances {grouping.kind} has context; leave it out, or give "
             f"--instances {' or '.join(WITH_CONTEXT)}"
         )
-    unequal = grouping.kind == "current" and grouping.context != (grouping.target_context or 0)
-    if unequal and (cfg.doc_mode == "partial" or cfg.doc_constraint):
-        raise UserError(
-            f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}: "
-            "group attention and the sentence constraint want as many sentences on both sides; give equal numbers, or "
-            "--doc-mode full"
-        )
     return grouping
 
 

@@ -22,7 +22,7 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
-from gtransformer.tasks.generation import check_generation, generator_maker
+from gtransformer.tasks.generation import check_generation, check_sides, generator_maker
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.loading import Loader, grouping_of
@@ -128,7 +128,8 @@ class TranslationDocTask(FairseqTask):
     def build_model(self, cfg, from_checkpoint: bool = False):
         """Build the model, and the generator for validation if ``--eval-bleu``; prepare resuming and fine-tuning.
 
-        UserError for a precision that cannot be trained in (fairseq says ``from_checkpoint`` when it loads a model).
+        UserError for a precision that cannot be trained in (fairseq says ``from_checkpoint`` when it loads a model),
+        and for instances that the model cannot have.
         """
         if from_checkpoint:
             check_saved_with(cfg)
@@ -137,6 +138,7 @@ class TranslationDocTask(FairseqTask):
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
+        check_sides(self.cfg, cfg, trained=from_checkpoint)
         model = super().build_model(cfg, from_checkpoint)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ class Loader:
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None,
-            places=groups[0].places if len(groups) == 1 else None,
+            places=places_of(groups, grouping),
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
@@ -134,7 +134,15 @@ class Loader:
         return found
 
     def typed(self, tokens, lengths, constraints=None) -> DocumentPairDataset:
-        """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``."""
+        """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``.
+
+        Raises UserError for a line that does not begin with ``<s>``, and for lines that are to be grouped anew.
+        """
+        if grouping_of(self.cfg).kind != STORED:
+            raise UserError(
+                f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
+                "as one instance; give --instances stored, and write together what is to stand together"
+            )
         source = self.instances(tokens, lengths, self.dictionary)
         number = source.first_unopened()
         if number is not None:
@@ -229,6 +237,24 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
         context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
     documents = np.stack([view.document[first], view.position[first]], 1)
     return Grouped(source, target, context, documents, partial(regrouped_places, view, made))
+
+
+def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
+    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
+
+    Of several that were grouped anew it raises UserError: their translations could not be put back.
+    """
+    if len(groups) == 1:
+        return groups[0].places
+    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
+
+
+def no_places(kind: str) -> list[Place]:
+    """Raise UserError."""
+    raise UserError(
+        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
+        "translate one set at a time, or leave --gen-output out"
+    )
 
 
 def joined(datasets: list[FairseqDataset]) -> FairseqDataset:

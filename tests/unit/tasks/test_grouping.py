@@ -181,7 +181,22 @@ def test_sets_that_are_combined(corpus):
         counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
         assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
     assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
-    assert dataset.places() is None
+    with pytest.raises(
+        UserError, match="--gen-output: translations of --instances sliding cannot be put back where sev"
+    ):
+        dataset.places()
+    stored = TranslationDocTask.setup_task(task_config(data=str(folder)))
+    stored.load_dataset("train", combine=True)
+    assert stored.dataset("train").places() is None
+
+
+@pytest.mark.parametrize("kind", GROUPINGS)
+def test_lines_that_are_typed_are_not_grouped(kind):
+    """fairseq-interactive: what stands on a line stands together."""
+    task = TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **GROUPINGS[kind]))
+    line = task.src_dict.encode_line("<s> a </s> <s> b </s>").long()
+    with pytest.raises(UserError, match=f"--instances {kind}: lines that are typed .* translated as they are"):
+        task.build_dataset_for_inference([line], [len(line)])
 
 
 def test_sides_of_other_sentences_cannot_be_grouped(corpus, tmp_path):

@@ -52,7 +52,9 @@ class GTransformer:
         self.directory, self.chain, self.engine = directory, chain, engine
         self.options = directory.search
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
-        self.max_instance_tokens = min(directory.max_instance_tokens, engine.longest + 1)
+        self.max_instance_tokens = engine.longest + 1
+        if directory.max_instance_tokens is not None:
+            self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
         self.max_sentence_tokens = max(1, engine.longest - MARKS)
 
     @classmethod

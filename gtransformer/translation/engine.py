@@ -12,6 +12,7 @@ from fairseq import utils
 from torch import Tensor
 
 from gtransformer.data.batching import fill_batches
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
 from gtransformer.tasks.generation_output import split_sentences
@@ -20,6 +21,15 @@ from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 Instance = Sequence[Sequence[str]]
+
+# Instances come as they are to be translated, whatever those were that the model was trained on.
+AS_GIVEN = {
+    "instances": STORED,
+    "instance_tokens": None,
+    "context_sentences": None,
+    "target_context_sentences": None,
+    "context_loss": "on",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ class Engine:
             prepend_bos=False,
             # A text needs a line for each line; --doc-mode full would not promise that by itself.
             doc_constraint=True,
+            **AS_GIVEN,
         )
         if fp16:
             self.model.half()

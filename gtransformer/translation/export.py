@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from gtransformer.data.instances import BY_TOKENS, STORED
+from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
@@ -137,6 +137,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
+    limits = trained_on(task, sources.checkpoint)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -145,20 +146,26 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         )
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
     tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bert")}
-    return {"source_lang": direction[0], "target_lang": direction[1], **found, **trained_on(task), **tools}
+    return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
 
 
-def trained_on(task: Mapping[str, Any]) -> dict[str, int | None]:
+def trained_on(task: Mapping[str, Any], checkpoint: Path) -> dict[str, int | None]:
     """The limits of instances, where those of the corpus were grouped anew for the training of ``task`` (its options).
 
-    Text is translated in disjoint instances: of as many sentences as those of ``disjoint`` and ``sliding`` have.
+    Text is translated in disjoint instances: of as many tokens or sentences as those of training have. Raises UserError
+    for a model whose instances have more sentences on one side than on the other.
     """
-    kind = str(task.get("instances") or STORED)
-    if kind in BY_TOKENS:
-        return {"max_instance_tokens": task["instance_tokens"], "max_sents": None}
-    if kind in ("disjoint", "sliding"):
-        return {"max_sents": task["context_sentences"] + 1}
-    return {}
+    options = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
+    grouping = Grouping(str(task.get("instances") or STORED), *options)
+    if grouping.is_unequal:
+        raise UserError(
+            f"{checkpoint}: trained with {grouping.context or 0} previous sentences of the source and "
+            f"{grouping.target_context or 0} of the target (--instances current), but a model directory translates as "
+            "many sentences as it reads; translate with fairseq-generate instead"
+        )
+    if grouping.kind == STORED:
+        return {}
+    return {"max_instance_tokens": grouping.tokens, "max_sents": grouping.max_sentences}
 
 
 def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:

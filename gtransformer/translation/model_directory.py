@@ -44,7 +44,8 @@ class ModelDirectory:
         source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
         moses: whether the corpus was prepared with the Perl scripts of Moses.
         sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
-        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (DESIGN section 4).
+        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (DESIGN section 4); None:
+            no such limit.
         search: default options.
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
     """
@@ -55,7 +56,7 @@ class ModelDirectory:
     langs: tuple[str, ...]
     moses: bool
     sentencepiece: bool
-    max_instance_tokens: int
+    max_instance_tokens: int | None
     max_sents: int | None
     search: SearchOptions
     fingerprint: str
@@ -87,7 +88,7 @@ class ModelDirectory:
                 tuple(settings["langs"]),
                 bool(settings["moses"]),
                 bool(settings.get("sentencepiece")),
-                int(settings["max_instance_tokens"]),
+                None if settings["max_instance_tokens"] is None else int(settings["max_instance_tokens"]),
                 settings["max_sents"],
                 SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),

@@ -142,6 +142,30 @@ def test_the_greedy_rule_takes_a_number_of_sentences_too():
     assert greedy([], 100) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "most", "is_unequal"),
+    [
+        (("stored",), None, False),
+        (("greedy", 90), None, False),
+        (("parts", 90), None, False),
+        (("disjoint", None, 2), 3, False),
+        (("sliding", None, 0), 1, False),
+        (("sliding", None, 2), 3, False),
+        (("current", None, 2, 2), 3, False),
+        (("current", None, 0), 1, False),
+        (("current", None, 2), 3, True),
+        (("current", None, 1, 3), 4, True),
+    ],
+)
+def test_how_many_sentences_an_instance_may_have(options, most, is_unequal):
+    grouping = Grouping(*options)
+    assert (grouping.max_sentences, grouping.is_unequal) == (most, is_unequal)
+    if most is not None:
+        found = group(grouping, SOURCE, TARGET, [(0, 9)])
+        sides = [np.diff(side).ravel() for side in (found.source, found.target)]
+        assert max(map(max, sides)) == most and (sides[0] != sides[1]).any() == is_unequal
+
+
 def test_nothing_to_group():
     for kind in GROUPINGS[1:]:
         found = group(Grouping(kind, tokens=9, context=1), np.zeros(0, int), np.zeros(0, int), [])

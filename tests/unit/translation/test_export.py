@@ -21,6 +21,7 @@ from gtransformer.translation.options import SearchOptions
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
 from tests.support import ROOT
 
+FULL = "--doc-mode full --encoder-ctxlayers 0 --decoder-ctxlayers 0 --cross-ctxlayers 0".split()
 TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 
 
@@ -195,8 +196,10 @@ def test_sentence_level_models_get_a_sentence_at_a_time(parts, saved_model):
     [
         ((), (60, None)),  # as the corpus was prepared
         (("--instances", "greedy", "--instance-tokens", "21"), (21, None)),
-        (("--instances", "disjoint", "--context-sentences", "0"), (60, 1)),
-        (("--instances", "sliding", "--context-sentences", "2"), (60, 3)),
+        (("--instances", "parts", "--instance-tokens", "90"), (90, None)),
+        (("--instances", "disjoint", "--context-sentences", "0"), (None, 1)),
+        (("--instances", "sliding", "--context-sentences", "30"), (None, 31)),
+        (("--instances", "current", "--context-sentences", "2", "--target-context-sentences", "2"), (None, 3)),
     ],
 )
 def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
@@ -204,14 +207,23 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     assert main([str(parts / "run"), str(parts / "model")]) == 0
     directory = ModelDirectory.open(parts / "model")
     assert (directory.max_instance_tokens, directory.max_sents) == limits
+    model = GTransformer.from_pretrained(parts / "model", device="cpu")
+    assert model.max_instance_tokens == (limits[0] or model.engine.longest + 1)
+    assert len(model.translate(TEXT * 20, beam=1, max_len_a=0, max_len_b=1)) == 40
+
+
+def test_models_of_unequal_sides_are_refused(parts, capsys):
+    """They read three sentences to write one, and text wants a line for each line."""
+    best = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    make_checkpoint(parts / "prepared", best, "--instances", "current", "--context-sentences", "2", *FULL)
+    error = failure(capsys, parts / "run", parts / "model")
+    assert "checkpoint_best.pt: trained with 2 previous sentences of the source and 0 of the target" in error
+    assert not (parts / "model").exists()
 
 
 def test_plain_transformer_over_the_document_keeps_the_number_of_lines(parts):
     """--doc-mode full: nothing but the constraint ties its sentences to those of the source."""
-    checkpoint = make_checkpoint(
-        parts / "prepared", parts / "full.pt", "--doc-mode", "full",
-        "--encoder-ctxlayers", "0", "--decoder-ctxlayers", "0", "--cross-ctxlayers", "0",
-    )  # fmt: skip
+    checkpoint = make_checkpoint(parts / "prepared", parts / "full.pt", *FULL)
     assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
     assert len(model.translate(TEXT * 2, beam=SHORT.beam, max_len_a=0, max_len_b=2)) == 4

@@ -130,23 +130,42 @@ def sentence_costs(source_lengths: Sequence[int], target_lengths: Sequence[int] 
     return [max(pair) + MARKS for pair in zip(source_lengths, target_lengths, strict=True)]
 
 
-def greedy(costs: Sequence[int], max_tokens: int, max_sents: int | None = None) -> Ranges:
-    """Cut sentences that follow each other into instances that cover them in order (section 2 of the paper).
+class Filling:
+    """Fills instances with sentences that follow each other, one after the other (section 2 of the paper).
 
-    A sentence joins the current instance while the sum of costs stays below ``max_tokens`` (and the instance below
+    A sentence joins the open instance while the sum of costs stays below ``max_tokens`` (and the instance below
     ``max_sents`` sentences); else it opens a new one. One that costs ``max_tokens`` or more is an instance of its own.
     """
-    cuts: Ranges = []
-    first = total = 0
-    for position, cost in enumerate(costs):
-        full = max_sents is not None and position - first >= max_sents
-        if position > first and (full or total + cost >= max_tokens):
-            cuts.append((first, position))
-            first, total = position, 0
-        total += cost
-    if len(costs):
-        cuts.append((first, len(costs)))
-    return cuts
+
+    def __init__(self, max_tokens: int, max_sents: int | None = None):
+        self.max_tokens, self.max_sents = max_tokens, max_sents
+        self.tokens = self.sentences = 0  # of the open instance; no sentences: none is open
+
+    def joins(self, cost: int) -> bool:
+        """Whether a sentence of that cost would join the open instance."""
+        if not self.sentences or self.tokens + cost >= self.max_tokens:
+            return False
+        return self.max_sents is None or self.sentences < self.max_sents
+
+    def add(self, cost: int) -> bool:
+        """Take the next sentence; whether it opened an instance."""
+        opens = not self.joins(cost)
+        if opens:
+            self.close()
+        self.tokens += cost
+        self.sentences += 1
+        return opens
+
+    def close(self) -> None:
+        """End the open instance, if there is one: nothing joins it any more."""
+        self.tokens = self.sentences = 0
+
+
+def greedy(costs: Sequence[int], max_tokens: int, max_sents: int | None = None) -> Ranges:
+    """Cut sentences that follow each other into instances that cover them in order, as ``Filling`` does."""
+    filling = Filling(max_tokens, max_sents)
+    opening = [position for position, cost in enumerate(costs) if filling.add(cost)]
+    return list(pairwise([*opening, len(costs)]))
 
 
 def disjoint(count: int, size: int) -> Ranges:

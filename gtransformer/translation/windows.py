@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gtransformer.preprocess.instances import MARKS
+from gtransformer.data.instances import MARKS, Filling
 from gtransformer.translation.lines import Line
 
 MOST_LINES = 10_000  # so that blank lines without end fit, too
@@ -35,37 +35,30 @@ def windows(
 ) -> Iterator[Window]:
     """Cut a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines), the last one shorter.
 
-    Instances are those of ``preprocess.instances.greedy_instances`` by source length: a sentence costs its tokens and
-    two marks; it joins the instance while the sum stays below ``max_instance_tokens`` (and the instance below
-    ``max_sents`` sentences). A window ends where an instance and a line end, at the first such place after it is full.
+    Instances are filled by source length as ``data.instances.Filling`` does, a sentence costs its tokens and two marks.
+    A window ends where an instance and a line end, at the first such place after it is full.
     """
     window = Window()
-    cost = tokens = 0  # of the open instance, of the window
-    is_open = False
+    filling = Filling(max_instance_tokens, max_sents)
+    tokens = 0  # of the window
 
     def full() -> bool:
         return tokens >= window_tokens or len(window.lines) >= MOST_LINES
 
-    def joins(price: int) -> bool:
-        if not is_open or cost + price >= max_instance_tokens:
-            return False
-        return max_sents is None or len(window.instances[-1]) < max_sents
-
     for line in lines:
         if line.breaks:
-            is_open = False
+            filling.close()
         costs = [len(sentence) + MARKS for sentence in line.tokens]
-        begins = not is_open or (costs and not joins(costs[0]))
+        begins = not filling.joins(costs[0]) if costs else not filling.sentences
         if begins and window.lines and full():
             yield window
-            window, tokens, is_open = Window(), 0, False
-        for number, price in enumerate(costs):
-            if not joins(price):
+            window, tokens = Window(), 0
+            filling.close()
+        for number, cost in enumerate(costs):
+            if filling.add(cost):
                 window.instances.append([])
-                cost, is_open = 0, True
             window.instances[-1].append((len(window.lines), number))
-            cost += price
-            tokens += price
+            tokens += cost
         window.lines.append(line)
     if window.lines:
         yield window

@@ -190,70 +190,12 @@ def test_sets_that_are_combined(corpus):
     assert stored.dataset("train").places() is None
 
 
-@pytest.mark.parametrize("kind", GROUPINGS)
-def test_lines_that_are_typed_are_not_grouped(kind):
-    """fairseq-interactive: what stands on a line stands together."""
-    task = TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **GROUPINGS[kind]))
-    line = task.src_dict.encode_line("<s> a </s> <s> b </s>").long()
-    with pytest.raises(UserError, match=f"--instances {kind}: lines that are typed .* translated as they are"):
-        task.build_dataset_for_inference([line], [len(line)])
-
-
 def test_sides_of_other_sentences_cannot_be_grouped(corpus, tmp_path):
     folder = corpus(train=3)
     Sidecar("train", "en", "de", 1, [(0, 0, 50), (0, 50, 1), (0, 51, 1)]).save(folder / "train.en-de.instances.json")
     load(folder=folder)  # as they are stored nothing of it is read
     with pytest.raises(UserError, match=r"instances\.json: instance 0 has 50 sentences, in the data it has"):
         load(folder=folder, instances="disjoint", context_sentences=0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"instances": "sliding"}, "--instances sliding needs --context-sentences N"),
-        ({"context_sentences": 2}, "--context-sentences 2 means nothing with --instances stored"),
-        (
-            {"context_loss": "off"},
-            "--context-loss off: no instance of --instances stored has context; leave it out",
-        ),
-    ],
-)
-def test_options_that_contradict_each_other(options, message):
-    with pytest.raises(UserError, match=message):
-        TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **options))
-
-
-def build(task, mode, from_checkpoint=False):
-    return task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=mode)), from_checkpoint)
-
-
-@pytest.mark.parametrize("said", ["partial", "full"])
-def test_unequal_sides_are_not_for_group_attention(said):
-    """How the model was trained decides, whatever the command says of it when it is used."""
-    task, _ = load("test", instances="current", context_sentences=2, doc_mode=said)
-    message = (
-        "--context-sentences 2 and --target-context-sentences 0: the model's group attention .*; give equal numbers"
-    )
-    with pytest.raises(UserError, match=f"{message}, or train with --doc-mode full$"):
-        build(task, "partial")
-    with pytest.raises(UserError, match=f"{message}$"):
-        build(task, "partial", from_checkpoint=True)
-    with pytest.raises(UserError, match=f"{message}$"):
-        task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
-    for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
-        assert task.build_generator([model], Namespace(beam=1)).rule is None
-
-
-def test_unequal_sides_are_not_for_the_sentence_constraint():
-    task, _ = load("test", instances="current", context_sentences=0, target_context_sentences=1, doc_constraint=True)
-    with pytest.raises(UserError, match="0 and --target-context-sentences 1: --doc-constraint wants .*; leave it out"):
-        build(task, "full", from_checkpoint=True)
-
-
-def test_equal_sides_are_for_every_model():
-    task, _ = load("test", instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
-    for mode in ("partial", "full"):
-        assert task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).rule is not None
 
 
 class Optimizer:

@@ -1,0 +1,76 @@
+"""Groupings that cannot be: options against each other, against the model, and for text that is typed."""
+
+from argparse import Namespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from gtransformer.data.instances import BY_TOKENS, GROUPINGS, STORED
+from gtransformer.errors import UserError
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import ROOT, task_config, tiny_config, tiny_model
+
+
+def setup(**options):
+    return TranslationDocTask.setup_task(
+        task_config(data=str(ROOT / "tests" / "prepared" / "len48" / "bin"), **options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instances": "sliding"}, "--instances sliding needs --context-sentences N"),
+        ({"context_sentences": 2}, "--context-sentences 2 means nothing with --instances stored"),
+        (
+            {"context_loss": "off"},
+            "--context-loss off: no instance of --instances stored has context; leave it out",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(options, message):
+    with pytest.raises(UserError, match=message):
+        setup(**options)
+
+
+def build(task, mode, from_checkpoint=False):
+    return task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=mode)), from_checkpoint)
+
+
+@pytest.mark.parametrize("said", ["partial", "full"])
+def test_unequal_sides_are_not_for_group_attention(said):
+    """How the model was trained decides, whatever the command says of it when it is used."""
+    task = setup(instances="current", context_sentences=2, doc_mode=said)
+    message = (
+        "--context-sentences 2 and --target-context-sentences 0: the model's group attention .*; give equal numbers"
+    )
+    with pytest.raises(UserError, match=f"{message}, or train with --doc-mode full$"):
+        build(task, "partial")
+    with pytest.raises(UserError, match=f"{message}$"):
+        build(task, "partial", from_checkpoint=True)
+    with pytest.raises(UserError, match=f"{message}$"):
+        task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
+    for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
+        assert task.build_generator([model], Namespace(beam=1)).rule is None
+
+
+def test_unequal_sides_are_not_for_the_sentence_constraint():
+    task = setup(instances="current", context_sentences=0, target_context_sentences=1, doc_constraint=True)
+    with pytest.raises(UserError, match="0 and --target-context-sentences 1: --doc-constraint wants .*; leave it out"):
+        build(task, "full", from_checkpoint=True)
+
+
+def test_equal_sides_are_for_every_model():
+    task = setup(instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
+    for mode in ("partial", "full"):
+        assert task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).rule is not None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GROUPINGS if kind != STORED])
+def test_lines_that_are_typed_are_not_grouped(kind):
+    """fairseq-interactive: what stands on a line stands together."""
+    options = {"instance_tokens": 70} if kind in BY_TOKENS else {"context_sentences": 1}
+    task = setup(instances=kind, **options)
+    line = task.src_dict.encode_line("<s> a </s> <s> b </s>").long()
+    with pytest.raises(UserError, match=f"--instances {kind}: lines that are typed .* translated as they are"):
+        task.build_dataset_for_inference([line], [len(line)])

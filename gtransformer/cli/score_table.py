@@ -70,10 +70,17 @@ def _p_value(value: float) -> str:
 def _notes(system: System, named: bool) -> Iterator[str]:
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"]:
+        overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
         yield (
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
-            "number of sentences than they have; for s-BLEU these were aligned by order (missing: empty, surplus: "
-            "joined to the last), d-BLEU is unaffected"
+            "number of sentences than they have; "
+            + (
+                "these were aligned by order from the end, where the current sentence stands (missing: empty, surplus: "
+                "joined to the first), for s-BLEU and d-BLEU alike"
+                if overlapping
+                else "for s-BLEU these were aligned by order (missing: empty, surplus: joined to the last), d-BLEU is "
+                "unaffected"
+            )
         )
     if counts["left_out_sentences"]:
         yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")

@@ -29,6 +29,10 @@ def test_results_say_what_the_fine_tuned_model_had_before():
         assert lines[2].split() == ["tuned", "20", "30.0", "40.00", *shown]
         assert any(SIGNATURE in line for line in lines) and any("on top of" in line for line in lines)
         assert any("not aligned" in line for line in lines) == (missing > 0)
+        assert not any("overlap" in line for line in lines)
+        del scores["raw"]["d_bleu_instance"]  # as of instances that overlap
+        lines = comparison_table({"tuned": tuned | {"scores": {"x": scores}}}, ["x"]).splitlines()
+        assert any("but where instances overlap" in line for line in lines) == (missing > 0)
 
 
 @pytest.mark.parametrize(

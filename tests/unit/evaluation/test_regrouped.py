@@ -161,6 +161,35 @@ def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypothes
         assert json.loads(output.read_text())["significance"]["raw"].keys() == {"s_bleu", "d_bleu"}
 
 
+def test_d_bleu_of_other_instances_stands_in_another_row(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):
+    """Stored instances are these pairs. Documents are others, and so are as many instances cut elsewhere."""
+    lines = regrouped("pairs")
+    one, other = (line["hypotheses"][0]["sentences"] for line in lines[:2])
+    elsewhere = [
+        lines[0] | {"sentences": 1, "current": [0, 1], "hypotheses": [{"score": 0, "sentences": one[:1]}]},
+        lines[1]
+        | {"first_sentence": 1, "sentences": 2, "current": [1, 2]}
+        | {"hypotheses": [{"score": 0, "sentences": one[1:] + other}]},
+        lines[2],
+    ]
+    files = [hypotheses]
+    for name, content in (("pairs", lines), ("whole", regrouped("documents")), ("elsewhere", elsewhere)):
+        files.append(helpers.write_jsonl(tmp_path / f"{name}.jsonl", content))
+    command = [str(prepared), "--metrics", "bleu", "--reference", "both", "--hypotheses", *map(str, files)]
+    assert score(command) == 0
+    shown = capsys.readouterr().out.splitlines()
+    for reference in ("raw", "release"):
+        rows = [line for line in shown if line.startswith(f"{reference} ")]
+        assert [len([row for row in rows if f" {title}  " in row]) for title in ("s-BLEU", "d-BLEU")] == [1, 1]
+        found = [row.split()[4:9] for row in rows if "per instance" in row]
+        there = [([cell != "-" for cell in row[:4]], row[4]) for row in found]
+        assert there == [
+            ([True, True, False, False], "3"), ([False, False, True, False], "2"), ([False, False, False, True], "3"),
+        ]  # fmt: skip
+    (note,) = [line for line in shown if line.startswith("note:")]
+    assert note == "note: d-BLEU per instance: the systems' instances differ; compare only what is in one row"
+
+
 def change(number, **fields):
     """A change to one line; ``current=None`` takes it away."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
@@ -189,24 +190,3 @@ def _parse(line: str, where: str) -> tuple[int, Translation]:
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = False) -> list[str]:
-    """Exactly ``count`` sentences: missing ones are empty, surplus ones are joined to the last.
-
-    With ``from_end`` the last of ``hypothesis`` is the last: missing ones are the first, and surplus ones are joined
-    to the first. Only a plain Transformer over the document needs this: nothing ties its sentences to those of the
-    source. For ``count`` 0 there is no sentence to join to, and the result is empty.
-    """
-    if count == 0:
-        return []
-    missing, surplus = [""] * (count - len(hypothesis)), max(len(hypothesis) - count, 0)
-    if from_end:
-        aligned = [*missing, *hypothesis[surplus:]]
-        if surplus:
-            aligned[0] = " ".join(hypothesis[: surplus + 1])
-    else:
-        aligned = [*hypothesis[:count], *missing]
-        if surplus:
-            aligned[-1] = " ".join(hypothesis[count - 1 :])
-    return aligned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
+from gtransformer.data.instances import WITH_CONTEXT
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation_output import split_sentences
 
@@ -24,7 +27,7 @@ ORDERS = range(4)
 
 
 class BleuValidation:
-    """Translates validation batches and counts what BLEU needs.
+    """Translates validation batches and counts what BLEU needs, of every sentence once.
 
     Args:
         generator: of the model in training.
@@ -39,6 +42,7 @@ class BleuValidation:
         self.generator, self.dictionary, self.marks = generator, dictionary, marks
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.tokenize = "none" if cfg.eval_tokenized_bleu else "13a"
+        self.with_context = str(cfg.instances) in WITH_CONTEXT
 
     @torch.no_grad()
     def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:
@@ -49,6 +53,9 @@ class BleuValidation:
         if self.print_samples:
             logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
             logger.info("example reference: %s", " | ".join(references[0]))
+        if self.with_context:
+            pairs = zip(hypotheses, references, strict=True)
+            hypotheses, references = zip(*(current_alone(one, ref) for one, ref in pairs), strict=True)
         return bleu_counts(hypotheses, references, self.tokenize)
 
     def _plain(self, tokens: Tensor) -> list[str]:
@@ -58,7 +65,12 @@ class BleuValidation:
         return [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
 
 
-def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
+def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str], list[str]]:
+    """The current sentence of both, the last one; the hypothesis is aligned from the end, as for scoring."""
+    return align_sentences(hypothesis, len(reference), from_end=True)[-1:], reference[-1:]
+
+
+def bleu_counts(hypotheses: Sequence[list[str]], references: Sequence[list[str]], tokenize: str) -> dict[str, float]:
     """Statistics of a batch as summable numbers.
 
     Args:
@@ -84,11 +96,7 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
 
 def align(hypothesis: list[str], reference: list[str]) -> list[tuple[str, str]]:
     """Pair sentences by order: missing ones are empty, surplus ones join the last."""
-    padded = hypothesis[: len(reference)] + [""] * (len(reference) - len(hypothesis))
-    surplus = hypothesis[len(reference) :]
-    if surplus and padded:
-        padded[-1] = " ".join([padded[-1], *surplus])
-    return list(zip(padded, reference, strict=True))
+    return list(zip(align_sentences(hypothesis, len(reference)), reference, strict=True))
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:

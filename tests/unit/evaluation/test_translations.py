@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.translations import align_sentences, read_translations
+from gtransformer.evaluation.translations import read_translations
 
 
 @pytest.fixture

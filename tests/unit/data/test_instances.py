@@ -75,6 +75,7 @@ def test_most_sentences_of_an_instance(grouping, most):
     if most is not None:
         found = group(grouping, SOURCE, TARGET, RUNS)
         assert max(int(np.diff(side).max()) for side in (found.source, found.target)) == most
+        assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
 
 
 def test_parts_are_of_roughly_equal_length():

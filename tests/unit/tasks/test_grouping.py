@@ -263,12 +263,14 @@ def test_scores_of_references_are_of_the_whole_target():
 
 
 @pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])
-def test_translations_say_what_is_current(tmp_path, kind):
+def test_translations_say_what_is_current(tmp_path, kind, caplog):
     task, dataset = load("test", **GROUPINGS[kind], gen_output=str(tmp_path / "t"), batch_order="document")
     model = tiny_model(task.tgt_dict)
     generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
     for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):
         task.inference_step(generator, [model], batch)
+    warnings = [record.getMessage() for record in caplog.records if "the BLEU at the end" in record.getMessage()]
+    assert len(warnings) == (kind == "sliding") and all("--instances sliding" in text for text in warnings)
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["id"] for line in lines] == list(range(len(dataset)))
     for line, place in zip(lines, dataset.places(), strict=True):

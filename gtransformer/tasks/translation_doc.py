@@ -168,7 +168,7 @@ class TranslationDocTask(FairseqTask):
         if self.datasets and not self.told_of_overlap and grouping_of(self.cfg).repeats_targets:
             self.told_of_overlap = True
             logger.warning(
-                "instances overlap (--instances %s): the BLEU at the end counts context too, every sentence several "
+                "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
                 "times; score with --gen-output PREFIX and scripts/score.sh instead",
                 self.cfg.instances,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -54,8 +53,8 @@ class BleuValidation:
             logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
             logger.info("example reference: %s", " | ".join(references[0]))
         if self.with_context:
-            pairs = zip(hypotheses, references, strict=True)
-            hypotheses, references = zip(*(current_alone(one, ref) for one, ref in pairs), strict=True)
+            pairs = [current_alone(one, ref) for one, ref in zip(hypotheses, references, strict=True)]
+            hypotheses, references = [one for one, _ in pairs], [ref for _, ref in pairs]
         return bleu_counts(hypotheses, references, self.tokenize)
 
     def _plain(self, tokens: Tensor) -> list[str]:
@@ -70,7 +69,7 @@ def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str
     return align_sentences(hypothesis, len(reference), from_end=True)[-1:], reference[-1:]
 
 
-def bleu_counts(hypotheses: Sequence[list[str]], references: Sequence[list[str]], tokenize: str) -> dict[str, float]:
+def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
     """Statistics of a batch as summable numbers.
 
     Args:

@@ -58,6 +58,19 @@ class Grouping:
             elif value < least:
                 raise UserError(f"{name} {value}: give {least} or more")
 
+    @property
+    def max_sentences(self) -> int | None:
+        """Most sentences of an instance, on the side that has more; None where the options set no such limit."""
+        if self.kind == STORED or self.kind in BY_TOKENS:
+            return None
+        target_context = (self.target_context or 0) if self.kind == "current" else 0
+        return max(self.context or 0, target_context) + 1
+
+    @property
+    def repeats_targets(self) -> bool:
+        """Whether sentences of the target stand in several instances: in all for which they are context."""
+        return {"sliding": self.context or 0, "current": self.target_context or 0}.get(self.kind, 0) > 0
+
 
 @dataclass(frozen=True)
 class Instances:

@@ -104,6 +104,9 @@ def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[st
     lines.insert(1, "-" * len(lines[0]))
     if any(not result["scores"][one]["aligned"] for result in recipes.values() for one in sets):
         lines.append("-: sentences are not aligned (the model chose their number itself); d-BLEU does not need that")
+        found = [result["scores"][one] for result in recipes.values() for one in sets]
+        if any(not scores["aligned"] and "d_bleu_instance" not in scores["raw"] for scores in found):
+            lines[-1] += ", but where instances overlap, it is of sentences aligned by order"
     signatures = {result["scores"][one]["raw"]["s_bleu"]["signature"] for result in recipes.values() for one in sets}
     lines += [f"BLEU: {signature}" for signature in sorted(signatures)]
     lines += [f"{name}: {result['note']}" for name, result in recipes.items() if result["note"]]

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
@@ -74,11 +75,13 @@ class Recipe:
 
     @property
     def max_sentences(self) -> int | None:
-        """How many sentences an instance has at most; None: as many as fit."""
+        """How many sentences an instance has at most, as prepared or as grouped at loading; None: as many as fit."""
         task = self.sections["task"]
-        if task.get("instances") == "disjoint":
-            return int(task.get("context-sentences", 0)) + 1
-        return self.sections["prepare"].get("max-sents") if task.get("instances") in (None, "stored") else None
+        kind = task.get("instances", STORED)
+        if kind == STORED:
+            return self.sections["prepare"].get("max-sents")
+        context = (task.get(f"{side}context-sentences") for side in ("", "target-"))
+        return Grouping(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
 
     def preparing(self) -> Options:
         """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""

@@ -39,7 +39,7 @@ paper's figures**."""
 NOTES = {
     "raw text": "against the untouched text, detokenised and detruecased, not as the paper measured",
     "tokenised text": "against tokenised, truecased text without a tokeniser, not as the paper measured",
-    "whole documents": "a model of single sentences, whose instances are sentences, has d-BLEU over documents only",
+    "whole documents": "a model of single sentences, or one of instances that overlap, has d-BLEU over documents only",
 }
 MARKS = {"raw": "raw text", "tokenised": "tokenised text", "release": "as the release"}
 OTHER_HEADER = (

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gtransformer.cli.score_systems import System
+from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.breakdown import KEYS
 from gtransformer.evaluation.levels import LEVELS
+from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.score import Scores
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
@@ -27,25 +30,46 @@ def align(rows: Sequence[Sequence[str]], right: range) -> str:
 def table(systems: Sequence[System], tests: Mapping) -> str:
     """All scores, a column per system, each with its signature; below a score the p-values against the first system.
 
-    Then what a reader must know to read them.
+    Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
+    know to read them.
     """
     names = [system.name for system in systems] if len(systems) > 1 else [""]
+    notes: dict[str, None] = {}
     rows = [["reference", "score", *names, "segments", "signature"]]
     for reference in systems[0].evaluation.scores:
-        found = [system.evaluation.scores[reference].values for system in systems]
-        for key in dict.fromkeys(key for scores in found for key in scores):
-            values = [scores.get(key) for scores in found]
-            first = next(value for value in values if value is not None)
-            digits = 4 if key == "comet" else 2
-            shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
-            rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
+        found = [system.evaluation.scores[reference] for system in systems]
+        for key in dict.fromkeys(key for scores in found for key in scores.values):
+            comparable = _comparable(key, found)
+            for values in comparable:
+                first = next(value for value in values if value is not None)
+                digits = 4 if key == "comet" else 2
+                shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
+                rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
+            if len(comparable) > 1:
+                notes[f"note: {TITLES[key]}: the systems' {UNITS[key]} differ; compare only what is in one row"] = None
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].evaluation.scores) != ["raw"]:
         lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
+    lines += notes
     for system in systems:
         lines += _notes(system, len(systems) > 1)
     return "\n".join(lines)
+
+
+def _comparable(key: str, found: Sequence[Scores]) -> list[list[BleuScore | MetricScore | None]]:
+    """The score ``key`` of every system, None where it has none; a row for each set of instances that it is over."""
+    rows: list[tuple[list[str] | None, list[BleuScore | MetricScore | None]]] = []
+    for number, scores in enumerate(found):
+        if key not in scores.values:
+            continue
+        over = scores.segments.instances.references if UNITS[key] == "instances" else None
+        row = next((row for other, row in rows if other == over), None)
+        if row is None:
+            row = [None] * len(found)
+            rows.append((over, row))
+        row[number] = scores.values[key]
+    return [row for _, row in rows]
 
 
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
@@ -70,10 +94,17 @@ def _p_value(value: float) -> str:
 def _notes(system: System, named: bool) -> Iterator[str]:
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"]:
+        overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
         yield (
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
-            "number of sentences than they have; for s-BLEU these were aligned by order (missing: empty, surplus: "
-            "joined to the last), d-BLEU is unaffected"
+            "number of sentences than they have; "
+            + (
+                "these were aligned by order from the end, where the current sentence stands (missing: empty, surplus: "
+                "joined to the first), for s-BLEU and d-BLEU alike"
+                if overlapping
+                else "for s-BLEU these were aligned by order (missing: empty, surplus: joined to the last), d-BLEU is "
+                "unaffected"
+            )
         )
     if counts["left_out_sentences"]:
         yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")

@@ -16,14 +16,15 @@ from gtransformer.modules.fused_loss import fused_cross_entropy
 class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """The same loss, options and logs as ``label_smoothed_cross_entropy``, on real tokens that count only.
 
-    For models of this package; with ``--report-accuracy`` or ``--ignore-prefix-size``, which need all logits, and for
-    other models it is the ordinary criterion.
+    For models of this package whose output layer is one product; with ``--report-accuracy`` or
+    ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion.
     """
 
     def forward(self, model, sample, reduce: bool = True):
         """Summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs of a batch."""
         decoder = getattr(model, "decoder", None)
-        if not hasattr(decoder, "extract_ragged") or self.report_accuracy or self.ignore_prefix_size or not reduce:
+        fusible = getattr(decoder, "output_is_product", False)
+        if not fusible or self.report_accuracy or self.ignore_prefix_size or not reduce:
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])

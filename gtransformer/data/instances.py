@@ -72,6 +72,11 @@ class Grouping:
         """Whether an instance may have more sentences on one side than on the other."""
         return self.kind == "current" and (self.context or 0) != (self.target_context or 0)
 
+    @property
+    def repeats_targets(self) -> bool:
+        """Whether sentences of the target stand in several instances: in all for which they are context."""
+        return {"sliding": self.context or 0, "current": self.target_context or 0}.get(self.kind, 0) > 0
+
 
 @dataclass(frozen=True)
 class Instances:

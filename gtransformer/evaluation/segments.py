@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
-from gtransformer.evaluation.translations import Translation, align_sentences, taken_from
+from gtransformer.evaluation.translations import Translation, taken_from
 
 Documents = list[list[str]]
 
@@ -69,12 +69,12 @@ def segments_of_translations(
 
     Sentences are aligned by order where an instance has another number of them than its source; documents and
     instances hold them as they were produced. Where instances overlap, each sentence is that of the instance in which
-    it is current, and there are no segments by instance.
+    it is current, there are no segments by instance, and documents hold what was aligned, too: which sentences are
+    context is known of these alone.
     """
-    aligned = [
-        align_sentences(text, translation.sentences) for text, translation in zip(finished, translations, strict=True)
+    taken = [
+        translation.taken(translation.aligned(text)) for text, translation in zip(finished, translations, strict=True)
     ]
-    taken = [translation.taken(text) for text, translation in zip(aligned, translations, strict=True)]
     placed = join(taken_from(translations, sidecar), taken)
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
     whole: list[list[tuple[int, Sequence[str]]]] = [[] for _ in reference]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
@@ -50,6 +51,19 @@ class Translation:
     def whole(self) -> bool:
         """Whether all sentences are taken from here."""
         return self.place == (self.document, self.first_sentence, self.sentences)
+
+    @property
+    def ends_in_current(self) -> bool:
+        """Whether what is taken from here stands behind context: the last sentences, not all."""
+        _, first, count = self.place
+        return not self.whole and first + count == self.first_sentence + self.sentences
+
+    def aligned(self, text: Sequence[str]) -> list[str]:
+        """Its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
+
+        From the end where context stands before what is taken from here: that is what the model wrote last.
+        """
+        return align_sentences(text, self.sentences, from_end=self.ends_in_current)
 
     def taken(self, sentences: Sequence[Sentence]) -> Sequence[Sentence]:
         """What is taken of something that there is for each of the instance's sentences."""
@@ -176,17 +190,3 @@ def _parse(line: str, where: str) -> tuple[int, Translation]:
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def align_sentences(hypothesis: Sequence[str], count: int) -> list[str]:
-    """Exactly ``count`` sentences: missing ones are empty, surplus ones are joined to the last.
-
-    Only a plain Transformer over the document needs this: nothing ties its sentences to those of the source. For
-    ``count`` 0 there is no sentence to join to, and the result is empty.
-    """
-    if count == 0:
-        return []
-    aligned = list(hypothesis[:count]) + [""] * (count - len(hypothesis))
-    if len(hypothesis) > count:
-        aligned[-1] = " ".join(hypothesis[count - 1 :])
-    return aligned

@@ -29,7 +29,8 @@ def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoot
 
     Args:
         features: (tokens, channels) in any floating type.
-        weight: (vocabulary, channels) output projection; in autocast both are cast to its type.
+        weight: (vocabulary, channels) output projection; in autocast products are in its type, gradients in that of
+            the arguments.
         targets: (tokens,) int64, no padding.
         smoothing: e, between 0 and 1.
 
@@ -37,23 +38,23 @@ def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoot
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
     """
     device = features.device.type
-    if torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)
-        features, weight = features.to(dtype), weight.to(dtype)
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
     with torch.autocast(device, enabled=False):
-        return _FusedCrossEntropy.apply(features, weight, targets, smoothing)
+        return _FusedCrossEntropy.apply(features, weight, targets, smoothing, dtype)
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float):
+    def forward(ctx, features: Tensor, weight: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype):
         want_features, want_weight = ctx.needs_input_grad[:2]
+        ctx.types = features.dtype, weight.dtype
+        features, weight = features.to(dtype), weight.to(dtype)
         exact = torch.float64 if features.dtype == torch.float64 else torch.float32
         vocabulary = weight.shape[0]
         spread = smoothing / (vocabulary - 1)
         peak = 1.0 - smoothing - spread
         grad_features = torch.empty_like(features, dtype=exact) if want_features else None
-        grad_weight = torch.zeros_like(weight, dtype=exact) if want_weight else None
+        grad_weight = None
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
         rows = max(FEWEST_ROWS, CHUNK_ELEMENTS // vocabulary)
@@ -78,9 +79,11 @@ class _FusedCrossEntropy(torch.autograd.Function):
             if want_features:
                 grad_features[start : start + rows] = _times(grad, weight, largest_weight)
             if want_weight:
-                grad_weight += _times(grad.t(), h, _largest(h))
+                part = _times(grad.t(), h, _largest(h))
+                grad_weight = part.to(exact) if grad_weight is None else grad_weight.add_(part)
+        if want_weight and grad_weight is None:  # there was no token
+            grad_weight = torch.zeros_like(weight, dtype=exact)
         ctx.save_for_backward(grad_features, grad_weight)
-        ctx.types = features.dtype, weight.dtype
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -90,7 +93,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             None if grad is None else (grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
         ]
-        return *grads, None, None
+        return *grads, None, None, None
 
 
 def _largest(x: Tensor) -> Tensor | None:

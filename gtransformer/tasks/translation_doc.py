@@ -54,6 +54,7 @@ class TranslationDocTask(FairseqTask):
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
+        self.told_of_overlap = False
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -162,7 +163,17 @@ class TranslationDocTask(FairseqTask):
         return super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
-        """Generate a batch; with ``--gen-output`` also keep it for the file."""
+        """Generate a batch; with ``--gen-output`` also keep it for the file.
+
+        Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
+        """
+        if self.datasets and not self.told_of_overlap and grouping_of(self.cfg).repeats_targets:
+            self.told_of_overlap = True
+            logger.warning(
+                "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
+                "times; score with --gen-output PREFIX and scripts/score.sh instead",
+                self.cfg.instances,
+            )
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))

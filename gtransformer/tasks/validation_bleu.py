@@ -14,6 +14,8 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
+from gtransformer.data.instances import WITH_CONTEXT
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation_output import split_sentences
 
@@ -24,7 +26,7 @@ ORDERS = range(4)
 
 
 class BleuValidation:
-    """Translates validation batches and counts what BLEU needs.
+    """Translates validation batches and counts what BLEU needs, of every sentence once.
 
     Args:
         generator: of the model in training.
@@ -39,6 +41,7 @@ class BleuValidation:
         self.generator, self.dictionary, self.marks = generator, dictionary, marks
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.tokenize = "none" if cfg.eval_tokenized_bleu else "13a"
+        self.with_context = str(cfg.instances) in WITH_CONTEXT
 
     @torch.no_grad()
     def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:
@@ -49,6 +52,9 @@ class BleuValidation:
         if self.print_samples:
             logger.info("example hypothesis: %s", " | ".join(hypotheses[0]))
             logger.info("example reference: %s", " | ".join(references[0]))
+        if self.with_context:
+            pairs = [current_alone(one, ref) for one, ref in zip(hypotheses, references, strict=True)]
+            hypotheses, references = [one for one, _ in pairs], [ref for _, ref in pairs]
         return bleu_counts(hypotheses, references, self.tokenize)
 
     def _plain(self, tokens: Tensor) -> list[str]:
@@ -56,6 +62,11 @@ class BleuValidation:
         if self.remove_bpe is None:
             return sentences
         return [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
+
+
+def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str], list[str]]:
+    """The current sentence of both, the last one; the hypothesis is aligned from the end, as for scoring."""
+    return align_sentences(hypothesis, len(reference), from_end=True)[-1:], reference[-1:]
 
 
 def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokenize: str) -> dict[str, float]:
@@ -84,11 +95,7 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
 
 def align(hypothesis: list[str], reference: list[str]) -> list[tuple[str, str]]:
     """Pair sentences by order: missing ones are empty, surplus ones join the last."""
-    padded = hypothesis[: len(reference)] + [""] * (len(reference) - len(hypothesis))
-    surplus = hypothesis[len(reference) :]
-    if surplus and padded:
-        padded[-1] = " ".join([padded[-1], *surplus])
-    return list(zip(padded, reference, strict=True))
+    return list(zip(align_sentences(hypothesis, len(reference)), reference, strict=True))
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:

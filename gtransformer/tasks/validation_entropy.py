@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 
-KINDS = [(part, reach) for part in ("encoder", "decoder", "cross") for reach in ("group", "global")]
+QUERIES = re.compile(r"_entropy_(\w+)_queries")  # of a part and a reach
 
 
 @contextmanager
@@ -39,11 +40,12 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
 
 def log_entropy(logging_outputs: list[dict]) -> None:
     """Log ``entropy_PART_REACH``, mean bits over queries and layers; ``..._flat``, what flat attention would have."""
-    for part, reach in KINDS:
-        key = f"_entropy_{part}_{reach}"
+    kinds = {match[1] for log in logging_outputs for match in map(QUERIES.fullmatch, log) if match}
+    for kind in sorted(kinds):
+        key = f"_entropy_{kind}"
         queries = sum(float(log.get(f"{key}_queries", 0)) for log in logging_outputs)
         if queries == 0:
             continue
         for end in ("", "_flat"):
             total = sum(float(log.get(f"{key}{end}", 0)) for log in logging_outputs)
-            metrics.log_scalar(f"entropy_{part}_{reach}{end}", total / queries, queries, round=4)
+            metrics.log_scalar(f"entropy_{kind}{end}", total / queries, queries, round=4)

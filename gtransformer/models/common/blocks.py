@@ -20,9 +20,13 @@ from gtransformer.modules.reach import Reach, by_document, by_sentence
 
 @dataclass(frozen=True)
 class Scope:
-    """A rule of who sees whom; equal ones share their patterns. ``name`` is what analyses and logs call it."""
+    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs."""
 
     name = ""
+
+    def __init_subclass__(cls) -> None:
+        if not cls.name:
+            raise TypeError(f"{cls.__name__}: a scope needs a name")
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """The rule at work on the documents of a batch; ``causal``: no query sees what comes after it."""

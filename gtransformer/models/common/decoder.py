@@ -23,6 +23,7 @@ from gtransformer.modules.ragged import Ragged
 
 State = CachedState | PrefixState
 STATE = "document_state"  # its place in fairseq's dictionary
+FULL_PASS = ("extract_ragged", "run_layers", "output_layer")  # what decoding with caches does in a way of its own
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
@@ -34,11 +35,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
         blocks: the attention of each layer, lowest first; a block with a memory reads ``source``.
 
-    A subclass whose full pass is more than its layers (``extract_ragged`` overridden) sets ``layers_are_all`` to False:
-    its decoding then goes through the whole prefix at every step.
+    Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
+    layers that do, goes through the whole prefix at every step. ``caches`` set to False has that effect on any decoder.
     """
 
-    layers_are_all = True
+    caches = True
 
     def __init__(
         self,
@@ -112,13 +113,23 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
+    def has_caches(self) -> bool:
+        """Whether decoding with caches does what the full pass of this decoder does."""
+        ours = all(getattr(type(self), name) is getattr(DocumentDecoder, name) for name in FULL_PASS)
+        return self.caches and ours and all(has_caches(layer) for layer in self.layers)
+
+    @property
+    def output_is_product(self) -> bool:
+        """Whether logits are the top states times ``output_projection.weight`` and nothing else."""
+        return type(self).output_layer is DocumentDecoder.output_layer
+
     def begin(self, memory: Memory, rows: int) -> State:
         """The state from which ``rows`` rows are decoded token by token.
 
-        Where every block has a cache, weights are laid out for decoding once; with ``--autocast`` they are converted,
-        too (bfloat16 on a CPU without instructions for it is not used).
+        Where there are caches, weights are laid out for decoding once; with ``--autocast`` they are converted, too
+        (bfloat16 on a CPU without instructions for it is not used).
         """
-        if not (self.layers_are_all and all(has_caches(layer) for layer in self.layers)):
+        if not self.has_caches():
             return PrefixState(self, memory, rows)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gtransformer.analysis.curves import Curve
 from gtransformer.cli.compare_result import comparison_table, count_parameters, recipe_result, set_scores
 from gtransformer.cli.recipe import load_recipe
@@ -27,6 +29,25 @@ def test_results_say_what_the_fine_tuned_model_had_before():
         assert lines[2].split() == ["tuned", "20", "30.0", "40.00", *shown]
         assert any(SIGNATURE in line for line in lines) and any("on top of" in line for line in lines)
         assert any("not aligned" in line for line in lines) == (missing > 0)
+        assert not any("overlap" in line for line in lines)
+        del scores["raw"]["d_bleu_instance"]  # as of instances that overlap
+        lines = comparison_table({"tuned": tuned | {"scores": {"x": scores}}}, ["x"]).splitlines()
+        assert any("but where instances overlap" in line for line in lines) == (missing > 0)
+
+
+@pytest.mark.parametrize(
+    ("instances", "needs", "said"),
+    [
+        ("sliding", "context-sentences=2", 3),
+        ("current", "context-sentences=2", 3),
+        ("disjoint", "context-sentences=0", 1),
+        ("greedy", "instance-tokens=256", "as many as fit"),
+    ],
+)
+def test_results_say_how_many_sentences_stand_together(instances, needs, said):
+    recipe = load_recipe("base", [f"task.instances={instances}", f"task.{needs}"])
+    result = recipe_result(recipe, Curve(train=[(10, 50.0)], valid=[]), 60.0, 7, 30, [])
+    assert result["sentences_per_instance"] == said
 
 
 def test_parameters_are_read_from_the_log(tmp_path: Path):

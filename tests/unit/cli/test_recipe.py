@@ -199,7 +199,10 @@ def test_changes_that_make_another_model():
         (["task.instances=disjoint", "task.context-sentences=2"], 3),
         (["prepare.max-sents=1", "task.instances=greedy", "task.instance-tokens=256"], None),
         (["prepare.max-sents=9", "task.instances=disjoint", "task.context-sentences=0"], 1),
-        (["task.instances=sliding", "task.context-sentences=1", "task.batch-order=document"], None),
+        (["task.instances=sliding", "task.context-sentences=1", "task.batch-order=document"], 2),
+        (["prepare.max-sents=9", "task.instances=sliding", "task.context-sentences=0"], 1),
+        (["task.instances=current", "task.context-sentences=2", "task.target-context-sentences=2"], 3),
+        (["prepare.max-sents=9", "task.instances=stored"], 9),
     ],
 )
 def test_sentences_of_an_instance(changes, expected):

@@ -10,8 +10,9 @@ import pytest
 
 from gtransformer.cli import report
 from gtransformer.cli.recipe import recipes_of_rows
-from gtransformer.cli.report_page import NOTES
-from gtransformer.cli.report_paper import read_paper
+from gtransformer.cli.report_page import NOTES, own_score
+from gtransformer.cli.report_paper import Column, read_paper
+from gtransformer.cli.report_scores import Result
 from tests.unit.cli.report_logs import FIGURES, PAPER, SIGNATURE, only, refused, scores, write_comparison
 
 
@@ -113,6 +114,27 @@ def test_d_bleu_of_single_sentences_is_over_documents(logs: Path):
     assert " | 21.00 (5 min of training) | " in row
     assert " | 23.00 (whole documents, 5 min of training) | " in row
     assert "\n*whole documents*: a model of single sentences" in section
+
+
+@pytest.mark.parametrize(
+    ("instances", "context", "by_instance", "expected"),
+    [
+        ("disjoint", 0, True, (22.0, ["whole documents"])),
+        ("sliding", 0, True, (22.0, ["whole documents"])),
+        ("sliding", 2, False, (22.0, ["whole documents"])),
+        ("disjoint", 2, True, (23.0, [])),
+    ],
+)
+def test_d_bleu_of_instances_grouped_at_loading(tmp_path: Path, instances, context, by_instance, expected):
+    """By instance only where these are more than sentences."""
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text(f"based-on: base\ntask:\n  instances: {instances}\n  context-sentences: {context}\n")
+    values = {"s_bleu": (20.0, SIGNATURE), "d_bleu": (22.0, SIGNATURE), "d_bleu_instance": (23.0, SIGNATURE)}
+    if not by_instance:
+        del values["d_bleu_instance"]
+    result = Result(str(recipe), "news", "news_test", {"release": values}, True, "a.json")
+    score, signature, marks = own_score(result, Column("", "news", "d_bleu"))
+    assert (score, marks) == expected and signature == SIGNATURE
 
 
 def test_scores_as_the_paper_took_them_are_not_marked(logs: Path):

@@ -55,6 +55,30 @@ def test_current_with_contexts_of_their_own():
     assert made("current", context=0, target_context=1)[0] == alone
 
 
+@pytest.mark.parametrize(
+    ("grouping", "most"),
+    [
+        (Grouping(), None),
+        (Grouping("greedy", 12), None),
+        (Grouping("parts", 12), None),
+        (Grouping("disjoint", context=2), 3),
+        (Grouping("sliding", context=2), 3),
+        (Grouping("current", context=2), 3),
+        (Grouping("current", context=1, target_context=2), 3),
+        (Grouping("disjoint", context=0), 1),
+        (Grouping("sliding", context=0), 1),
+        (Grouping("current", context=0), 1),
+    ],
+)
+def test_most_sentences_of_an_instance(grouping, most):
+    """What is said of a grouping is what it makes of enough sentences."""
+    assert grouping.max_sentences == most
+    if most is not None:
+        found = group(grouping, SOURCE, TARGET, RUNS)
+        assert max(int(np.diff(side).max()) for side in (found.source, found.target)) == most
+        assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
+
+
 def test_parts_are_of_roughly_equal_length():
     """Target tokens 5 3 8 | 3 4 | 6 6 4 3."""
     assert made("parts", 11) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 9)]] * 3  # 12 + 7 is too long: 6 + 6 + 7

@@ -12,7 +12,7 @@ from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
-from gtransformer.evaluation.translations import read_translations
+from gtransformer.evaluation.translations import Translation, read_translations
 
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
@@ -112,16 +112,39 @@ def test_the_release_detokenises_whole_instances(tmp_path, helpers, prepared, re
 @pytest.mark.parametrize(
     ("sentences", "text"),
     [
-        (["a b ."], ""),  # too few: the current one, the last, is missing
-        (["a", "b", "c", "d"], "c d"),  # surplus ones join the last
+        (["before", "this ."], "this ."),  # one is missing: of the context
+        (["this ."], "this ."),
+        (["a", "b", "c", "this ."], "this ."),  # surplus ones are of the context, too
+        ([], ""),
     ],
 )
-def test_another_number_of_sentences_is_aligned_by_order(sentences, text, tmp_path, helpers, prepared, regrouped):
+def test_another_number_of_sentences_is_aligned_from_the_current_one(
+    sentences, text, tmp_path, helpers, prepared, hypotheses, regrouped, capsys
+):
+    """It is the last of its instance. d-BLEU leaves context out and so depends on this, and the command says so."""
     lines = regrouped("sliding")
     lines[2]["hypotheses"][0]["sentences"] = sentences
-    found = score_translations(prepared, "test", helpers.write_jsonl(tmp_path / "r.jsonl", lines), ["tokenised"])
+    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
+    found = score_translations(prepared, "test", path, ["tokenised"])
     assert found.counts["misaligned_instances"] == 1
-    assert found.scores["tokenised"].documents[0][2] == text
+    segments = found.scores["tokenised"].segments
+    assert segments.text[0][2] == text
+    assert segments.documents.hypotheses[0] == " ".join(segments.text[0]).strip()
+    assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
+    shown = capsys.readouterr().out
+    assert "from the end" in shown and "for s-BLEU and d-BLEU alike" in shown and "unaffected" not in shown
+
+
+def test_where_all_is_taken_alignment_begins_in_front(tmp_path, helpers, prepared, regrouped, capsys):
+    """Instances without context, and context that follows: nothing else than ever."""
+    lines = regrouped("documents")
+    lines[0]["hypotheses"][0]["sentences"] = ["a", "b", "c", "d"]
+    path = helpers.write_jsonl(tmp_path / "r.jsonl", lines)
+    segments = score_translations(prepared, "test", path, ["tokenised"]).scores["tokenised"].segments
+    assert segments.text[0] == ["a", "b", "c d"] and segments.documents.hypotheses[0] == "a b c d"
+    assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
+    assert "joined to the last), d-BLEU is unaffected" in capsys.readouterr().out
+    assert not Translation(0, 0, 3, ["a"], (0, 1)).ends_in_current
 
 
 def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypotheses, regrouped, capsys) -> None:
@@ -136,6 +159,35 @@ def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypothes
         (row,) = [line for line in shown.splitlines() if "per instance" in line]
         assert row.split().count("-") == 1
         assert json.loads(output.read_text())["significance"]["raw"].keys() == {"s_bleu", "d_bleu"}
+
+
+def test_d_bleu_of_other_instances_stands_in_another_row(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):
+    """Stored instances are these pairs. Documents are others, and so are as many instances cut elsewhere."""
+    lines = regrouped("pairs")
+    one, other = (line["hypotheses"][0]["sentences"] for line in lines[:2])
+    elsewhere = [
+        lines[0] | {"sentences": 1, "current": [0, 1], "hypotheses": [{"score": 0, "sentences": one[:1]}]},
+        lines[1]
+        | {"first_sentence": 1, "sentences": 2, "current": [1, 2]}
+        | {"hypotheses": [{"score": 0, "sentences": one[1:] + other}]},
+        lines[2],
+    ]
+    files = [hypotheses]
+    for name, content in (("pairs", lines), ("whole", regrouped("documents")), ("elsewhere", elsewhere)):
+        files.append(helpers.write_jsonl(tmp_path / f"{name}.jsonl", content))
+    command = [str(prepared), "--metrics", "bleu", "--reference", "both", "--hypotheses", *map(str, files)]
+    assert score(command) == 0
+    shown = capsys.readouterr().out.splitlines()
+    for reference in ("raw", "release"):
+        rows = [line for line in shown if line.startswith(f"{reference} ")]
+        assert [len([row for row in rows if f" {title}  " in row]) for title in ("s-BLEU", "d-BLEU")] == [1, 1]
+        found = [row.split()[4:9] for row in rows if "per instance" in row]
+        there = [([cell != "-" for cell in row[:4]], row[4]) for row in found]
+        assert there == [
+            ([True, True, False, False], "3"), ([False, False, True, False], "2"), ([False, False, False, True], "3"),
+        ]  # fmt: skip
+    (note,) = [line for line in shown if line.startswith("note:")]
+    assert note == "note: d-BLEU per instance: the systems' instances differ; compare only what is in one row"
 
 
 def change(number, **fields):

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.translations import align_sentences, read_translations
+from gtransformer.evaluation.translations import read_translations
 
 
 @pytest.fixture
@@ -104,3 +105,18 @@ def test_missing_file(tmp_path) -> None:
 )
 def test_alignment_by_order(hypothesis, count, aligned) -> None:
     assert align_sentences(hypothesis, count) == aligned
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "count", "aligned"),
+    [
+        (["a", "b"], 2, ["a", "b"]),
+        (["a"], 3, ["", "", "a"]),
+        ([], 2, ["", ""]),
+        (["a", "b", "c", "d"], 2, ["a b c", "d"]),
+        (["a", "b"], 1, ["a b"]),
+        (["a", "b"], 0, []),
+    ],
+)
+def test_alignment_from_the_end(hypothesis, count, aligned) -> None:
+    assert align_sentences(hypothesis, count, from_end=True) == aligned

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
+from gtransformer.models.common import decoder as decoder_module
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope, View
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.model import DocumentModel, make_embeddings
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
@@ -101,8 +103,8 @@ def test_search_finds_the_same_without_caches(dictionary, name, at_once):
     sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2])]
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
     found = []
-    for layers_are_all in (True, False):
-        model.decoder.layers_are_all = layers_are_all
+    for caches in (True, False):
+        model.decoder.caches = caches
         translate = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
         found.append(translate(sources))
     for ours, slow in zip(*found, strict=True):
@@ -111,15 +113,90 @@ def test_search_finds_the_same_without_caches(dictionary, name, at_once):
         assert torch.allclose(*scores, atol=1e-9)
 
 
-def test_a_decoder_that_does_more_than_its_layers_goes_through_the_prefix(dictionary):
-    class Busy(DocumentDecoder):
-        layers_are_all = False
+class Scaled(DocumentDecoder):
+    def output_layer(self, features, **unused):
+        return 3.0 * super().output_layer(features)
 
+
+class Shifted(DocumentDecoder):
+    def extract_ragged(self, prev_output_tokens, layout, memory):
+        return 1.0 + super().extract_ragged(prev_output_tokens, layout, memory)
+
+
+class Twice(DocumentDecoder):
+    def run_layers(self, x, view):
+        return super().run_layers(super().run_layers(x, view), view)
+
+
+class Doubled(Layer):
+    def forward(self, x, view):
+        return 2.0 * super().forward(x, view)
+
+
+class Further(Layer):
+    def attend(self, block, h, view):
+        return super().attend(block, h, view) + h
+
+
+class Bent(Layer):
+    def feed_forward(self, h):
+        return super().feed_forward(h).tanh()
+
+
+class Restless(Layer):
+    """What decoding uses as it is may be overridden without a loss."""
+
+    def residual(self, x, block, norm):
+        return super().residual(x, block, norm) + 0.5 * x
+
+
+OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")
+MORE = {
+    "nothing": (DocumentDecoder, Layer, (OWN, CROSS), CachedState),
+    "residual": (DocumentDecoder, Restless, (OWN, CROSS), CachedState),
+    "output layer": (Scaled, Layer, (OWN, CROSS), PrefixState),
+    "full pass": (Shifted, Layer, (OWN, CROSS), PrefixState),
+    "layers run otherwise": (Twice, Layer, (OWN, CROSS), PrefixState),
+    "layer": (DocumentDecoder, Doubled, (OWN, CROSS), PrefixState),
+    "attention": (DocumentDecoder, Further, (OWN, CROSS), PrefixState),
+    "feed-forward": (DocumentDecoder, Bent, (OWN, CROSS), PrefixState),
+    "causal cross-attention": (DocumentDecoder, Layer, (OWN, replace(CROSS, causal=True)), PrefixState),
+    "another memory": (DocumentDecoder, Layer, (OWN, replace(CROSS, memory="context")), PrefixState),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", MORE)
+def test_a_decoder_that_does_more_goes_through_the_prefix(dictionary, monkeypatch, name):
+    """Without a word from whoever writes it: caches are for what they compute, too."""
+    decoder_class, layer_class, blocks, state_class = MORE[name]
+    monkeypatch.setattr(decoder_module, "Layer", layer_class)
+    cfg = tiny_config()
+    torch.manual_seed(4)
+    embedding = make_embeddings(cfg, dictionary, dictionary)[1]
+    decoder = decoder_class(cfg, dictionary, embedding, [blocks] * 2).double().eval()
+    if name == "another memory":
+        monkeypatch.setattr(decoder_module, "View", lambda e, own, all_: View(e, own, {"context": all_["source"]}))
+    model = tiny_model(dictionary).double()
+    draw = random.Random(2)
+    source, target = (torch.tensor([random_document(draw, dictionary, [3, 2])]) for _ in range(2))
+    encoder_out = model.encoder(source)
+    full = decoder(target, encoder_out)[0][0]
+    assert type(decoder.begin(encoder_out["memory"][0], 1)) is state_class
+    for length in (1, 4, target.shape[1]):
+        found = decoder(target[:, :length], encoder_out, {})[0][0, 0]
+        assert relative_error(found, full[length - 1]) < TOLERANCE
+
+
+def test_the_fused_criterion_asks_for_an_output_layer_that_is_one_product(dictionary):
     cfg = tiny_config()
     embedding = make_embeddings(cfg, dictionary, dictionary)[1]
-    blocks = [(AttentionBlock("self_attn", ((DOCUMENT,),), causal=True),)]
-    decoder = Busy(cfg, dictionary, embedding, blocks)
-    model = tiny_model(dictionary)
-    memory = model.encoder(torch.tensor([[dictionary.bos(), 5, dictionary.eos()]]))["memory"][0]
-    assert type(decoder.begin(memory, 1)) is PrefixState
-    assert type(model.decoder.begin(memory, 1)) is CachedState
+    products = [
+        kind(cfg, dictionary, embedding, [(OWN,)]).output_is_product for kind in (DocumentDecoder, Shifted, Scaled)
+    ]
+    assert products == [True, True, False]
+
+
+def test_a_scope_without_a_name_is_refused():
+    with pytest.raises(TypeError, match="Nameless: a scope needs a name"):
+        type("Nameless", (Scope,), {})

@@ -49,7 +49,7 @@ def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often, ca
     """
     draw = random.Random(seed := int(10 * often))
     model = tiny_model(dictionary, seed, **MODES[mode]).double()
-    model.decoder.layers_are_all = caches
+    model.decoder.caches = caches
     source = make_pairs(seed, [6, 1, 3], most=5).source
     beam, documents = 3, [0, 1, 2]
     encoder_out = model.encoder(source)

@@ -47,3 +47,15 @@ def test_memory_of_another_dimension():
 def test_heads_must_divide_channels():
     with pytest.raises(ValueError, match="5 attention heads do not divide the model dimension 12"):
         MultiheadAttention(12, 5)
+
+
+@pytest.mark.parametrize("engine", ["dense", "packed", "banded"])
+def test_all_parameters_have_a_gradient_where_nobody_sees_anything(engine):
+    """Else a process of a distributed training would have fewer gradients than the others."""
+    module = MultiheadAttention(8, 2)
+    queries, keys = ragged([[1, 1]]), ragged([[2, 2, 2]])
+    found = module(torch.randn(2, 8), torch.randn(3, 8), make_local_or_global(engine, queries, keys, True, False))
+    assert torch.equal(found, module.out_proj.bias.expand(2, 8))
+    found.sum().backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+    assert module.q_proj.weight.grad.eq(0).all() and module.v_proj.weight.grad.eq(0).all()

@@ -223,16 +223,19 @@ def test_the_loss_of_a_step_is_that_of_the_current_sentences():
     assert results["off"] == alone.tgt_sizes.sum() < results["on"]
 
 
-@pytest.mark.parametrize("kind", ["sliding", "greedy"])
-def test_the_references_of_validation_are_whole(kind):
-    options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None}
-    options |= {"context_loss": "off"} if kind == "sliding" else {}
+@pytest.mark.parametrize(
+    ("kind", "loss"), [("sliding", "on"), ("sliding", "off"), ("current", "off"), ("greedy", "on"), ("disjoint", "on")]
+)
+def test_every_sentence_of_validation_is_counted_once(kind, loss):
+    """At both levels; context counts nowhere, in the loss or not."""
+    options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None, "context_loss": loss}
+    options |= {"target_context_sentences": 1} if kind == "current" else {}
     task, dataset = load("valid", **GROUPINGS[kind], **options)
     built = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     logs = task.valid_step(batch, built.eval(), FusedLabelSmoothedCrossEntropy(task, False, 0.1))[2]
-    words = sum(len(s) - 1 for i in range(len(dataset)) for s in sentences_of(task, dataset[i]["prev_output_tokens"]))
-    assert logs["_d_bleu_ref_len"] == words
+    words = sum(len(sentence) - 1 for sentence in documents("valid", "de").values())
+    assert logs["_d_bleu_ref_len"] == logs["_s_bleu_ref_len"] == words
 
 
 def test_scores_of_references_are_of_the_whole_target():
@@ -249,12 +252,14 @@ def test_scores_of_references_are_of_the_whole_target():
 
 
 @pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])
-def test_translations_say_what_is_current(tmp_path, kind):
+def test_translations_say_what_is_current(tmp_path, kind, caplog):
     task, dataset = load("test", **GROUPINGS[kind], gen_output=str(tmp_path / "t"), batch_order="document")
     model = tiny_model(task.tgt_dict)
     generator = task.build_generator([model], Namespace(beam=1, max_len_a=0, max_len_b=2))
     for batch in iterator(task, dataset, max_sentences=4).next_epoch_itr(shuffle=False):
         task.inference_step(generator, [model], batch)
+    warnings = [record.getMessage() for record in caplog.records if "the BLEU at the end" in record.getMessage()]
+    assert len(warnings) == (kind == "sliding") and all("--instances sliding" in text for text in warnings)
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["id"] for line in lines] == list(range(len(dataset)))
     for line, place in zip(lines, dataset.places(), strict=True):

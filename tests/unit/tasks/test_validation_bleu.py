@@ -6,7 +6,7 @@ import pytest
 from fairseq.logging import meters, metrics
 from sacrebleu.metrics import BLEU
 
-from gtransformer.tasks.validation_bleu import align, bleu_counts, log_bleu
+from gtransformer.tasks.validation_bleu import align, bleu_counts, current_alone, log_bleu
 
 
 def random_texts(draw, documents):
@@ -64,6 +64,18 @@ def test_perfect_and_hopeless():
 )
 def test_align(hypothesis, pairs):
     assert align(hypothesis, ["x", "y"]) == pairs
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "current"),
+    [(["a", "b"], "b"), (["b"], "b"), ([], ""), (["a", "a", "b"], "b"), (["a", "a", "a", "a", "b"], "b")],
+)
+def test_context_is_left_out(hypothesis, current):
+    assert current_alone(hypothesis, ["x", "y"]) == ([current], ["y"])
+
+
+def test_a_sentence_current_alone_has_all_that_was_written():
+    assert current_alone(["a", "b"], ["y"]) == (["a b"], ["y"])
 
 
 def test_align_with_nothing():

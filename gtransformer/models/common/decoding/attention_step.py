@@ -10,18 +10,25 @@ from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.sights import OWN, SOURCE, Sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
+from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.linear import PackedLinear
 
+FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; residual and norms are used here as they are
+
 
 def has_caches(layer: Layer) -> bool:
-    """Whether everything that a layer declares can be decoded with caches."""
-    return all(
-        block.relative is None and type(scope) in (OWN if block.memory is None else SOURCE)
-        for block in layer.blocks
-        for scopes in block.scopes
-        for scope in scopes
-    )
+    """Whether a step through caches does what the layer does in the full pass."""
+    ours = all(getattr(type(layer), name) is getattr(Layer, name) for name in FULL_PASS)
+    return ours and all(_has_caches(layer, block) for block in layer.blocks)
+
+
+def _has_caches(layer: Layer, block: AttentionBlock) -> bool:
+    if block.memory not in (None, "source") or block.causal != (block.memory is None) or block.relative is not None:
+        return False
+    known = OWN if block.memory is None else SOURCE
+    plain = all(type(module) is MultiheadAttention for module in layer.modules_of(block))
+    return plain and all(type(scope) in known for scopes in block.scopes for scope in scopes)
 
 
 class AttentionStep:

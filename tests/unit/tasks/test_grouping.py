@@ -231,7 +231,8 @@ def test_every_sentence_of_validation_is_counted_once(kind, loss):
     options = {"eval_bleu": True, "eval_tokenized_bleu": True, "eval_bleu_remove_bpe": None, "context_loss": loss}
     options |= {"target_context_sentences": 1} if kind == "current" else {}
     task, dataset = load("valid", **GROUPINGS[kind], **options)
-    built = task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")), from_checkpoint=True)
+    cfg = OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode=task.cfg.doc_mode))
+    built = task.build_model(cfg, from_checkpoint=True)
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     logs = task.valid_step(batch, built.eval(), FusedLabelSmoothedCrossEntropy(task, False, 0.1))[2]
     words = sum(len(sentence) - 1 for sentence in documents("valid", "de").values())

@@ -51,7 +51,7 @@ def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
 
     Otherwise fairseq gives some processes an empty batch at the end of an epoch. Where updates accumulate several
     batches, it then forgets how many tokens these processes have counted before, and the update is too large. Batches
-    of one instance stay as they are; where there are only such, the number may not be a multiple, and a warning says so.
+    of one instance stay as they are; where there are only such, the number may not be a multiple: a warning says so.
     """
     batches = list(batches)
     while len(batches) % shards:

@@ -73,9 +73,7 @@ class DocumentPairDataset(LanguagePairDataset):
         noisy = self.word_dropout is not None and epoch < self.word_dropout_epochs
         target = example["target"]
         if target is not None:
-            example["prev_output_tokens"] = (
-                self.target_word_dropout(target, epoch, index, side=1) if noisy else target
-            )
+            example["prev_output_tokens"] = self.target_word_dropout(target, epoch, index, side=1) if noisy else target
             example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
         if noisy:
             example["source"] = self.word_dropout(example["source"], epoch, index, side=0)

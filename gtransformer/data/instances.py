@@ -121,9 +121,7 @@ def group(grouping: Grouping, source: np.ndarray, target: np.ndarray | None, run
         "disjoint": lambda first, last: disjoint(last - first, before + 1),
         "parts": lambda first, last: parts(written[first:last], grouping.tokens),
     }
-    cuts = [
-        (first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)
-    ]
+    cuts = [(first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 

@@ -137,7 +137,8 @@ def check_places(sidecar: Sidecar, counts: Sequence[int], path: Path | None) -> 
     """Raise UserError for a sidecar of other instances than those with so many sentences each."""
     if len(sidecar.instances) != len(counts):
         raise UserError(
-            f"{path}: describes {len(sidecar.instances)} instances, the data has {len(counts)}; prepare the corpus again"
+            f"{path}: describes {len(sidecar.instances)} instances, the data has {len(counts)}; prepare the corpus "
+            "again"
         )
     for number, ((*_, expected), found) in enumerate(zip(sidecar.instances, counts, strict=True)):
         if expected != found:

@@ -29,7 +29,7 @@ class InstanceDataset(BaseWrapperDataset):
     def __init__(self, dataset, sizes, bos: int, eos: int, prepend_bos: bool = False):
         super().__init__(dataset)
         self.bos, self.eos, self.prepend_bos = bos, eos, prepend_bos
-        # Exact for instances made by scripts/prepare.sh, stored with a second </s>, and for sentences stored without <s>.
+        # Exact for instances made by scripts/prepare.sh, stored with a second </s>, and sentences stored without <s>.
         self._sizes = np.maximum(np.asarray(sizes) + (1 if prepend_bos else -1), 1)
 
     def __getitem__(self, index: int) -> Tensor:

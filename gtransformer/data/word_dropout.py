@@ -22,10 +22,9 @@ class WordDropout:
 
     def __call__(self, tokens: Tensor, epoch: int, instance: int, side: int) -> Tensor:
         """tokens (length,) int64 -> a copy with words dropped; ``side`` 0 is the source, 1 the target input."""
-        # A generator of its own, not numpy's for all: with --num-workers 0 fairseq loads in a thread beside the training.
-        # The seed is the one that fairseq's data_utils.numpy_seed makes of these numbers.
+        # A generator of its own, not numpy's for all: with --num-workers 0 fairseq loads in a thread beside the
+        # training. The seed is the one that fairseq's data_utils.numpy_seed makes of these numbers.
         source = numpy.random.RandomState(int(hash((self.seed, epoch, instance, side)) % 1e6))
         draw = torch.from_numpy(source.random_sample(len(tokens)))
         chosen = (draw < self.probability) & ~torch.isin(tokens, self.protected)
         return tokens.masked_fill(chosen, self.mask)
-

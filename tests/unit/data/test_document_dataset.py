@@ -65,9 +65,7 @@ def pairs(dictionary):
         draw = random.Random(1)
         source, target = ([[*random_document(draw, dictionary, shape), E] for shape in shapes] for _ in range(2))
         options = {"left_pad_source": True, "left_pad_target": False, "shuffle": False, **options}
-        return DocumentPairDataset(
-            instances(source), instances(target), dictionary, dictionary, L, **options
-        )
+        return DocumentPairDataset(instances(source), instances(target), dictionary, dictionary, L, **options)
 
     return make
 

@@ -204,11 +204,20 @@ def test_nothing_to_group():
         (("current", None, None, 1), "--instances current needs --context-sentences N"),
         (("greedy",), "--instances greedy needs --instance-tokens N"),
         (("parts", None), "--instances parts needs --instance-tokens N"),
-        (("stored", 9), "--instance-tokens 9 means nothing with --instances stored; leave it out, or give --instances gre"),
-        (("stored", None, 0), "--context-sentences 0 means nothing with --instances stored; leave it out, or give --ins"),
+        (
+            ("stored", 9),
+            "--instance-tokens 9 means nothing with --instances stored; leave it out, or give --instances gre",
+        ),
+        (
+            ("stored", None, 0),
+            "--context-sentences 0 means nothing with --instances stored; leave it out, or give --ins",
+        ),
         (("greedy", 9, 1), "--context-sentences 1 means nothing with --instances greedy"),
         (("sliding", 9, 1), "--instance-tokens 9 means nothing with --instances sliding"),
-        (("sliding", None, 1, 1), "--target-context-sentences 1 means nothing with --instances sliding; leave it out, or"),
+        (
+            ("sliding", None, 1, 1),
+            "--target-context-sentences 1 means nothing with --instances sliding; leave it out, or",
+        ),
         (("sliding", None, -1), "--context-sentences -1: give 0 or more"),
         (("greedy", 0), "--instance-tokens 0: give 1 or more"),
     ],

@@ -113,7 +113,9 @@ def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepen
     for number in range(30):
         stored = []
         for _ in range(draw.randint(1, 8)):
-            words = [[draw.randint(A, 70_000 - 1) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))]
+            words = [
+                [draw.randint(A, 70_000 - 1) for _ in range(draw.randint(0, 3))] for _ in range(draw.randint(1, 3))
+            ]
             line = [token for sentence in words for token in (S, *sentence, E)] + [E] * draw.randint(0, 1)
             stored.append(line[1:] if prepend_bos and draw.random() < 0.6 else line)
         (tmp_path / str(number)).mkdir()

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gtransformer.errors import UserError
 from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.errors import UserError
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 from gtransformer.data.instances import Instances
 from gtransformer.data.sentences import Sentences
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -34,12 +33,9 @@ def stored_places(sidecar: Path | None, instances: int) -> list[Place] | None:
     """
     if sidecar is None or not sidecar.is_file():
         return None
-    places = [Place(*row) for row in Sidecar.load(sidecar).instances]
-    if len(places) != instances:
-        raise UserError(
-            f"{sidecar}: describes {len(places)} instances, the data has {instances}; prepare the corpus again"
-        )
-    return places
+    found = Sidecar.load(sidecar)
+    found.check_number(instances, sidecar)
+    return [Place(*row) for row in found.instances]
 
 
 def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:

@@ -135,11 +135,7 @@ class Sentences:
 
 def check_places(sidecar: Sidecar, counts: Sequence[int], path: Path | None) -> None:
     """Raise UserError for a sidecar of other instances than those with so many sentences each."""
-    if len(sidecar.instances) != len(counts):
-        raise UserError(
-            f"{path}: describes {len(sidecar.instances)} instances, the data has {len(counts)}; prepare the corpus "
-            "again"
-        )
+    sidecar.check_number(len(counts), path)
     for number, ((*_, expected), found) in enumerate(zip(sidecar.instances, counts, strict=True)):
         if expected != found:
             raise UserError(

@@ -49,6 +49,13 @@ class Sidecar:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
 
+    def check_number(self, instances: int, path: str | Path | None) -> None:
+        """Raise UserError, naming the sidecar's file, if the data has another number of instances."""
+        if len(self.instances) != instances:
+            raise UserError(
+                f"{path}: describes {len(self.instances)} instances, the data has {instances}; prepare the corpus again"
+            )
+
 
 def _dumps(value: dict) -> str:
     lines = []

@@ -33,6 +33,7 @@ class PackedPattern:
         self.reach = reach
         self.queries, self.keys = reach.queries, reach.keys
         self._pairs = _segments(reach)
+        self._kinds = set(self._pairs.kinds.tolist())
 
     @cached_property
     def bucketed(self) -> Plan:
@@ -51,10 +52,9 @@ class PackedPattern:
 
         ``relative`` (2c + 1, dim): vectors of relative positions.
         """
-        kinds = set(self._pairs.kinds.tolist())
-        if relative is None and kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
+        if relative is None and self._kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
             segments, plan = self._unpadded
-            output = segments.attend(q, k, v, kinds == {TRIANGLE}).flatten(1)
+            output = segments.attend(q, k, v, self._kinds == {TRIANGLE}).flatten(1)
             return plan.attend(q, k, v, dropout, before=(output,))
         return self.bucketed.attend(q, k, v, dropout, relative)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.models.common.blocks import AttentionBlock, View
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.attention_step import has_caches
+from gtransformer.models.common.decoding.attention_step import has_caches, keeps
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -115,13 +115,13 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def has_caches(self) -> bool:
         """Whether decoding with caches does what the full pass of this decoder does."""
-        ours = all(getattr(type(self), name) is getattr(DocumentDecoder, name) for name in FULL_PASS)
+        ours = keeps(self, DocumentDecoder, *FULL_PASS)
         return self.caches and ours and all(has_caches(layer) for layer in self.layers)
 
     @property
     def output_is_product(self) -> bool:
         """Whether logits are the top states times ``output_projection.weight`` and nothing else."""
-        return type(self).output_layer is DocumentDecoder.output_layer
+        return keeps(self, DocumentDecoder, "output_layer")
 
     def begin(self, memory: Memory, rows: int) -> State:
         """The state from which ``rows`` rows are decoded token by token.

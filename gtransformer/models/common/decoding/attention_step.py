@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoding.history import Masks
@@ -17,10 +17,14 @@ from gtransformer.modules.linear import PackedLinear
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; residual and norms are used here as they are
 
 
+def keeps(module: nn.Module, base: type, *methods: str) -> bool:
+    """Whether a module has these methods as ``base`` has them."""
+    return all(getattr(type(module), name) is getattr(base, name) for name in methods)
+
+
 def has_caches(layer: Layer) -> bool:
     """Whether a step through caches does what the layer does in the full pass."""
-    ours = all(getattr(type(layer), name) is getattr(Layer, name) for name in FULL_PASS)
-    return ours and all(_has_caches(layer, block) for block in layer.blocks)
+    return keeps(layer, Layer, *FULL_PASS) and all(_has_caches(layer, block) for block in layer.blocks)
 
 
 def _has_caches(layer: Layer, block: AttentionBlock) -> bool:

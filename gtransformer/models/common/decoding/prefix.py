@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-
-FIRST_CAPACITY = 64
 
 
 class PrefixState:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.cli.recipe import Options, to_arguments, without_half_precision
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import Options, to_arguments, without_half_precision
 
 
 def python_command(module: str, *parts: str | Options) -> list[str]:

@@ -20,12 +20,11 @@ from gtransformer.cli.compare_result import comparison_table, machine
 from gtransformer.cli.compare_run import Comparison
 from gtransformer.cli.demo_stages import Stages, say
 from gtransformer.cli.processes import end_on_signals
-from gtransformer.cli.recipe import recipe_names
 from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import corpus_directory
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.experiments.recipe import recipe_names
 from gtransformer.files import write_json
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.cli.recipe import FILES, Options, Recipe, load_recipe
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import FILES, Options, Recipe, load_recipe
 from gtransformer.files import read_json, sha256
 
 # Raw names of the splits.

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.curves import Curve
-from gtransformer.cli.recipe import Recipe
-from gtransformer.cli.stage import device_name
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.experiments.recipe import Recipe
 from gtransformer.files import read_lines
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")

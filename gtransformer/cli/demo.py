@@ -28,13 +28,12 @@ from gtransformer.cli.demo_stages import (
     training_status,
 )
 from gtransformer.cli.processes import end_on_signals
-from gtransformer.cli.recipe import Recipe, load_recipe
 from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run import project_root
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
+from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores

@@ -11,9 +11,9 @@ from typing import NoReturn
 from fairseq import options as fairseq_options
 
 from gtransformer.cli import prepare, score
-from gtransformer.cli.recipe import FILES, Recipe, to_arguments
 from gtransformer.cli.run_record import SECTIONS
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import FILES, Recipe, to_arguments
 
 # What stands for the arguments that are no options of the recipe.
 NEEDED = {

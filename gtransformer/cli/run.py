@@ -12,13 +12,14 @@ import torch
 
 from gtransformer.cli.commands import device_options, fairseq_command, on_device, python_command
 from gtransformer.cli.processes import end_on_signals
-from gtransformer.cli.recipe import Options, Recipe, UnknownRecipe, config_directory, listing, load_recipe
 from gtransformer.cli.recipe_check import check_recipe
 from gtransformer.cli.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.cli.stage import run_stage, was_run
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.references import reference_option
+from gtransformer.experiments.recipe import Options, Recipe, UnknownRecipe, listing, load_recipe
 from gtransformer.files import read_json
+from gtransformer.installation import config_directory
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 STAGES = ("prepare", "train", "generate", "score")

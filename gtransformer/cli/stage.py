@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gtransformer.cli.processes import take_lock
 from gtransformer.errors import UserError
-from gtransformer.evaluation.provenance import current_commit, package_versions
+from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.files import read_json, write_json
 
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
@@ -94,9 +92,3 @@ def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> 
             raise
         finally:
             process.stdout.close()
-
-
-def device_name() -> str:
-    """The GPUs, or "CPU"."""
-    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"

@@ -27,16 +27,15 @@ from gtransformer.cli.demo_stages import (
     training_status,
 )
 from gtransformer.cli.processes import end_on_signals
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.recipe_check import check_recipe
-from gtransformer.cli.stage import device_name
 from gtransformer.cli.study_check import ALL, check_changes
 from gtransformer.cli.study_data import Corpora
 from gtransformer.cli.study_plan import Study, StudyRun, load_study, study_names
 from gtransformer.cli.study_run import ORDER, RESULT, remove_checkpoints
 from gtransformer.cli.study_table import summary, table
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.experiments.recipe import load_recipe
 from gtransformer.files import read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores

@@ -11,12 +11,12 @@ from typing import Any
 from gtransformer.cli import demo_corpus
 from gtransformer.cli.commands import python_command
 from gtransformer.cli.demo_stages import Job, Stages, digest, last_line, run_jobs, was_done
-from gtransformer.cli.recipe import Options, Recipe
 from gtransformer.cli.run import BENCHMARKS, corpus_directory
 from gtransformer.cli.study_plan import Data
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance

@@ -11,9 +11,10 @@ from typing import Any
 import yaml
 
 from gtransformer.cli.demo_stages import digest
-from gtransformer.cli.recipe import Recipe, config_directory, load_recipe
 from gtransformer.cli.study_check import ALL, check_panel, check_shared
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import Recipe, load_recipe
+from gtransformer.installation import config_directory
 
 COMMON = "common"  # the file with what all studies share
 

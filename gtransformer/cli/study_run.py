@@ -13,11 +13,10 @@ from typing import Any
 
 from gtransformer.analysis.curves import read_curve, read_series
 from gtransformer.cli import score
-from gtransformer.cli.recipe import load_recipe, to_arguments
 from gtransformer.cli.run import Run
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.experiments.recipe import load_recipe, to_arguments
 from gtransformer.files import read_json, write_json
 
 ORDER, RESULT = "run.json", "result.json"

@@ -13,8 +13,8 @@ from gtransformer.cli.compare_corpus import split_files, thin_corpus
 from gtransformer.cli.compare_plan import Plan, check_budget, outside_files, parse_set, stop_hours
 from gtransformer.cli.compare_run import Comparison
 from gtransformer.cli.demo_stages import Stages
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import load_recipe
 from gtransformer.preprocess.corpus import find_splits
 
 FOUR = ["cpu_small_finetune", "cpu_small_doc", "cpu_small_sent", "cpu_small"]

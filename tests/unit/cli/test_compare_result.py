@@ -8,7 +8,7 @@ import pytest
 
 from gtransformer.analysis.curves import Curve
 from gtransformer.cli.compare_result import comparison_table, count_parameters, recipe_result, set_scores
-from gtransformer.cli.recipe import load_recipe
+from gtransformer.experiments.recipe import load_recipe
 
 SIGNATURE = "nrefs:1|version:2"
 

@@ -12,7 +12,10 @@ import pytest
 from fairseq import options as fairseq_options
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
-from gtransformer.cli.recipe import (
+from gtransformer.cli.recipe_check import check_recipe
+from gtransformer.cli.score import build_parser as score_parser
+from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import (
     find_recipe,
     listing,
     load_recipe,
@@ -20,9 +23,6 @@ from gtransformer.cli.recipe import (
     to_arguments,
     without_half_precision,
 )
-from gtransformer.cli.recipe_check import check_recipe
-from gtransformer.cli.score import build_parser as score_parser
-from gtransformer.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -14,7 +14,7 @@ import pytest
 from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from gtransformer.cli.recipe import (
+from gtransformer.experiments.recipe import (
     Recipe,
     find_recipe,
     load_recipe,

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from gtransformer.cli import run as module
-from gtransformer.cli.recipe import load_recipe, recipe_names
 from gtransformer.cli.run import build_parser, make_run, split_extra, stages_of
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import load_recipe, recipe_names
 from gtransformer.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]

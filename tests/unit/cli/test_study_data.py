@@ -6,9 +6,9 @@ import pytest
 
 from gtransformer.cli import study_data
 from gtransformer.cli.demo_stages import Job, Stages
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.study_data import Corpora
 from gtransformer.cli.study_plan import Data
+from gtransformer.experiments.recipe import load_recipe
 from gtransformer.files import write_json
 
 WANTED = [Data(512), Data(64), Data(64, 5), Data(64, 5, 768)]

@@ -11,8 +11,8 @@ from fairseq_cli import train
 from omegaconf import OmegaConf
 
 from gtransformer.cli.commands import on_device
-from gtransformer.cli.recipe import to_arguments
 from gtransformer.cli.study_plan import load_study
+from gtransformer.experiments.recipe import to_arguments
 
 EPOCH = 37  # updates; 1,250 instances of 512 tokens are about as many
 

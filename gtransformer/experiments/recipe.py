@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import yaml
 
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
+from gtransformer.installation import config_directory
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 SETTINGS = ("description", "rows", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
@@ -87,12 +87,6 @@ class Recipe:
         """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""
         task = self.sections["task"]
         return self.options("prepare") | {key: task[key] for key in LANGUAGES if key in task}
-
-
-def config_directory() -> Path:
-    """``configs/`` of the checkout, or the copy installed with the package."""
-    checkout = Path(__file__).resolve().parents[2] / "configs"
-    return checkout if checkout.is_dir() else Path(sys.prefix) / "share" / "gtransformer" / "configs"
 
 
 def _folders() -> list[Path]:

@@ -16,6 +16,7 @@ import torch
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
+from gtransformer.cli.run import main
 from gtransformer.demo.corpus import SIDES, write_splits
 from gtransformer.experiments import run as driver
 from gtransformer.experiments import stage as stages
@@ -100,7 +101,7 @@ class Workshop:
         for section, options in changes.items():
             for key, value in options.items():
                 line += ["--set", f"{section}.{key}={value}"]
-        status = driver.main(line)
+        status = main(line)
         logs = self.directory(name).glob(f"{stage}*.log")
         assert status == 0, "\n".join(log.read_text()[-3000:] for log in logs)
         self.done.add((name, stage))

@@ -278,7 +278,7 @@ def test_a_corpus_without_its_instances_is_scored_against_raw_text(
         (prepared / name).parent.mkdir(parents=True)
         (prepared / name).write_text("")
     asked = []
-    monkeypatch.setattr(plan, "score_one", lambda arguments, log: asked.append(arguments))
+    monkeypatch.setattr(plan, "score_one", lambda prepared, options, log: asked.append(options))
     with plan.stages:
         plan.score()
-    assert asked[0][asked[0].index("--reference") + 1] == reference
+    assert [options["reference"] for options in asked] == [reference]

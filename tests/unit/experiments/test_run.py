@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.cli.run import build_parser, split_extra, stages_of
+from gtransformer.cli.run import STAGES, build_parser, main, split_extra, stages_of
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
@@ -180,7 +180,7 @@ def test_scores_say_what_was_changed(corpus: Path, monkeypatch, tmp_path: Path):
     """Each stage run with changes of its own; those of sections that a stage does not read are nothing to it."""
     scores = tmp_path / "test.scores.json"
     run, _ = finished_run(corpus, tmp_path, monkeypatch)
-    for stage in module.STAGES:
+    for stage in STAGES:
         run.execute(stage)
     assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []}
     changes = {
@@ -228,14 +228,14 @@ def test_errors_on_the_command_line(corpus: Path, capsys):
         (["mbart", str(corpus), "all"], "pretrained/mbart25/dict.txt: not there, but recipe 'mbart' needs it"),
         (["bert", str(corpus), "train"], "say where it is with --set train.bert-checkpoint=PATH"),
     ):
-        assert module.main(arguments) == 1
+        assert main(arguments) == 1
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
 
 
 def test_a_directory_that_cannot_be_made(corpus: Path, capsys):
     (corpus / "concatenated_en2de_train_en.txt").touch()
-    assert module.main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
+    assert main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
     assert capsys.readouterr().err == f"error: {__file__}/x: cannot be used (Not a directory); give another path\n"
 
 
@@ -244,8 +244,8 @@ def test_all_recipes_are_listed(arguments: list[str], capsys):
     """Without a recipe, with an unknown one, and on request; only the last is no error."""
     if arguments == ["--help"]:
         with pytest.raises(SystemExit, match="0"):
-            module.main(arguments)
+            main(arguments)
     else:
-        assert module.main(arguments) > 0
+        assert main(arguments) > 0
     output = capsys.readouterr().out
     assert all(f"  {name} " in output and load_recipe(name).description in output for name in recipe_names())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gtransformer.cli import study
 from gtransformer.cli.study import main
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.studies import runner
 from gtransformer.experiments.studies.data import Corpora
 from tests.unit.experiments.test_study_plan import COMMON, FIGURE
 
@@ -90,7 +90,7 @@ def test_bfloat16_is_said(arguments, capsys, monkeypatch, options, bfloat16, sai
     def stop(self) -> None:
         raise UserError("enough")
 
-    monkeypatch.setattr(study, "has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(runner, "has_bfloat16", lambda: bfloat16)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(Corpora, "begin", stop)
     assert main([*arguments, *options]) == 1

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gtransformer.experiments.studies import one_run as study_run
+from gtransformer.cli import score
 from gtransformer.experiments.studies.one_run import make_run, result_of, score_test
 
 ORDER = {"recipe": "demo_full", "changes": [], "corpus": "demo", "prepared": "prepared"}
@@ -36,7 +36,7 @@ def test_data_of_another_length_are_grouped_when_loaded(tmp_path):
 
 def test_a_recipe_chooses_the_reference_but_not_what_a_study_needs(tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr(study_run.score, "main", lambda arguments: given.extend(arguments))
+    monkeypatch.setattr(score, "main", lambda arguments: given.extend(arguments))
     changes = ["score.paper=true", "score.metrics=chrf", "score.output=elsewhere.json"]
     score_test(make_run(tmp_path, ORDER | {"changes": changes}))
     assert "--paper" in given and given[given.index("--metrics") + 1] == "bleu" and "chrf" not in given

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
-from gtransformer.experiments.comparison.comparison import check_arguments, finish
-from gtransformer.experiments.comparison.run import Comparison
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.comparison.comparison import Comparison
+from gtransformer.experiments.comparison.plan import check_arguments
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import recipe_names
@@ -55,16 +54,16 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the comparison, print and write what came out."""
     args = build_parser().parse_args(argv)
-    plan, sets = check_arguments(args)
+    comparison = Comparison(args, *check_arguments(args))
     end_on_signals()
-    with Stages(args.output.absolute(), "comparison") as stages:
-        comparison = Comparison(args, stages, plan, sets)
-        comparison.check_models()
-        (args.output / "comparison.json").unlink(missing_ok=True)
-        say(f"{', '.join(plan.recipes)}: {args.minutes:g} minutes each on {args.corpus}, {device_name()}")
+    with comparison.pipeline as pipeline:
+        pipeline.check()
+        comparison.results.unlink(missing_ok=True)
+        recipes = ", ".join(comparison.plan.recipes)
+        say(f"{recipes}: {args.minutes:g} minutes each on {args.corpus}, {device_name()}")
         if args.jobs > 1 and comparison.threads:
             say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each")
-        finish(comparison, comparison.run(), args, argv)
+        comparison.finish(comparison.run(), argv)
 
 
 if __name__ == "__main__":

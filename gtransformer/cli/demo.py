@@ -12,7 +12,6 @@ from pathlib import Path
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.demonstration import DOCUMENTS, RECIPES, TEST_DOCUMENTS, Demo, finish
-from gtransformer.experiments.pipeline import Stages
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.installation import project_root
@@ -47,9 +46,9 @@ def main(argv: list[str] | None = None) -> int:
     end_on_signals()
     directory = (args.output or project_root() / "runs" / "demo").absolute()
     systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
-    with Stages(directory) as stages:
+    demo = Demo(directory, args.documents, args.test_documents, args.max_update, systems, args.set)
+    with demo.pipeline:
         (directory / "results.json").unlink(missing_ok=True)
-        demo = Demo(stages, directory, args.documents, args.test_documents, args.max_update, systems, args.set)
         say(f"demonstration in {directory}: {args.documents} documents, {demo.updates} updates, {device_name()}")
         if demo.at_once > 1:
             say(f"both systems are trained at the same time, with {demo.threads} thread(s) each")

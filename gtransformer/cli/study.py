@@ -11,18 +11,15 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.analysis.study_figures import draw_study
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.experiments.pipeline import Pipeline
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.data import Corpora
-from gtransformer.experiments.studies.plan import Study, study_names
-from gtransformer.experiments.studies.runner import BFLOAT16, Runner, check_complete, make_study
-from gtransformer.experiments.studies.table import table
-from gtransformer.files import write_json
+from gtransformer.experiments.studies.plan import study_names
+from gtransformer.experiments.studies.runner import BFLOAT16, Runner, finish, make_study, show
 from gtransformer.preprocess.parallel import available_cores
 
 
@@ -49,22 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def show(study: Study, runner: Runner) -> None:
-    """Print the runs and which are done, as far as that can be told without making anything."""
-    corpora = runner.corpora
-    missing = corpora.look()
-    notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
-    runs = study.runs()
-    drawn = [run for run in runs if run.data.instances]
-    if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
-        notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
-    for note in notes:
-        say(note)
-    for run in runs:
-        done = missing is None and runner.is_done(run)
-        print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
-
-
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Do the study."""
@@ -73,31 +54,20 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"--jobs {args.jobs}: give at least 1")
     end_on_signals()
     study = make_study(args)
-    directory = args.output.absolute()
     recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
-    corpora = Corpora(None, directory, args.corpus, study.corpus, recipe)
+    pipeline = Pipeline(args.output.absolute(), "study")
+    corpora = Corpora(pipeline, args.corpus, study.corpus, recipe)
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
-    runner = Runner(study, corpora, directory, jobs, args.keep_checkpoints)
+    runner = Runner(study, corpora, jobs, args.keep_checkpoints)
     if args.list:
-        show(study, runner)
+        show(runner)
         return
-    with Stages(directory, "study") as corpora.stages:
-        say(f"{study.figure}, {'miniature' if study.miniature else 'full'}, in {directory}: {device_name()}")
+    with pipeline:
+        size = "miniature" if study.miniature else "full"
+        say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")
         if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
             say(f"{BFLOAT16}, as this CPU has the instructions; --set train.autocast= trains in float32 (other runs)")
-        corpora.begin()
-        for note in study.limit(corpora.instances):
-            say(note)
-        runs = study.runs()
-        if not runs:
-            raise UserError(f"{args.corpus}: too small for every point of {study.figure}; use a larger corpus")
-        failures = runner.run(runs)
-        check_complete(study, runner, failures, args.allow_missing)
-        result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
-        path = directory / f"{study.figure}.json"
-        write_json(path, result)
-        draw_study(result, path.with_suffix(".png"))
-    print(f"\n{table(result)}\n\nresults: {path}\nfigure:  {path.with_suffix('.png')}", flush=True)
+        finish(runner, argv, args.allow_missing)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
 from gtransformer.experiments.commands import call_command, python_command
 from gtransformer.experiments.demonstration_report import (
-    System,
+    Outcome,
     conclusion,
     failed_checks,
     read_text,
@@ -23,8 +24,7 @@ from gtransformer.experiments.demonstration_report import (
     table,
     total_time,
 )
-from gtransformer.experiments.jobs import Job, run_jobs
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage, say_done
 from gtransformer.experiments.progress import batch_status, last_line, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
@@ -42,7 +42,6 @@ RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full
 class Demo:
     """One demonstration: its options, its directory and what it is about to do there."""
 
-    stages: Stages
     directory: Path
     documents: int
     test_documents: int
@@ -50,8 +49,10 @@ class Demo:
     systems: list[str]
     set: list[str] = field(default_factory=list)
     recipes: dict[str, Recipe] = field(init=False)
+    pipeline: Pipeline = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pipeline = Pipeline(self.directory, "demonstration")
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
         self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
         if self.max_update and self.max_update > full:
@@ -71,106 +72,86 @@ class Demo:
         side_by_side = len(self.systems) if cores > 1 and not torch.cuda.is_available() else 1
         self.at_once, self.threads = side_by_side, max(1, cores // side_by_side)
 
-    def run(self) -> dict[str, System]:
+    def run(self) -> dict[str, Outcome]:
         """All stages; returns the systems' results."""
         corpus = {"documents": self.documents, "test_documents": self.test_documents}
-        self.stages.run("corpus", corpus, [self.raw], self.write_corpus)
-        prepare = {"corpus": corpus, "options": self.recipes["gtransformer"].options("prepare")}
-        self.stages.run("prepare", prepare, [self.prepared], self.prepare)
-        trained = {
-            system: {"prepare": prepare, "options": recipe.options("task", "train")}
-            for system, recipe in self.recipes.items()
-        }
-        self.each("train", trained, ["checkpoints", "train.log"], self.training_jobs)
-        translated = {
-            system: {"train": trained[system], "options": recipe.options("generate")}
-            for system, recipe in self.recipes.items()
-        }
-        self.each("translate", translated, ["test.jsonl"], self.translation_jobs)
-        for system in self.systems:
-            folder = self.directory / system
-            outputs = [folder / "test.scores.json", folder / "test.txt"]
-            # The references are settings, so that an older version's scores against others are taken anew.
-            settings = translated[system] | {"references": TOGETHER}
-            self.stages.run(f"score-{system}", settings, outputs, lambda folder=folder: self.score(folder))
-        self.each("contrastive", trained, ["contrastive.json"], self.contrastive_jobs)
+        self.pipeline.add(Stage("corpus", corpus, [self.raw], self.write_corpus), self.preparation())
+        self.pipeline.run("prepare", finished=self.prepared_now)
+        # One step after the other, each of both systems side by side, so that their times can be compared.
+        before: list[str] = []
+        for step in (self.training, self.translation, self.scoring, self.contrastive):
+            stages = [step(system, before) for system in self.systems]
+            self.pipeline.add(*stages)
+            before = [stage.name for stage in stages]
+        self.pipeline.run("demonstration", self.at_once, None if torch.cuda.is_available() else self.threads)
         return {system: self.result(system) for system in self.systems}
-
-    def each(self, name: str, settings: dict, outputs: list[str], jobs: Callable[[list[str]], list[Job]]) -> None:
-        """One stage of all systems, side by side where that is faster; of those done before, nothing is done."""
-        paths = {system: [self.directory / system / output for output in outputs] for system in self.systems}
-        todo = [s for s in self.systems if not self.stages.is_done(f"{name}-{s}", settings[s], paths[s])]
-        for system in todo:
-            self.stages.begin(f"{name}-{system}", settings[system], paths[system])
-        threads = None if torch.cuda.is_available() else self.threads
-        seconds = run_jobs(name, jobs(todo), self.at_once, threads, self.stages.lock.fileno())
-        for system in todo:
-            self.stages.finish(f"{name}-{system}", settings[system], seconds[RECIPES[system][1]])
 
     def write_corpus(self) -> None:
         """The demonstration corpus."""
         sizes = {"documents": self.documents, "test-documents": self.test_documents}
         call_command("demo_corpus", {"output": self.raw, **sizes})
 
-    def prepare(self) -> None:
-        """Tokenisation to binary data, by the command that prepares any corpus."""
-        log = self.directory / "prepare.log"
-        command = self.recipe_command("gtransformer", "prepare")
-        run_jobs("prepare", [Job("corpus", command, log, lambda: last_line(log))], 1, None, self.stages.lock.fileno())
-        counts = read_json(self.prepared / "manifest.json")["splits"]
-        for split, count in counts.items():
-            sizes = ", ".join(f"{count[unit]} {unit}" for unit in ("sentences", "documents", "instances"))
-            say(f"  {split}: {sizes}")
-
-    def recipe_command(self, system: str, stage: str, *changes: str) -> list[str]:
+    def command(self, system: str, stage: str, *changes: str) -> list[str]:
         """The command that runs one stage of a system's recipe."""
         options = {"output": self.directory / system, "prepared": self.prepared}
-        changes = (*self.changes, *changes)
         command = python_command("gtransformer.cli.run", RECIPES[system][0], str(self.raw), stage, options)
-        return command + [argument for change in changes for argument in ("--set", change)]
+        return command + [argument for change in (*self.changes, *changes) for argument in ("--set", change)]
 
-    def training_jobs(self, systems: list[str]) -> list[Job]:
-        """fairseq-train for each system; it goes on from its last checkpoint."""
-        jobs = []
-        for system in systems:
-            curve = self.directory / system / "train.log"
-            command = self.recipe_command(system, "train", "train.log-format=json")
-            log = self.directory / system / "demo.train.log"
-            jobs.append(Job(RECIPES[system][1], command, log, lambda curve=curve: training_status(curve, self.updates)))
-        return jobs
+    def preparation(self) -> Stage:
+        """Tokenisation to binary data, by the command that prepares any corpus."""
+        log, options = self.directory / "prepare.log", self.recipes["gtransformer"].options("prepare")
+        work = Program(self.command("gtransformer", "prepare"), log, lambda: last_line(log))
+        return Stage("prepare", options, [self.prepared], work, ["corpus"])
 
-    def translation_jobs(self, systems: list[str]) -> list[Job]:
-        """fairseq-generate for each system."""
-        jobs = []
-        for system in systems:
-            log = self.directory / system / "demo.translate.log"
-            log.unlink(missing_ok=True)
-            changes = ["generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true"]
-            command = self.recipe_command(system, "generate", *changes)
-            jobs.append(Job(RECIPES[system][1], command, log, lambda log=log: batch_status(log)))
-        return jobs
+    def prepared_now(self, stage: Stage, seconds: float) -> None:
+        """Say what a corpus that has just been prepared holds."""
+        if stage.name == "prepare":
+            for split, count in read_json(self.prepared / "manifest.json")["splits"].items():
+                sizes = ", ".join(f"{count[unit]} {unit}" for unit in ("sentences", "documents", "instances"))
+                say(f"  {split}: {sizes}")
+        say_done(stage, seconds)
 
-    def score(self, folder: Path) -> None:
+    def training(self, system: str, before: Sequence[str]) -> Stage:
+        """fairseq-train; it goes on from its last checkpoint."""
+        folder = self.directory / system
+        command, log = self.command(system, "train", "train.log-format=json"), folder / "train.log"
+        status = partial(training_status, log, self.updates)
+        work = Program(command, folder / "demo.train.log", status, keeps_log=True)
+        outputs = [folder / "checkpoints" / "checkpoint_best.pt", log]
+        options = self.recipes[system].options("task", "train")
+        return Stage(f"train-{system}", options, outputs, work, ["prepare"], before, folder=folder)
+
+    def translation(self, system: str, before: Sequence[str]) -> Stage:
+        """fairseq-generate."""
+        changes = ["generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true"]
+        log = self.directory / system / "demo.translate.log"
+        work = Program(self.command(system, "generate", *changes), log, partial(batch_status, log))
+        outputs, options = [self.directory / system / "test.jsonl"], self.recipes[system].options("generate")
+        return Stage(f"translate-{system}", options, outputs, work, [f"train-{system}"], before)
+
+    def scoring(self, system: str, before: Sequence[str]) -> Stage:
         """All scores, against the untouched text and as the release has them."""
-        call_command("score", str(self.prepared), {"hypotheses": folder / "test.jsonl", "reference": "both"})
+        folder = self.directory / system
+        options = {"hypotheses": folder / "test.jsonl", "reference": "both"}
+        work = partial(call_command, "score", str(self.prepared), options)
+        # The references are settings, so that an older version's scores against others are taken anew.
+        outputs = [folder / "test.scores.json", folder / "test.txt"]
+        return Stage(f"score-{system}", {"references": TOGETHER}, outputs, work, [f"translate-{system}"], before)
 
-    def contrastive_jobs(self, systems: list[str]) -> list[Job]:
-        """The contrastive items under each system."""
-        jobs = []
-        for system in systems:
-            folder = self.directory / system
-            log = folder / "demo.contrastive.log"
-            log.unlink(missing_ok=True)
-            options = {
-                "path": folder / "checkpoints" / "checkpoint_best.pt",
-                "items": self.raw / "contrastive.json",
-                "output": folder / "contrastive.json",
-            }
-            command = python_command("gtransformer.cli.contrastive", str(self.prepared), options)
-            jobs.append(Job(RECIPES[system][1], command, log, lambda log=log: batch_status(log)))
-        return jobs
+    def contrastive(self, system: str, before: Sequence[str]) -> Stage:
+        """The contrastive items under a system."""
+        folder = self.directory / system
+        log, output = folder / "demo.contrastive.log", folder / "contrastive.json"
+        options = {
+            "path": folder / "checkpoints" / "checkpoint_best.pt",
+            "items": self.raw / "contrastive.json",
+            "output": output,
+        }
+        command = python_command("gtransformer.cli.contrastive", str(self.prepared), options)
+        work = Program(command, log, partial(batch_status, log))
+        return Stage(f"contrastive-{system}", {}, [output], work, [f"train-{system}"], before)
 
-    def result(self, system: str) -> System:
+    def result(self, system: str) -> Outcome:
         """What the stages have left for one system."""
         folder = self.directory / system
         curve = read_curve(folder / "train.log")
@@ -178,21 +159,21 @@ class Demo:
             raise UserError(f"{folder / 'curve.log'}: no validation in it; remove {folder} and start again")
         scores, items = read_json(folder / "test.scores.json"), read_json(folder / "contrastive.json")
         seconds = {
-            "training": curve.seconds or self.stages.seconds(f"train-{system}"),
+            "training": curve.seconds or self.pipeline.seconds(f"train-{system}"),
             "translation": read_json(folder / "generate.test.json")["seconds"],
             "contrastive": items["seconds"],
         }
-        return System(RECIPES[system][1], curve, scores, items, seconds)
+        return Outcome(RECIPES[system][1], curve, scores, items, seconds)
 
 
-def finish(demo: Demo, systems: dict[str, System], argv: list[str] | None) -> int:
+def finish(demo: Demo, systems: dict[str, Outcome], argv: list[str] | None) -> int:
     """Write results, curves and samples, print them, check them."""
     directory = demo.directory
-    seconds = {name: demo.stages.seconds(name) for name in ("corpus", "prepare")}
+    seconds = {name: demo.pipeline.seconds(name) for name in ("corpus", "prepare")}
     # Of systems that ran side by side, the time of the slower is the time that passed.
     together = max if demo.at_once > 1 else sum
     for name in ("train", "translate", "score", "contrastive"):
-        times = [demo.stages.seconds(f"{name}-{key}") for key in systems]
+        times = [demo.pipeline.seconds(f"{name}-{key}") for key in systems]
         if name == "train":  # the stage knows its last run only, the log all resumptions
             times = [
                 max(time, system.seconds["training"]) for time, system in zip(times, systems.values(), strict=True)
@@ -230,7 +211,7 @@ def finish(demo: Demo, systems: dict[str, System], argv: list[str] | None) -> in
     return 1 if failed else 0
 
 
-def show_samples(demo: Demo, systems: dict[str, System]) -> str:
+def show_samples(demo: Demo, systems: dict[str, Outcome]) -> str:
     """Some sentences of the test set with both translations."""
     texts = {
         name: read_text(demo.prepared / "text" / f"test.{lang}")

@@ -18,7 +18,7 @@ SHOWN = 160  # characters of a translation in the samples
 
 
 @dataclass
-class System:
+class Outcome:
     """One system's results: ``scores`` and ``contrastive`` are what the commands score and contrastive have written."""
 
     name: str
@@ -50,7 +50,7 @@ class System:
         }
 
 
-def table(systems: Mapping[str, System]) -> str:
+def table(systems: Mapping[str, Outcome]) -> str:
     """One column a system."""
     parts = list(systems.values())
     rows = [["", *(system.name for system in parts)]]
@@ -84,7 +84,7 @@ def _share(part: dict) -> str:
     return f"{part['accuracy']:.1f} % of {part['items']}"
 
 
-def conclusion(systems: Mapping[str, System], updates: int) -> str:
+def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
     """What may be concluded from the perplexities, and what not."""
     ours, other = systems["gtransformer"], systems.get("transformer")
     lines = [_state(system, updates) for system in systems.values()]
@@ -106,12 +106,12 @@ def conclusion(systems: Mapping[str, System], updates: int) -> str:
     return "\n".join(lines)
 
 
-def _state(system: System, updates: int) -> str:
+def _state(system: Outcome, updates: int) -> str:
     state = "has arrived" if system.perplexity < ARRIVED else "has not arrived"
     return f"{system.name} {state} after {updates} updates: validation perplexity {system.perplexity:.2f}."
 
 
-def failed_checks(ours: System) -> list[str]:
+def failed_checks(ours: Outcome) -> list[str]:
     """What the G-Transformer falls short of on the full budget; empty if it does what it should."""
     wanted = {"s-BLEU": ours.bleu("s_bleu"), "contrastive accuracy": ours.contrastive["total"]["accuracy"]}
     return [f"{name} is {value:.2f}, below {ENOUGH:g}" for name, value in wanted.items() if not value >= ENOUGH]

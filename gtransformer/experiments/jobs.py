@@ -19,11 +19,12 @@ from gtransformer.experiments.progress import Progress
 class Job:
     """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
 
-    It waits for the jobs that are named in ``after``, as far as they are run together with it.
+    It waits for the jobs that are named in ``after``, as far as they are run together with it. ``command`` may be what
+    makes the command when the program is about to start.
     """
 
     name: str
-    command: list[str]
+    command: list[str] | Callable[[], list[str]]
     log: Path
     status: Callable[[], str | None] = lambda: None
     after: Sequence[str] = ()
@@ -57,11 +58,12 @@ def run_jobs(
                 raise ValueError(f"{label}: {waiting[0].name} waits for itself")
             while len(running) < at_once and (job := next_job(waiting, running)):
                 waiting.remove(job)
+                command = job.command() if callable(job.command) else job.command
                 job.log.parent.mkdir(parents=True, exist_ok=True)
                 with open(job.log, "ab") as log:
                     # A group of its own, so that ending it ends what it has started as well.
                     process = subprocess.Popen(
-                        job.command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=[lock]
+                        command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=[lock]
                     )
                 running[job.name] = (job, process)
                 seconds[job.name] = time.monotonic()
@@ -76,7 +78,7 @@ def run_jobs(
                     progress.end()
                     reason = f"stopped with exit status {process.returncode}: {_last_error(job.log)}"
                     if failed is None:
-                        raise UserError(f"{label}: {job.name} {reason} (its output: {job.log})")
+                        raise failure(label, job, reason)
                     failed(job, reason)
                     continue
                 progress.end()
@@ -88,6 +90,11 @@ def run_jobs(
         for _, process in running.values():
             process.wait()
     return seconds
+
+
+def failure(label: str, job: Job, reason: str) -> UserError:
+    """What to say of a job that fails, and with it all."""
+    return UserError(f"{label}: {job.name} {reason} (its output: {job.log})")
 
 
 def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:

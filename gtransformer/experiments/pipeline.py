@@ -1,4 +1,16 @@
-"""How the demonstration runs: stages that are kept when done before, and programs side by side with their progress."""
+"""An experiment as a graph of stages, each done once for its settings: what it has left is kept, or gone on with.
+
+A stage leaves ``stages/NAME.json``, its stamp: what its result depends on, and whether it is done.
+
+    what a stage finds there                        what becomes of it
+    its settings, and all of its outputs            kept
+    its settings, interrupted or outputs missing    gone on with
+    its settings, begun with a smaller budget       gone on with
+    its settings, a model of a larger budget        refused
+    a stage that it reads was done again since      done again, over what is there
+    a stage that it reads got a larger budget       begun anew: what it has left is removed
+    other settings, its own or of what it reads     begun anew; refused if it is precious and there is a model
+"""
 
 from __future__ import annotations
 
@@ -6,100 +18,265 @@ import hashlib
 import json
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.jobs import Job, failure, run_jobs
 from gtransformer.experiments.processes import take_lock
 from gtransformer.experiments.progress import duration, say
 from gtransformer.files import read_json, write_json
 
 
 def digest(settings: Any) -> str:
-    """A short name of settings, by which a later stage refers to those of an earlier one."""
+    """A short name of settings (JSON): equal for equal settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def stamp_path(directory: Path, name: str) -> Path:
-    """Where a stage of an output directory leaves its settings."""
-    return directory / "stages" / f"{name}.json"
-
-
-def read_stamp(directory: Path, name: str) -> dict[str, Any]:
-    """What a stage has left there, empty if nothing."""
+def read_stamp(path: Path) -> dict[str, Any]:
+    """What a stage has noted of itself; empty if there is nothing, or nothing that can be read."""
     try:
-        stamp = read_json(stamp_path(directory, name))
+        stamp = read_json(path)
     except UserError:
         return {}
     return stamp if isinstance(stamp, dict) else {}
 
 
-def was_done(directory: Path, name: str, settings: Any, outputs: Sequence[Path]) -> bool:
-    """Whether a stage was done with these settings and its outputs are all there; needs no lock."""
-    stamp = read_stamp(directory, name)
-    done = stamp.get("settings") == digest(settings) and stamp.get("done") is True
-    return done and all(path.exists() for path in outputs)
+@dataclass(frozen=True)
+class Program:
+    """The work of a stage that is a program.
 
-
-class Stages:
-    """The stages of one output directory, which is locked while this object or a program started under it lives.
-
-    A stage leaves ``stages/NAME.json`` with its settings. Begun with the same settings, it is gone on with; begun or
-    done with others, what it had written is removed first.
+    command: or what makes it when the program is about to start, from what earlier stages have left.
+    log: where its output goes; begun anew with the program unless ``keeps_log``.
+    status: a few words about how far it is, None if that cannot be said yet.
     """
 
-    def __init__(self, directory: Path, what: str = "demonstration"):
-        self.directory = directory
+    command: list[str] | Callable[[], list[str]]
+    log: Path
+    status: Callable[[], str | None] = lambda: None
+    keeps_log: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of an experiment.
+
+    name: of its stamp, too.
+    settings: JSON; all that the result depends on besides the stages that it reads.
+    outputs: files and folders that are there afterwards.
+    work: a program, which runs beside others, or a function of this process, beside which nothing runs.
+    after: the stages whose results it reads; what they depend on it depends on, too.
+    waits_for: stages that only have to be over before it begins.
+    budget: minutes of training, by an option ``--minutes``; with more of them it goes on, with fewer it is refused.
+    folder: what it writes lies here, and goes with the outputs when it is begun anew.
+    precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead.
+    named: its outputs lie where no other settings put anything; if they are there, it is done.
+    """
+
+    name: str
+    settings: Any
+    outputs: Sequence[Path]
+    work: Program | Callable[[], None]
+    after: Sequence[str] = ()
+    waits_for: Sequence[str] = ()
+    budget: float | None = None
+    folder: Path | None = None
+    precious: bool = False
+    named: bool = False
+
+    def has_model(self) -> bool:
+        """Whether there is something that has been trained."""
+        return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
+
+    def is_there(self) -> bool:
+        """Whether all outputs are there, of whatever settings."""
+        return all(path.exists() for path in self.outputs)
+
+
+def say_done(stage: Stage, seconds: float) -> None:
+    """That a stage is done."""
+    say(f"{stage.name}: done in {duration(seconds)}")
+
+
+class Pipeline:
+    """The stages of one directory; as a context manager it locks the directory, which running them needs.
+
+    Programs inherit the lock: one that outlives a killed experiment still holds it.
+
+    Args:
+        what: the experiment in a word, for messages.
+    """
+
+    def __init__(self, directory: Path, what: str):
+        self.directory, self.what = directory, what
+        self.stages: dict[str, Stage] = {}  # each stands behind those that it reads or waits for
+        self._identities: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
+        self._over: set[str] = set()  # known to be done
+        self._lock: TextIO | None = None
+
+    def __enter__(self) -> Pipeline:
+        busy = (
+            f"{self.directory}: another {self.what}, or a training that a killed one has left behind, is at work in "
+            "this directory; wait for it or choose another directory"
+        )
         try:
-            (directory / "stages").mkdir(parents=True, exist_ok=True)
-            # Inherited: a training that outlives a killed demonstration still holds it.
-            self.lock = take_lock(
-                directory / "stages" / "lock",
-                f"{directory}: another {what}, or a training that a killed one has left behind, is at work in "
-                "this directory; wait for it or choose another directory",
-            )
+            (self.directory / "stages").mkdir(parents=True, exist_ok=True)
+            self._lock = take_lock(self.directory / "stages" / "lock", busy)
         except OSError as error:
-            raise UserError(f"{directory}: cannot be written ({error.strerror}); choose another directory") from None
-
-    def close(self) -> None:
-        """Let go of the directory."""
-        self.lock.close()
-
-    def __enter__(self) -> Stages:
+            raise UserError(
+                f"{self.directory}: cannot be written ({error.strerror}); choose another directory"
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._lock.close()
 
-    def is_done(self, name: str, settings: Any, outputs: Sequence[Path]) -> bool:
-        """Whether a stage was done with these settings and its outputs are all there; says so if it was."""
-        kept = was_done(self.directory, name, settings, outputs)
-        if kept:
-            say(f"{name}: done before, kept")
-        return kept
+    def identify(self, settings: Any, after: Sequence[str] = ()) -> str:
+        """What tells a stage's result from all others: its settings, and the identities of what it reads."""
+        return digest([settings, [self._identities[name] for name in after]])
 
-    def run(self, name: str, settings: Any, outputs: Sequence[Path], work: Callable[[], None]) -> None:
-        """Do ``work`` unless it was done with these settings and its outputs (files or folders) are all there."""
-        if not self.is_done(name, settings, outputs):
-            self.begin(name, settings, outputs)
-            began = time.monotonic()
-            work()
-            self.finish(name, settings, time.monotonic() - began)
+    def add(self, *stages: Stage) -> None:
+        """Add stages, each behind those that it reads or waits for; ValueError for one that comes too early."""
+        for stage in stages:
+            for name in (*stage.after, *stage.waits_for):
+                if name not in self.stages:
+                    raise ValueError(f"{stage.name} comes after {name}, which is not there yet")
+            if stage.name in self.stages:
+                raise ValueError(f"{stage.name} is there already")
+            self.stages[stage.name] = stage
+            identity = self._identities[stage.name] = self.identify(stage.settings, stage.after)
+            self._keys[stage.name] = digest([identity, stage.budget, [self._keys[name] for name in stage.after]])
 
-    def begin(self, name: str, settings: Any, outputs: Sequence[Path]) -> None:
-        """Note that a stage is begun; what it had written with other settings is removed."""
-        if read_stamp(self.directory, name).get("settings") != digest(settings):
-            for path in outputs:
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        write_json(stamp_path(self.directory, name), {"settings": digest(settings), "done": False})
-
-    def finish(self, name: str, settings: Any, seconds: float) -> None:
-        """Note that a stage is done."""
-        stamp = {"settings": digest(settings), "done": True, "seconds": round(seconds, 1)}
-        write_json(stamp_path(self.directory, name), stamp)
-        say(f"{name}: done in {duration(seconds)}")
+    def is_done(self, name: str) -> bool:
+        """Whether a stage, and those that it reads, were done with these settings and left their outputs."""
+        stage, stamp = self.stages[name], self._stamp(name)
+        if name in self._over or (stage.named and stage.is_there()):
+            return True
+        found = [stamp.get(key) for key in ("identity", "budget", "inputs")]
+        same = found == [self._identities[name], stage.budget, self._inputs(stage)]
+        return stamp.get("done") is True and same and stage.is_there() and all(map(self.is_done, stage.after))
 
     def seconds(self, name: str) -> float:
-        """How long a finished stage took when it was last done."""
-        return read_stamp(self.directory, name).get("seconds", 0.0)
+        """How long a stage took when it was last done."""
+        return self._stamp(name).get("seconds", 0.0)
+
+    def check(self) -> None:
+        """Before anything is removed: UserError for a model that would have to be thrown away or trained back."""
+        for name, stage in self.stages.items():
+            if not stage.has_model():
+                continue
+            stamp = self._stamp(name)
+            if stamp.get("identity") != self._identities[name]:
+                if stage.precious:
+                    raise UserError(
+                        f"{stage.folder}: was trained with other settings, on another corpus, or by an older version "
+                        f"than this {self.what} has; choose another output directory, or remove that folder to train "
+                        "the model again"
+                    )
+            elif stage.budget is not None and (stamp.get("budget") or 0) > stage.budget:
+                raise UserError(
+                    f"{stage.folder}: was begun with {stamp['budget']:g} minutes of training, more than --minutes "
+                    f"{stage.budget:g}; choose another output directory"
+                )
+
+    def run(
+        self,
+        label: str,
+        at_once: int = 1,
+        threads: int | None = None,
+        finished: Callable[[Stage, float], None] = say_done,
+        failed: Callable[[Stage, str], None] | None = None,
+    ) -> None:
+        """Do all that is not done, programs ``at_once`` at a time with ``threads`` threads each (None: their choice).
+
+        Args:
+            label: of the line of progress.
+            finished: called with every stage that is done now and the seconds it took, instead of saying so.
+            failed: called with every stage whose program fails, and why; the others go on. Without it, or where a
+                stage reads the result of the one that fails, UserError ends them all.
+        """
+        self.check()
+        failures: set[str] = set()
+
+        def finish(stage: Stage, seconds: float) -> None:
+            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16])
+            self._over.add(stage.name)
+            finished(stage, seconds)
+
+        def fail(job: Job, reason: str) -> None:
+            if failed is None or any(job.name in stage.after for stage in self._left()):
+                raise failure(label, job, reason)
+            failures.add(job.name)
+            failed(self.stages[job.name], reason)
+
+        while left := [stage for stage in self._left() if stage.name not in failures]:
+            jobs: dict[str, Job] = {}
+            for stage in left:
+                if self._over.issuperset(stage.after) and self.is_done(stage.name):
+                    say(f"{stage.name}: done before, kept")
+                    self._over.add(stage.name)
+                    continue
+                missing = {*stage.after, *stage.waits_for} - self._over - failures
+                if isinstance(stage.work, Program) and missing <= jobs.keys():
+                    jobs[stage.name] = self._job(stage, sorted(missing))
+                elif not isinstance(stage.work, Program) and not missing:
+                    self._begin(stage)
+                    began = time.monotonic()
+                    stage.work()
+                    finish(stage, time.monotonic() - began)
+            run_jobs(
+                label,
+                list(jobs.values()),
+                at_once,
+                threads,
+                self._lock.fileno(),
+                lambda job, seconds: finish(self.stages[job.name], seconds),
+                fail,
+            )
+
+    def _left(self) -> list[Stage]:
+        return [stage for name, stage in self.stages.items() if name not in self._over]
+
+    def _job(self, stage: Stage, after: Sequence[str]) -> Job:
+        program = stage.work
+
+        def start() -> list[str]:
+            self._begin(stage)
+            if not program.keeps_log:
+                program.log.unlink(missing_ok=True)
+            return program.command() if callable(program.command) else program.command
+
+        return Job(stage.name, start, program.log, program.status, after)
+
+    def _begin(self, stage: Stage) -> None:
+        """Note that a stage is begun; what cannot be gone on with is removed."""
+        stamp, inputs = self._stamp(stage.name), self._inputs(stage)
+        before = stamp.get("inputs") or {}
+        grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
+        if stamp.get("identity") != self._identities[stage.name] or grown:
+            there = [path for path in (*stage.outputs, *filter(None, [stage.folder])) if path.exists()]
+            if stamp.get("identity") == self._identities[stage.name] and there:
+                say(f"{stage.name}: begun again, since {', '.join(grown)} went on")
+            # First: after a kill in between, nobody takes the rest for whole.
+            self._stamp_path(stage.name).unlink(missing_ok=True)
+            for path in there:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        self._note(stage, done=False)
+
+    def _note(self, stage: Stage, **state: Any) -> None:
+        settings = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": self._inputs(stage)}
+        write_json(self._stamp_path(stage.name), settings | state)
+
+    def _stamp_path(self, name: str) -> Path:
+        return self.directory / "stages" / f"{name}.json"
+
+    def _stamp(self, name: str) -> dict[str, Any]:
+        return read_stamp(self._stamp_path(name))
+
+    def _inputs(self, stage: Stage) -> dict[str, dict[str, Any]]:
+        """Of every stage that one reads: its key, and which time of doing it made what is there."""
+        return {name: {"key": self._keys[name], "made": self._stamp(name).get("made")} for name in stage.after}

@@ -14,8 +14,9 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
+from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.processes import take_lock
-from gtransformer.files import read_json, write_json
+from gtransformer.files import write_json
 
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
 
@@ -60,8 +61,7 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
 
 def was_run(name: str, command: list[str], directory: Path) -> bool:
     """Was this stage finished with this very command?"""
-    record = directory / f"{name}.json"
-    return record.is_file() and read_json(record).get("command") == command
+    return read_stamp(directory / f"{name}.json").get("command") == command
 
 
 def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:

@@ -1,70 +1,257 @@
-"""A comparison, from its options to its results."""
+"""A comparison: where its files lie, its stages, and what one recipe has achieved."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
+
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
-from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.experiments.comparison.corpus import RAW, split_files
-from gtransformer.experiments.comparison.plan import Plan, TextSet, parse_set
-from gtransformer.experiments.comparison.result import comparison_table, machine
-from gtransformer.experiments.comparison.run import Comparison
-from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import corpus_directory
-from gtransformer.files import write_json
+from gtransformer.evaluation.references import TOGETHER, reference_option
+from gtransformer.experiments.commands import call_command, python_command
+from gtransformer.experiments.comparison.corpus import RAW, split_files, thin_corpus, write_split
+from gtransformer.experiments.comparison.plan import Plan, TextSet, outside_files, stop_hours
+from gtransformer.experiments.comparison.result import (
+    comparison_table,
+    count_parameters,
+    machine,
+    recipe_result,
+    set_scores,
+)
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage
+from gtransformer.experiments.progress import batch_status, last_line, training_status
+from gtransformer.files import read_json, sha256, write_json
+from gtransformer.preprocess.corpus import read_documents
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.tasks.checkpoint_file import trained_seconds
+
+PREPARED = {raw: prepared for prepared, raw in RAW.items()}
 
 
-def check_arguments(args: argparse.Namespace) -> tuple[Plan, list[TextSet]]:
-    """The plan and the sets, the corpus's own test set first. Raises UserError for what cannot be."""
-    if not args.minutes >= 0.01:
-        raise UserError(f"--minutes {args.minutes:g}: give at least 0.01")
-    for name in ("jobs", "every"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: give at least 1")
-    names = [name for name in args.recipes.split(",") if name]
-    if not names:
-        raise UserError("--recipes: name at least one recipe")
-    plan = Plan(names, args.set)
-    for recipe in plan.corpora.values():
-        check_recipe(recipe, ["prepare"])
-    for recipe in plan.recipes.values():
-        check_recipe(recipe, ["train", "generate"])
-    raw = corpus_directory(args.corpus)
-    sets = [TextSet(raw.resolve().name, "test", raw), *map(parse_set, args.also)]
-    if len({one.name for one in sets}) < len(sets):
-        raise UserError(f"--also: {', '.join(one.name for one in sets[1:])}: give every set a name of its own")
-    if sets[1:]:
-        plan.check_sets()
-    for split in RAW.values():
-        split_files(raw, plan.languages, split)
-    for one in sets[1:]:
-        split_files(one.directory, plan.languages, one.split)
-    return plan, sets
+class Comparison:
+    """A comparison, and what is about to be done in its directory."""
+
+    def __init__(self, args: argparse.Namespace, plan: Plan, sets: list[TextSet]):
+        self.plan, self.directory, self.sets = plan, args.output.absolute(), sets
+        self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
+        self.at_once = args.jobs
+        self.threads = None if torch.cuda.is_available() else max(1, available_cores() // args.jobs)
+        self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
+        self.pipeline = Pipeline(self.directory, "comparison")
+        self._add_corpora()
+        self._add_preparations()
+        self._add_trainings()
+        self._add_translations()
+        self._add_scores()
+
+    def run(self) -> dict[str, Any]:
+        """All that is missing; returns the results by recipe."""
+        self.pipeline.run("compare", self.at_once, self.threads)
+        return {name: self.result(name) for name in self.plan.recipes}
+
+    # Where things lie
+
+    @property
+    def training_corpus(self) -> Path:
+        """The raw corpus that is trained on."""
+        return self.directory / "corpus" if self.every > 1 else self.raw
+
+    def prepared(self, name: str, one: TextSet | None = None) -> Path:
+        """The corpus prepared by recipe ``name``; that of a further set."""
+        return self.directory / "prepared" / (name if one in (None, self.sets[0]) else f"{name}.{one.name}")
+
+    def folder(self, name: str) -> Path:
+        """A recipe's run."""
+        return self.directory / "runs" / name
+
+    def best(self, name: str) -> Path:
+        """A recipe's best checkpoint."""
+        return self.folder(name) / "checkpoints" / "checkpoint_best.pt"
+
+    def start_checkpoint(self, name: str) -> Path | None:
+        """The checkpoint that a recipe's training starts from: another recipe's best one, or one from outside."""
+        recipe = self.plan.recipes[name]
+        if first := self.plan.start(recipe):
+            return self.best(first)
+        outside = recipe.sections["train"].get("finetune-from-model")
+        return Path(str(outside)) if outside else None
+
+    def translation(self, name: str, one: TextSet) -> Path:
+        """A recipe's translation of a set."""
+        return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
+
+    # What is to be done
+
+    def _add_corpora(self) -> None:
+        """The raw corpora: fewer training documents, and of further sets the split alone."""
+        pair = self.plan.languages
+        files = [path for split in RAW.values() for path in split_files(self.raw, pair, split)]
+        self.corpus = {"every": self.every, "files": {path.name: sha256(path) for path in files}}
+        if self.every > 1:
+            output = self.training_corpus
+            work = partial(thin_corpus, self.raw, output, pair, self.every)
+            self.pipeline.add(Stage("corpus", self.corpus, [output], work))
+        for one in self.sets[1:]:
+            files = split_files(one.directory, pair, one.split)
+            output = self.directory / "sets" / one.name
+            work = partial(_write_set, files, output, pair, one.split)
+            settings = {"files": [sha256(path) for path in files], "split": one.split}
+            self.pipeline.add(Stage(f"set-{one.name}", settings, [output], work))
+
+    def _command(self, name: str, corpus: Path, stage: str, options: dict[str, Any], changes: list[str]) -> list[str]:
+        """The command that runs one stage of a recipe."""
+        command = python_command("gtransformer.cli.run", self.plan.arguments[name], str(corpus), stage, options)
+        return command + [argument for change in changes for argument in ("--set", change)]
+
+    def _add_preparations(self) -> None:
+        """Corpus and further sets, by every recipe that prepares."""
+        for name, recipe in self.plan.corpora.items():
+            for one in self.sets:
+                first = one is self.sets[0]
+                lender = self.plan.lender(name) if first else name
+                output, changes = self.prepared(name, one), list(self.changes)
+                after = [f"prepare-{lender}"] if lender else []
+                if lender:
+                    changes.append(f"prepare.vocabulary={self.prepared(lender)}")
+                if first:
+                    corpus = self.training_corpus
+                    settings = {"corpus": self.corpus, "options": recipe.options("prepare")}
+                    settings |= {"task": recipe.options("task"), "files": outside_files(recipe.options("prepare"))}
+                    after += ["corpus"] if self.every > 1 else []
+                else:
+                    corpus, settings = self.directory / "sets" / one.name, {}  # it is prepared as the lender's is
+                    after.append(f"set-{one.name}")
+                log, folder = (output.parent / "logs" / f"{output.name}{end}" for end in (".log", ""))
+                command = self._command(name, corpus, "prepare", {"output": folder, "prepared": output}, changes)
+                work = Program(command, log, partial(last_line, log))
+                outputs = [output / "manifest.json"]
+                self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
+
+    def _add_trainings(self) -> None:
+        """fairseq-train for every recipe; none begins while corpora are being prepared."""
+        preparations = [name for name in self.pipeline.stages if name.startswith("prepare-")]
+        for name, recipe in self.plan.recipes.items():
+            folder, start, preparer = self.folder(name), self.plan.start(recipe), self.plan.preparer(name)
+            # Minutes are the budget, so nobody stops early; curves come from the log.
+            changes = ["train.patience=", "train.tensorboard-logdir=", *self.changes]
+            changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.minutes)}"]
+            if start:
+                changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
+            options = {"output": folder, "prepared": self.prepared(preparer)}
+            command = self._command(name, self.training_corpus, "train", options, changes)
+            log = folder / "train.log"
+            settings = {
+                "options": recipe.options("task", "train"),
+                "files": outside_files(recipe.options("train")),
+                "devices": recipe.devices,
+            }
+            stage = Stage(
+                f"train-{name}",
+                settings,
+                outputs=[self.best(name), log],
+                work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
+                after=[f"prepare-{preparer}", *([f"train-{start}"] if start else [])],
+                waits_for=preparations,
+                budget=self.minutes,
+                folder=folder,
+                precious=True,
+            )
+            self.pipeline.add(stage)
+
+    def _add_translations(self) -> None:
+        """fairseq-generate for every recipe and set."""
+        for name, recipe in self.plan.recipes.items():
+            for one in self.sets:
+                output, prepared = self.translation(name, one), self.prepared(self.plan.preparer(name), one)
+                log = output.parent / "compare.generate.log"
+                options = {"output": output.parent, "prepared": prepared, "checkpoint": self.best(name)}
+                options["split"] = PREPARED[one.split]
+                changes = [*self.changes, "generate.log-format=simple", "generate.log-interval=1"]
+                changes.append("generate.quiet=true")
+                command = self._command(name, self.training_corpus, "generate", options, changes)
+                work = Program(command, log, partial(batch_status, log))
+                after = [f"train-{name}", f"prepare-{prepared.name}"]
+                stage = f"generate-{name}-{one.name}"
+                self.pipeline.add(Stage(stage, recipe.options("generate"), [output], work, after))
+
+    def _add_scores(self) -> None:
+        """BLEU of every translation against the untouched text, and as the release has it where that can be."""
+        for name in self.plan.recipes:
+            for one in self.sets:
+                output = self.translation(name, one).with_suffix(".scores.json")
+                # In the settings, so that an older version's scores against something else are taken anew.
+                settings, after = {"references": TOGETHER}, [f"generate-{name}-{one.name}"]
+                work = partial(self.score, name, one, output)
+                self.pipeline.add(Stage(f"score-{name}-{one.name}", settings, [output], work, after))
+
+    def score(self, name: str, one: TextSet, output: Path) -> None:
+        """Run the score command, its table going to a log."""
+        prepared, split = self.prepared(self.plan.preparer(name), one), PREPARED[one.split]
+        # As the corpora of a recipe call it: mBART's de_DE.
+        target = str(self.plan.recipes[name].sections["task"].get("target-lang", "de"))
+        options = {"hypotheses": self.translation(name, one), "split": split, "metrics": "bleu", "output": output}
+        options["reference"] = reference_option(prepared, split, target)
+        with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
+            call_command("score", str(prepared), options)
+
+    # What came out
+
+    def result(self, name: str) -> dict[str, Any]:
+        """What one recipe has achieved."""
+        folder, recipe = self.folder(name), self.plan.recipes[name]
+        before, earlier = [], recipe
+        while first := self.plan.start(earlier):
+            before.append(first)
+            earlier = self.plan.recipes[first]
+        spent = trained_seconds(folder / "checkpoints" / "checkpoint_last.pt")
+        if start := self.start_checkpoint(name):
+            spent -= trained_seconds(start)  # fairseq goes on counting from there
+        log = folder / "train.log"
+        result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.minutes, before)
+        for one in self.sets:
+            record = self.translation(name, one).with_name(f"generate.{PREPARED[one.split]}.json")
+            result["seconds"][f"generate {one.name}"] = read_json(record)["seconds"]
+            result["scores"][one.name] = set_scores(read_json(self.translation(name, one).with_suffix(".scores.json")))
+        return result
+
+    def sizes(self) -> dict[str, Any]:
+        """Sentences, documents and instances of what was trained on and translated, by preparing recipe."""
+        return {
+            self.prepared(name, one).name: {
+                split: {unit: counts[unit] for unit in ("documents", "sentences", "instances")}
+                for split, counts in read_json(self.prepared(name, one) / "manifest.json")["splits"].items()
+            }
+            for name in self.plan.corpora
+            for one in self.sets
+        }
+
+    def finish(self, recipes: dict[str, Any], argv: list[str] | None) -> None:
+        """Write the results and the learning curves, and print the table."""
+        curves = {name: read_curve(self.folder(name) / "train.log") for name in recipes}
+        title = f"{self.sets[0].corpus}: perplexity while training, {self.minutes:g} minutes each"
+        plot_learning_curves(curves, self.curves, title)
+        result = {
+            "version": 1,
+            "corpus": {"name": self.sets[0].corpus, "every": self.every},
+            "minutes": self.minutes,
+            "jobs": self.at_once,
+            "threads": self.threads,
+            "changes": self.changes,
+            "machine": machine(),
+            "sets": {one.name: {key: str(value) for key, value in asdict(one).items()} for one in self.sets},
+            "sizes": self.sizes(),
+            "recipes": recipes,
+        }
+        write_json(self.results, result | provenance("gtransformer.cli.compare", argv))
+        print(f"\n{comparison_table(recipes, [one.name for one in self.sets])}\n")
+        print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
 
 
-def finish(comparison: Comparison, recipes: dict[str, Any], args: argparse.Namespace, argv: list[str] | None) -> None:
-    """Write the results and the learning curves, and print the table."""
-    directory = args.output
-    curves = {name: read_curve(comparison.folder(name) / "train.log") for name in recipes}
-    title = f"{comparison.sets[0].corpus}: perplexity while training, {args.minutes:g} minutes each"
-    plot_learning_curves(curves, directory / "learning_curves.png", title)
-    names = [one.name for one in comparison.sets]
-    result = {
-        "version": 1,
-        "corpus": {"name": comparison.sets[0].corpus, "every": args.every},
-        "minutes": args.minutes,
-        "jobs": args.jobs,
-        "threads": comparison.threads,
-        "changes": args.set,
-        "machine": machine(),
-        "sets": {one.name: {key: str(value) for key, value in asdict(one).items()} for one in comparison.sets},
-        "sizes": comparison.sizes(),
-        "recipes": recipes,
-    }
-    write_json(directory / "comparison.json", result | provenance("gtransformer.cli.compare", argv))
-    print(f"\n{comparison_table(recipes, names)}\n")
-    print(f"results: {directory / 'comparison.json'}\ncurves:  {directory / 'learning_curves.png'}", flush=True)
+def _write_set(files: tuple[Path, Path], output: Path, pair: tuple[str, str], split: str) -> None:
+    write_split(read_documents(*files), output, pair, split)

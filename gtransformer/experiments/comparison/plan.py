@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.recipe import FILES, Options, Recipe, load_recipe
-from gtransformer.files import read_json, sha256
+from gtransformer.experiments.recipe_check import check_recipe
+from gtransformer.experiments.run import corpus_directory
+from gtransformer.files import sha256
 
 # Raw names of the splits.
 SPLITS = ("train", "dev", "test")
@@ -135,28 +139,6 @@ def stop_hours(minutes: float) -> str:
     return f"{minutes / 60:.6f}"
 
 
-def check_budget(folder: Path, settings: str, minutes: float) -> None:
-    """Whether the run in ``folder`` may be trained, or trained on, for ``minutes`` with these ``settings`` (a digest).
-
-    Raises UserError for a model of other settings, which nothing but its owner should remove, and for one that has had
-    a larger budget already. A run that was begun without ever leaving a checkpoint is no model.
-    """
-    record = folder / "budget.json"
-    if not record.is_file() or not any((folder / "checkpoints").glob("*.pt")):
-        return
-    before = read_json(record)
-    if before.get("settings") != settings:
-        raise UserError(
-            f"{folder}: was trained with other settings, or on another corpus, than this comparison has; choose "
-            "another output directory, or remove that folder to train the model again"
-        )
-    if before["minutes"] > minutes:
-        raise UserError(
-            f"{folder}: was begun with {before['minutes']:g} minutes of training, more than --minutes {minutes:g}; "
-            "choose another output directory"
-        )
-
-
 def outside_files(options: Options) -> dict[str, str | None]:
     """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing.
 
@@ -170,3 +152,31 @@ def outside_files(options: Options) -> dict[str, str | None]:
             for file in sorted(path.iterdir()) if path.is_dir() else [path]:
                 found[f"{key} {file.name}"] = sha256(file) if file.is_file() else None
     return found
+
+
+def check_arguments(args: argparse.Namespace) -> tuple[Plan, list[TextSet]]:
+    """The plan and the sets of a command line, the corpus's own test set first. Raises UserError for what cannot be."""
+    if not args.minutes >= 0.01:
+        raise UserError(f"--minutes {args.minutes:g}: give at least 0.01")
+    for name in ("jobs", "every"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)}: give at least 1")
+    names = [name for name in args.recipes.split(",") if name]
+    if not names:
+        raise UserError("--recipes: name at least one recipe")
+    plan = Plan(names, args.set)
+    for recipe in plan.corpora.values():
+        check_recipe(recipe, ["prepare"])
+    for recipe in plan.recipes.values():
+        check_recipe(recipe, ["train", "generate"])
+    raw = corpus_directory(args.corpus)
+    sets = [TextSet(raw.resolve().name, "test", raw), *map(parse_set, args.also)]
+    if len({one.name for one in sets}) < len(sets):
+        raise UserError(f"--also: {', '.join(one.name for one in sets[1:])}: give every set a name of its own")
+    if sets[1:]:
+        plan.check_sets()
+    for split in RAW.values():
+        split_files(raw, plan.languages, split)
+    for one in sets[1:]:
+        split_files(one.directory, plan.languages, one.split)
+    return plan, sets

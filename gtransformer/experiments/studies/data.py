@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.experiments.commands import call_command, python_command
-from gtransformer.experiments.jobs import Job, run_jobs
-from gtransformer.experiments.pipeline import Stages, digest, was_done
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest
 from gtransformer.experiments.progress import last_line
-from gtransformer.experiments.recipe import Options, Recipe
+from gtransformer.experiments.recipe import Recipe
 from gtransformer.experiments.run import BENCHMARKS, corpus_directory
 from gtransformer.experiments.studies.plan import Data
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
@@ -26,48 +24,47 @@ DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
 
-@dataclass
 class Corpora:
-    """The corpus of a study and its derivatives under ``directory``: corpora/NAME (raw), prepared/NAME.
+    """The corpus of a study and its derivatives under the pipeline's directory: corpora/NAME (raw), prepared/NAME.
 
-    A name ends in a digest of all that its content depends on, the settings of what it was derived from included: what
-    other settings make lies elsewhere, so that no run goes on with other data than it was begun with.
+    A name ends in what identifies the stage that makes it: what other settings make lies elsewhere, so that no run goes
+    on with other data than it was begun with.
 
-    Attributes:
-        stages: of the directory; None only to look at what is there.
+    Args:
         corpus: a directory in the raw corpus format, a benchmark's name, or "demo".
         sizes: options of the demonstration corpus, as demo_corpus takes them.
         recipe: whose section ``prepare`` and languages are used.
     """
 
-    stages: Stages | None
-    directory: Path
-    corpus: str
-    sizes: dict[str, int]
-    recipe: Recipe
-    raw: Path = field(init=False)
-    fingerprint: str = field(init=False)  # of the raw files
-    made: set[Data] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.options = self.recipe.preparing()
+    def __init__(self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe):
+        self.pipeline, self.directory, self.corpus, self.options = (
+            pipeline,
+            pipeline.directory,
+            corpus,
+            recipe.preparing(),
+        )
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
-        self.generated = self.directory / "corpora" / f"demo-{digest(self.sizes)[:8]}"
+        self.base = Data(self.length)  # the corpus as the recipe prepares it
+        self.raw, self.fingerprint = Path(), ""  # the raw corpus and the digest of its files, once they are known
+        self._stages: dict[Data, str] = {}
+        if corpus == DEMO:
+            self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"
+            work = partial(call_command, "demo_corpus", {"output": self.generated, **sizes})
+            pipeline.add(Stage(self.generated.name, sizes, [self.generated], work))
 
     def begin(self) -> None:
         """The raw corpus, found or generated, and prepared as the recipe says."""
-        if self.corpus == DEMO:
-            self.stages.run(self.generated.name, self.sizes, [self.generated], self._write_demo)
+        self.pipeline.run("corpus")
         self._read_raw()
-        self.prepared(Data(self.length))
+        self.prepared(self.base)
 
     def look(self) -> str | None:
         """Find the raw corpus without making anything; says what is missing if it is not there yet.
 
         Raises UserError for a directory that is no corpus.
         """
-        if self.corpus == DEMO and not was_done(self.directory, self.generated.name, self.sizes, [self.generated]):
+        if self.corpus == DEMO and not self.pipeline.is_done(self.generated.name):
             return "the demonstration corpus is not generated yet"
         try:
             self._read_raw()
@@ -96,48 +93,16 @@ class Corpora:
         """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
         if data.instances is not None:
             return replace(data, instances=None)
-        return Data(self.length) if data.min_document_tokens is not None else None
-
-    def deriving(self, data: Data) -> Any:
-        """What the raw corpus of some data depends on."""
-        source = self.source(data)
-        if source is None:
-            return self.fingerprint
-        return {"from": self.settings(source), "data": vars(data), "seed": SAMPLE_SEED}
-
-    def settings(self, data: Data) -> dict[str, Any]:
-        """What a prepared directory depends on."""
-        if data == Data(self.length):
-            return {"corpus": self.fingerprint, "options": self.options}
-        options = {key: value for key, value in self.options.items() if key != "bpe-merges"}
-        lender = self.settings(Data(self.length))
-        return {
-            "corpus": self.deriving(data),
-            "options": options | {"max-instance-tokens": data.length},
-            "lender": lender,
-        }
+        return self.base if data.min_document_tokens is not None else None
 
     def folder(self, data: Data) -> Path:
         """Where some data is prepared."""
-        name = "base" if data == Data(self.length) else data.name
-        return self.directory / "prepared" / f"{name}-{digest(self.settings(data))[:8]}"
+        return self.pipeline.stages[self._stage(data)].outputs[0]
 
     def prepared(self, data: Data) -> Path:
         """The prepared directory of some data, made if need be. UserError if the corpus has less than is asked for."""
         folder = self.folder(data)
-        if data not in self.made:
-            source, raw = self.source(data), self.raw
-            if source is not None:
-                raw = self.directory / "corpora" / f"{data.name}-{digest(self.deriving(data))[:8]}"
-                whole = self.prepared(source)
-                work = partial(self._write, data, whole, raw)
-                self.stages.run(f"corpus-{raw.name}", self.deriving(data), [raw], work)
-            settings, vocabulary = self.settings(data), {}
-            if data != Data(self.length):
-                vocabulary = {"vocabulary": self.prepared(Data(self.length))}
-            work = partial(self._prepare, raw, folder, settings["options"] | vocabulary)
-            self.stages.run(f"prepare-{folder.name}", settings, [folder], work)
-            self.made.add(data)
+        self.pipeline.run("prepare")
         return folder
 
     def read(self, data: Data) -> tuple[Path, list[str]]:
@@ -151,13 +116,35 @@ class Corpora:
         shared = self.prepared(replace(data, length=self.length))
         return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
-    def _prepare(self, raw: Path, target: Path, options: Options) -> None:
+    def _stage(self, data: Data) -> str:
+        """The stage that prepares some data, added to the pipeline behind those that make what it is made from."""
+        if data in self._stages:
+            return self._stages[data]
+        source, raw, after = self.source(data), self.raw, []
+        if source is not None:
+            whole, after = self.folder(source), [self._stage(source)]
+            settings = {"data": vars(data), "seed": SAMPLE_SEED}
+            raw = self.directory / "corpora" / f"{data.name}-{self.pipeline.identify(settings, after)[:8]}"
+            draw = Stage(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)
+            self.pipeline.add(draw)
+            after = [draw.name]
+        options, vocabulary = self.options, {}
+        if data != self.base:
+            options = {key: value for key, value in options.items() if key != "bpe-merges"}
+            options |= {"max-instance-tokens": data.length}
+            vocabulary, after = {"vocabulary": self.folder(self.base)}, [*after, self._stage(self.base)]
+        settings = {"corpus": self.fingerprint, "options": options}
+        name = "base" if data == self.base else data.name
+        target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
         log = target.with_name(f"{target.name}.log")
-        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options)
-        job = Job(target.name, command, log, lambda: last_line(log))
-        run_jobs("prepare", [job], 1, None, self.stages.lock.fileno())
+        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
+        work = Program(command, log, partial(last_line, log))
+        self.pipeline.add(Stage(f"prepare-{target.name}", settings, [target], work, after))
+        self._stages[data] = f"prepare-{target.name}"
+        return self._stages[data]
 
-    def _write(self, data: Data, source: Path, target: Path) -> None:
+    def _draw(self, data: Data, source: Path, target: Path) -> None:
+        """Write the raw corpus of some data: a part of the training set, and links to the other splits."""
         sidecar = Sidecar.load(find_sidecar(source, "train"))
         if data.instances is not None:
             cuts = sampled(sidecar, data.instances)
@@ -173,9 +160,6 @@ class Corpora:
                 for path in files:
                     (target / path.name).unlink(missing_ok=True)
                     (target / path.name).symlink_to(path.resolve())
-
-    def _write_demo(self) -> None:
-        call_command("demo_corpus", {"output": self.generated, **self.sizes})
 
 
 Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)

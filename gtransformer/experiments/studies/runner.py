@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from gtransformer.analysis.study_figures import draw_study
 from gtransformer.errors import UserError
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import python_command
-from gtransformer.experiments.jobs import Job, run_jobs
+from gtransformer.experiments.pipeline import Program, Stage
 from gtransformer.experiments.progress import batch_status, duration, say, training_status
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
@@ -21,7 +23,7 @@ from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.one_run import ORDER, RESULT, remove_checkpoints
 from gtransformer.experiments.studies.plan import Study, StudyRun, load_study
-from gtransformer.experiments.studies.table import summary
+from gtransformer.experiments.studies.table import summary, table
 from gtransformer.files import read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
@@ -38,21 +40,20 @@ LOG = "study.log"  # of each run
 
 @dataclass
 class Runner:
-    """Does what a study lacks in one directory."""
+    """Does what a study lacks in the directory of its corpora's pipeline."""
 
     study: Study
     corpora: Corpora
-    directory: Path
     jobs: int
     keep_checkpoints: bool = False
 
     def folder(self, run: StudyRun) -> Path:
-        """Where a run lies."""
-        return self.directory / "runs" / run.name(self.corpora.fingerprint)
+        """Where a run lies; its name says all that decides its result."""
+        return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
     def is_done(self, run: StudyRun) -> bool:
         """Whether a run has its result."""
-        return (self.folder(run) / RESULT).is_file()
+        return self.stage(run).is_there()
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
@@ -63,25 +64,28 @@ class Runner:
         say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = len(todo), {}
 
-        def finished(job: Job, seconds: float) -> None:
+        def finished(stage: Stage, seconds: float) -> None:
             nonlocal left
             left -= 1
-            score = read_json(self.directory / "runs" / job.name / RESULT)["scores"]["d_bleu"]["score"]
-            say(f"{job.name}: d-BLEU {score:.2f}, {duration(seconds)}; {left} to go")
+            score = read_json(stage.outputs[0])["scores"]["d_bleu"]["score"]
+            say(f"{stage.name}: d-BLEU {score:.2f}, {duration(seconds)}; {left} to go")
 
-        def failed(job: Job, reason: str) -> None:
+        def failed(stage: Stage, reason: str) -> None:
             nonlocal left
             left -= 1
-            failures[job.name] = reason
-            say(f"{job.name} {reason} (its output: {job.log}); {left} to go")
+            failures[stage.name] = reason
+            say(f"{stage.name} {reason} (its output: {stage.work.log}); {left} to go")
 
+        for run in todo:
+            self.order(run)
+        pipeline = self.corpora.pipeline
+        pipeline.add(*(stage for run in todo if (stage := self.stage(run)).name not in pipeline.stages))
         threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
-        lock = self.corpora.stages.lock.fileno()
-        run_jobs(self.study.figure, [self.job(run) for run in todo], self.jobs, threads, lock, finished, failed)
+        pipeline.run(self.study.figure, self.jobs, threads, finished, failed)
         return failures
 
-    def job(self, run: StudyRun) -> Job:
-        """The program of a run, whose order it writes first."""
+    def order(self, run: StudyRun) -> None:
+        """Make the data of a run, and write what it is to do."""
         folder, recipe = self.folder(run), run.settings()
         if recipe.sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
             prepared, loading = self.corpora.prepared(run.data), []
@@ -99,8 +103,10 @@ class Runner:
             "keep_checkpoints": self.keep_checkpoints,
         }
         write_json(folder / ORDER, order)
-        command = python_command("gtransformer.cli.study_run", str(folder))
-        updates = recipe.sections["train"].get("max-update", "?")
+
+    def stage(self, run: StudyRun) -> Stage:
+        """A run, by a program that reads its order."""
+        folder = self.folder(run)
 
         def status() -> str | None:
             translating = folder / "generate.test.log"
@@ -108,7 +114,10 @@ class Runner:
                 return f"translates {batch_status(translating) or ''}"
             return training_status(folder / "train.log", updates)
 
-        return Job(folder.name, command, folder / LOG, status)
+        updates = run.settings().sections["train"].get("max-update", "?")
+        command = python_command("gtransformer.cli.study_run", str(folder))
+        work = Program(command, folder / LOG, status, keeps_log=True)
+        return Stage(folder.name, folder.name, [folder / RESULT], work, named=True)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
         """The study's result: its panels, whose lines name their runs, and every run's result.
@@ -183,8 +192,42 @@ def check_complete(study: Study, runner: Runner, failures: Mapping[str, str], al
     """UserError if runs failed, unless that is allowed and there are others."""
     total = len(study.runs())
     if failures and not (allowed and len(failures) < total):
-        logs = ", ".join(str(runner.directory / "runs" / name / LOG) for name in failures)
+        logs = ", ".join(str(runner.corpora.directory / "runs" / name / LOG) for name in failures)
         raise UserError(
             f"{study.figure}: {len(failures)} of {total} runs failed, see {logs}; the same command goes on with them, "
             "--allow-missing draws the figure without those that fail again"
         )
+
+
+def show(runner: Runner) -> None:
+    """Print the runs and which are done, as far as that can be told without making anything."""
+    study, corpora = runner.study, runner.corpora
+    missing = corpora.look()
+    notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
+    runs = study.runs()
+    drawn = [run for run in runs if run.data.instances]
+    if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
+        notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
+    for note in notes:
+        say(note)
+    for run in runs:
+        done = missing is None and runner.is_done(run)
+        print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
+
+
+def finish(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
+    """Do the study: its data, its runs, its result and its figure. UserError if runs fail, unless that is allowed."""
+    study, corpora = runner.study, runner.corpora
+    corpora.begin()
+    for note in study.limit(corpora.instances):
+        say(note)
+    runs = study.runs()
+    if not runs:
+        raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
+    failures = runner.run(runs)
+    check_complete(study, runner, failures, allow_missing)
+    result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
+    path = corpora.directory / f"{study.figure}.json"
+    write_json(path, result)
+    draw_study(result, path.with_suffix(".png"))
+    print(f"\n{table(result)}\n\nresults: {path}\nfigure:  {path.with_suffix('.png')}", flush=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from gtransformer.cli import compare
 from gtransformer.cli.compare import build_parser
 from gtransformer.errors import UserError
-from gtransformer.experiments.comparison.comparison import check_arguments
+from gtransformer.experiments.comparison import comparison as module
+from gtransformer.experiments.comparison.comparison import Comparison
 from gtransformer.experiments.comparison.corpus import split_files, thin_corpus
-from gtransformer.experiments.comparison.plan import Plan, check_budget, outside_files, parse_set, stop_hours
-from gtransformer.experiments.comparison.run import Comparison
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.comparison.plan import Plan, check_arguments, outside_files, parse_set, stop_hours
+from gtransformer.experiments.pipeline import Stage
 from gtransformer.experiments.recipe import load_recipe
+from gtransformer.files import write_json
 from gtransformer.preprocess.corpus import find_splits
 
 FOUR = ["cpu_small_finetune", "cpu_small_doc", "cpu_small_sent", "cpu_small"]
@@ -37,23 +39,33 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def comparison(corpus: Path, output: Path, *options: object, recipes: str = ",".join(FOUR)) -> Comparison:
-    """A comparison about to start, in a directory that it has locked."""
+    """A comparison about to start."""
     arguments = [str(corpus), str(output), "--recipes", recipes, "--minutes", "30", *map(str, options)]
     args = build_parser().parse_args(arguments)
-    return Comparison(args, Stages(output.absolute(), "comparison"), *check_arguments(args))
+    return Comparison(args, *check_arguments(args))
 
 
-def planned(plan: Comparison) -> dict[str, object]:
-    """The jobs of a comparison, by name."""
-    try:
-        return {job.name: job for job in (*plan.preparations(), *plan.trainings(), *plan.translations())}
-    finally:
-        plan.stages.close()
+def pretend(plan: Comparison) -> set[str]:
+    """Run a comparison whose stages only leave what they are to leave; returns those that were done."""
+    did = set()
+
+    def leave(stage: Stage) -> None:
+        did.add(stage.name)
+        for path in stage.outputs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("{}")
+
+    stages = plan.pipeline.stages
+    stages.update({name: replace(stage, work=partial(leave, stage)) for name, stage in stages.items()})
+    with plan.pipeline as pipeline:
+        pipeline.run("compare")
+    return did
 
 
-def changes(job) -> list[str]:
-    """What ``--set`` gives a job."""
-    return [value for flag, value in zip(job.command, job.command[1:], strict=False) if flag == "--set"]
+def changes(stage: Stage) -> list[str]:
+    """What ``--set`` gives a stage's program."""
+    command = stage.work.command
+    return [value for flag, value in zip(command, command[1:], strict=False) if flag == "--set"]
 
 
 def test_recipes_that_others_need_come_first():
@@ -107,79 +119,69 @@ def test_every_nth_training_document(corpus: Path, tmp_path: Path):
         split_files(write_corpus(tmp_path / "other", {"dev": 1}), ("en", "de"), "test")
 
 
-def test_jobs_and_what_they_wait_for(corpus: Path, tmp_path: Path):
+def test_stages_and_what_they_wait_for(corpus: Path, tmp_path: Path):
     other = write_corpus(tmp_path / "other", {"dev": 1, "train": 9})
     plan = comparison(corpus, tmp_path / "out", "--also", f"ted:dev={other}", "--set", "train.autocast=bfloat16")
-    plan.write_corpora()
+    stages = plan.pipeline.stages
+    stages["set-ted_dev"].work()
     assert {path.name for path in (tmp_path / "out" / "sets" / "ted_dev").iterdir()} == {
         "concatenated_en2de_dev_en.txt", "concatenated_en2de_dev_de.txt",
     }, "the split alone"  # fmt: skip
-    jobs = planned(plan)
     prepared = {f"prepare-{name}{end}" for name in ("cpu_small", "cpu_small_sent") for end in ("", ".ted_dev")}
-    assert len(jobs) == 4 + 4 + 8 and prepared <= set(jobs)
-    assert jobs["prepare-cpu_small"].after == []
-    assert jobs["prepare-cpu_small_sent"].after == jobs["prepare-cpu_small.ted_dev"].after == ["prepare-cpu_small"]
+    assert len(stages) == 1 + 4 + 4 + 8 + 8 and prepared <= set(stages)
+    assert stages["prepare-cpu_small"].after == []
+    assert stages["prepare-cpu_small_sent"].after == ["prepare-cpu_small"]
+    assert stages["prepare-cpu_small.ted_dev"].after == ["prepare-cpu_small", "set-ted_dev"]
     vocabulary = f"prepare.vocabulary={tmp_path / 'out' / 'prepared'}"
-    assert f"{vocabulary}/cpu_small" in changes(jobs["prepare-cpu_small_sent"])
-    assert f"{vocabulary}/cpu_small_sent" in changes(jobs["prepare-cpu_small_sent.ted_dev"])
+    assert f"{vocabulary}/cpu_small" in changes(stages["prepare-cpu_small_sent"])
+    assert f"{vocabulary}/cpu_small_sent" in changes(stages["prepare-cpu_small_sent.ted_dev"])
     for name in FOUR:
-        job = jobs[f"train-{name}"]
+        stage = stages[f"train-{name}"]
         start = ["train-cpu_small_sent"] if name == "cpu_small_finetune" else []
-        assert set(job.after) == {*prepared, *start}
-        assert {"train.autocast=bfloat16", "train.stop-time-hours=0.500000", "train.patience="} <= set(changes(job))
+        assert set(stage.waits_for) == prepared and stage.after[1:] == start
+        assert {"train.autocast=bfloat16", "train.stop-time-hours=0.500000", "train.patience="} <= set(changes(stage))
         model = f"train.finetune-from-model={plan.folder('cpu_small_sent') / 'checkpoints' / 'checkpoint_best.pt'}"
-        assert (model in changes(job)) == bool(start)
-        recipe = load_recipe(name, changes(job))
+        assert (model in changes(stage)) == bool(start)
+        recipe = load_recipe(name, changes(stage))
         assert recipe.sections["train"]["stop-time-hours"] == 0.5 and "patience" not in recipe.sections["train"]
-        translation = jobs[f"generate-{name}-ted_dev"]
-        assert f"train-{name}" in translation.after
-        assert translation.command[translation.command.index("--split") + 1] == "valid"
+        translation = stages[f"generate-{name}-ted_dev"]
+        preparer = "cpu_small_sent" if name == "cpu_small_sent" else "cpu_small"
+        assert translation.after == [f"train-{name}", f"prepare-{preparer}.ted_dev"]
+        command = translation.work.command
+        assert command[command.index("--split") + 1] == "valid"
 
 
 def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path: Path):
     out, name = tmp_path / "out", "cpu_small_doc"
-
-    def pretend(plan: Comparison) -> None:
-        """All jobs leave what they are to leave."""
-        jobs = planned(plan)
-        for path in (
-            plan.prepared("cpu_small") / "manifest.json",
-            plan.folder(name) / "checkpoints" / "checkpoint_best.pt",
-            plan.folder(name) / "train.log",
-            plan.translation(name, plan.sets[0]),
-        ):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("{}")
-        for job in jobs.values():
-            plan.finished(job, 1.0)
-
-    pretend(comparison(corpus, out, recipes=name))
-    assert planned(comparison(corpus, out, recipes=name)) == {}
+    trained = {
+        f"{stage}-{name}{end}" for stage, end in (("train", ""), ("generate", "-tech_test"), ("score", "-tech_test"))
+    }
+    assert pretend(comparison(corpus, out, recipes=name)) == {"prepare-cpu_small", *trained}
+    assert pretend(comparison(corpus, out, recipes=name)) == set()
     best = out / "runs" / name / "checkpoints" / "checkpoint_best.pt"
-    longer = comparison(corpus, out, "--minutes", 40, recipes=name)
-    assert set(planned(longer)) == {f"train-{name}", f"generate-{name}-tech_test"} and best.is_file()
+    assert pretend(comparison(corpus, out, "--minutes", 40, recipes=name)) == trained and best.is_file()
     for options, message in (
         (["--minutes", 5], r"begun with 40 minutes of training, more than --minutes 5; choose another"),
         (["--set", "train.lr=1"], r"cpu_small_doc: was trained with other settings.*choose another output"),
-        (["--every", 2], r"was trained with other settings, or on another corpus"),
+        (["--every", 2], r"was trained with other settings, on another corpus"),
     ):
         before = {path: path.read_bytes() for path in out.rglob("*.*")}
-        plan = comparison(corpus, out, *options, recipes=name)
-        with pytest.raises(UserError, match=message), plan.stages:
-            plan.check_models()
+        with pytest.raises(UserError, match=message):
+            pretend(comparison(corpus, out, *options, recipes=name))
         assert {path: path.read_bytes() for path in out.rglob("*.*")} == before, "a refusal leaves everything in place"
     best.unlink()
-    changed = comparison(corpus, out, "--set", "train.lr=1", recipes=name)
-    changed.check_models()
-    assert set(planned(changed)) == {f"train-{name}", f"generate-{name}-tech_test"}
-    assert not (best.parent.parent / "train.log").exists(), "what is left of a run without a model does not stay"
+    (best.parent.parent / "old.log").write_text("")
+    assert pretend(comparison(corpus, out, "--set", "train.lr=1", recipes=name)) == trained
+    assert not (best.parent.parent / "old.log").exists(), "what is left of a run without a model does not stay"
 
 
 def test_a_refused_comparison_keeps_its_result(corpus: Path, tmp_path: Path, capsys):
+    """A model of an older version, too, since what it was trained with is not known."""
     folder = tmp_path / "out" / "runs" / "cpu_small"
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "checkpoints" / "checkpoint_last.pt").write_text("")
-    (folder / "budget.json").write_text(json.dumps({"settings": "others", "minutes": 1}))
+    write_json(folder / "budget.json", {"settings": "others", "minutes": 1})
+    write_json(tmp_path / "out" / "stages" / "train-cpu_small.json", {"settings": "others", "done": True})
     result = tmp_path / "out" / "comparison.json"
     result.write_text("{}")
     assert compare.main([str(corpus), str(tmp_path / "out"), "--recipes", "cpu_small", "--minutes", "1"]) == 1
@@ -189,18 +191,13 @@ def test_a_refused_comparison_keeps_its_result(corpus: Path, tmp_path: Path, cap
 
 def test_a_fine_tuned_model_is_trained_again_when_its_start_is_trained_on(corpus: Path, tmp_path: Path, capsys):
     two = "cpu_small_sent,cpu_small_finetune"
-    planned(comparison(corpus, tmp_path / "out", recipes=two))
-    best = [tmp_path / "out" / "runs" / name / "checkpoints" / "checkpoint_best.pt" for name in two.split(",")]
-    for path in best:
-        path.parent.mkdir()
+    pretend(comparison(corpus, tmp_path / "out", recipes=two))
+    old = [tmp_path / "out" / "runs" / name / "old.log" for name in two.split(",")]
+    for path in old:
         path.write_text("")
-    planned(comparison(corpus, tmp_path / "out", recipes=two))
-    assert all(path.exists() for path in best)
-    longer = comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two)
-    longer.check_models()
-    planned(longer)
-    assert [path.exists() for path in best] == [True, False]
-    assert "cpu_small_finetune: trained again from the beginning" in capsys.readouterr().out
+    pretend(comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two))
+    assert [path.exists() for path in old] == [True, False]
+    assert "train-cpu_small_finetune: begun again, since train-cpu_small_sent went on" in capsys.readouterr().out
 
 
 def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_path: Path):
@@ -210,9 +207,8 @@ def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_
 
     def settings(*options: object) -> object:
         plan = comparison(corpus, tmp_path / "out", *options, recipes="cpu_small")
-        plan.stages.close()
         assert plan.start_checkpoint("cpu_small") == (model if options else None)
-        return plan.model("cpu_small")
+        return plan.pipeline.stages["train-cpu_small"].settings
 
     first = settings(*changes)
     assert first == settings(*changes) != settings()
@@ -225,18 +221,7 @@ def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_
     assert found["dictionary nowhere"] is None and len(found["bert-checkpoint config.json"]) == 64 and len(found) == 2
 
 
-def test_budget(tmp_path: Path):
-    check_budget(tmp_path, "a", 5)
-    (tmp_path / "budget.json").write_text(json.dumps({"settings": "a", "minutes": 5}))
-    check_budget(tmp_path, "b", 4)  # nothing was trained yet
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "checkpoint_last.pt").write_text("")
-    check_budget(tmp_path, "a", 5)
-    check_budget(tmp_path, "a", 6)
-    with pytest.raises(UserError, match="more than --minutes 4"):
-        check_budget(tmp_path, "a", 4)
-    with pytest.raises(UserError, match="other settings"):
-        check_budget(tmp_path, "b", 5)
+def test_minutes_as_hours():
     assert float(stop_hours(30)) == 0.5 and float(stop_hours(0.01)) == pytest.approx(0.01 / 60, abs=1e-6)
 
 
@@ -278,7 +263,6 @@ def test_a_corpus_without_its_instances_is_scored_against_raw_text(
         (prepared / name).parent.mkdir(parents=True)
         (prepared / name).write_text("")
     asked = []
-    monkeypatch.setattr(plan, "score_one", lambda prepared, options, log: asked.append(options))
-    with plan.stages:
-        plan.score()
+    monkeypatch.setattr(module, "call_command", lambda name, corpus, options: asked.append(options))
+    plan.pipeline.stages["score-cpu_small-tech_test"].work()
     assert [options["reference"] for options in asked] == [reference]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gtransformer.analysis.curves import Curve
-from gtransformer.experiments.demonstration_report import System, conclusion, failed_checks, samples, table, total_time
+from gtransformer.experiments.demonstration_report import Outcome, conclusion, failed_checks, samples, table, total_time
 
 
-def system(name: str, perplexity: float, bleu: float, accuracy: float, misaligned: int = 0) -> System:
+def system(name: str, perplexity: float, bleu: float, accuracy: float, misaligned: int = 0) -> Outcome:
     """A system's results, as the commands leave them."""
     part = {"accuracy": accuracy, "items": 50, "solved": round(accuracy / 2)}
     score = {"score": bleu, "signature": "nrefs:1|tok:13a"}
     scores = {kind: {**score, "score": bleu + i} for i, kind in enumerate(("s_bleu", "d_bleu", "d_bleu_instance"))}
-    return System(
+    return Outcome(
         name,
         Curve(train=[(550, perplexity + 0.1)], valid=[(64, 50.0), (550, perplexity)]),
         {"scores": {"raw": scores}, "counts": {"instances": 24, "misaligned_instances": misaligned}},
@@ -23,7 +23,7 @@ def system(name: str, perplexity: float, bleu: float, accuracy: float, misaligne
 
 
 @pytest.fixture
-def systems() -> dict[str, System]:
+def systems() -> dict[str, Outcome]:
     """One that has arrived, one that has not."""
     return {"gtransformer": system("Ours", 1.08, 97.0, 98.0), "transformer": system("Other", 3.2, 2.0, 50.0, 24)}
 

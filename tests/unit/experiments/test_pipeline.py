@@ -1,160 +1,300 @@
-"""Stages are kept, gone on with or done anew; programs side by side are ended together."""
+"""Stages of an experiment: which are kept, gone on with, begun anew or refused; their order, failures and ends."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import select
-import subprocess
+import signal
 import sys
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.jobs import Job, next_job, run_jobs
-from gtransformer.experiments.pipeline import Stages, digest
-from gtransformer.experiments.progress import batch_status, duration, last_line, training_status
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest, read_stamp
+from gtransformer.experiments.processes import take_lock
+
+
+class Plan:
+    """A small experiment: a corpus, a model trained on it, one fine-tuned from that, and a translation by each."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.did: list[str] = []  # the stages that were done, in order, with what they found of their outputs
+
+    def pipeline(self, **changed) -> Pipeline:
+        """The pipeline with other settings of some stages, or minutes."""
+        minutes = changed.pop("minutes", 10)
+        pipeline = Pipeline(self.directory, "trial")
+
+        def stage(name: str, output: str, after=(), **more) -> Stage:
+            path = self.directory / output
+            return Stage(name, changed.get(name, 1), [path], lambda: self.work(name, path), after, **more)
+
+        def trained(name: str, after: list[str]) -> Stage:
+            more = {"budget": minutes, "folder": self.directory / name, "precious": True}
+            return stage(name, f"{name}/checkpoints/best.pt", after, **more)
+
+        pipeline.add(
+            stage("corpus", "corpus"),
+            trained("first", ["corpus"]),
+            trained("tuned", ["corpus", "first"]),
+            stage("text-first", "first/text", ["first"]),
+            stage("text-tuned", "tuned/text", ["tuned"]),
+        )
+        return pipeline
+
+    def work(self, name: str, path: Path) -> None:
+        """What a stage does: write its output, once more if it is there."""
+        self.did.append(name + (f" over {path.read_text()}" if path.exists() else ""))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((path.read_text() if path.exists() else "") + "x")
+
+    def run(self, **changed) -> list[str]:
+        """Run it; what was done."""
+        self.did = []
+        with self.pipeline(**changed) as pipeline:
+            pipeline.run("trial")
+        return self.did
+
+    def files(self) -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in self.directory.rglob("*") if path.is_file()}
+
+
+ALL = ["corpus", "first", "tuned", "text-first", "text-tuned"]
 
 
 @pytest.fixture
-def stages(tmp_path):
-    """Stages of an empty directory."""
-    with Stages(tmp_path / "out") as result:
-        yield result
+def plan(tmp_path) -> Plan:
+    """The experiment, done once."""
+    plan = Plan(tmp_path / "out")
+    assert plan.run() == ALL
+    return plan
 
 
-def python(name: str, code: str, folder) -> Job:
-    """A job that runs some Python."""
-    return Job(name, [sys.executable, "-c", code], folder / f"{name}.log")
+def test_what_was_done_with_the_same_settings_is_kept(plan, capsys):
+    before = plan.files()
+    assert plan.run() == [] and plan.files() == before
+    assert capsys.readouterr().out.splitlines()[-5:] == [f"| {name}: done before, kept" for name in ALL]
+    assert all(map(plan.pipeline().is_done, ALL)), "this can be asked without the lock"
 
 
-def test_a_stage_is_done_once_per_settings(stages, capsys) -> None:
-    output, runs = stages.directory / "result", []
-
-    def work() -> None:
-        assert not output.exists(), "what other settings wrote is gone"
-        runs.append(1)
-        output.write_text("x")
-
-    for settings in ({"a": 1}, {"a": 1}, {"a": 2}, {"a": 2}):
-        stages.run("s", settings, [output], work)
-    assert len(runs) == 2
-    assert capsys.readouterr().out.count("s: done before, kept") == 2
-    output.unlink()
-    stages.run("s", {"a": 2}, [output], work)
-    assert len(runs) == 3, "a stage whose output is missing is done again"
+def test_other_settings_of_a_stage_undo_it_and_what_reads_it(plan):
+    found = plan.pipeline(**{"text-first": 2})
+    assert [found.is_done(name) for name in ALL] == [True, True, True, False, True]
+    assert plan.run(**{"text-first": 2}) == ["text-first"], "what the other settings wrote is gone"
+    assert plan.run() == ["text-first"]
+    for path in plan.directory.glob("*/checkpoints/*.pt"):
+        path.unlink()
+    assert plan.run(corpus=2) == ALL
 
 
-def test_an_interrupted_stage_goes_on_with_what_it_has(stages) -> None:
-    folder = stages.directory / "checkpoints"
+def test_a_model_of_other_settings_is_refused_and_nothing_is_touched(plan):
+    before = plan.files()
+    for changed in ({"first": 2}, {"corpus": 2}):
+        message = "first: was trained with other settings.* than this trial has; choose another output directory"
+        with pytest.raises(UserError, match=message):
+            plan.run(**changed)
+    assert plan.did == [] and plan.files() == before
+    (plan.directory / "stages" / "first.json").unlink()  # or an older version's
+    with pytest.raises(UserError, match="by an older version"):
+        plan.run()
 
-    def interrupted() -> None:
+
+def test_what_never_became_a_model_is_removed(plan):
+    (plan.directory / "tuned" / "checkpoints" / "best.pt").unlink()
+    (plan.directory / "tuned" / "log").write_text("of other settings")
+    assert plan.run(tuned=2) == ["tuned", "text-tuned"]
+    assert not (plan.directory / "tuned" / "log").exists()
+
+
+def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, capsys):
+    (plan.directory / "tuned" / "log").write_text("")
+    assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
+    assert "| tuned: begun again, since first went on" in capsys.readouterr().out
+    assert not (plan.directory / "tuned" / "log").exists()
+    assert plan.run(minutes=20) == []
+    before = plan.files()
+    with pytest.raises(UserError, match="begun with 20 minutes of training, more than --minutes 10; choose another"):
+        plan.run()
+    assert plan.files() == before
+    for name in ("first", "tuned"):
+        (plan.directory / name / "checkpoints" / "best.pt").unlink()
+    assert plan.run() == ["first", "tuned", "text-first", "text-tuned"], "without a model nothing is trained back"
+
+
+def test_what_reads_a_stage_that_was_done_again_is_done_again(plan):
+    (plan.directory / "first" / "text").unlink()
+    assert plan.run() == ["text-first"]
+    (plan.directory / "corpus").unlink()
+    assert not plan.pipeline().is_done("text-tuned")
+    over = [f"{name} over x" for name in ALL[1:]]
+    assert plan.run() == ["corpus", *over], "over what is there, since it is of the same settings"
+    assert plan.run() == []
+
+
+def test_an_interrupted_stage_is_gone_on_with(plan):
+    def half() -> None:
         folder.mkdir()
-        (folder / "half").write_text("x")
+        (folder / "half").write_text("")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        stages.run("train", {"lr": 1}, [folder], interrupted)
-    assert not stages.is_done("train", {"lr": 1}, [folder])
-    seen = []
-    stages.run("train", {"lr": 1}, [folder], lambda: seen.append(sorted(os.listdir(folder))))
-    assert seen == [["half"]]
-    stages.begin("train", {"lr": 2}, [folder])
-    assert not folder.exists(), "with other settings nothing is left to go on with"
+    folder, seen = plan.directory / "more", []
+
+    def stages(work, settings) -> Pipeline:
+        pipeline = Pipeline(plan.directory, "trial")
+        pipeline.add(Stage("more", settings, [folder], work))
+        return pipeline
+
+    with pytest.raises(KeyboardInterrupt), stages(half, 1) as pipeline:
+        pipeline.run("trial")
+    assert not stages(half, 1).is_done("more")
+    for settings in (1, 2):
+        with stages(lambda: seen.append(folder.exists()), settings) as pipeline:
+            pipeline.run("trial")
+    assert seen == [True, False], "with other settings nothing is left to go on with"
 
 
-def test_one_demonstration_per_directory(stages) -> None:
-    with pytest.raises(UserError, match="another demonstration.*is at work"):
-        Stages(stages.directory)
-    stages.close()
-    Stages(stages.directory).close()
+def test_outputs_where_no_other_settings_put_any_need_no_stamp(tmp_path):
+    def never() -> None:
+        raise AssertionError
+
+    (tmp_path / "result-1234").write_text("")
+    with Pipeline(tmp_path, "trial") as pipeline:
+        pipeline.add(Stage("result-1234", "1234", [tmp_path / "result-1234"], never, named=True))
+        pipeline.run("trial")
 
 
-def test_a_program_left_behind_keeps_the_directory_locked(tmp_path) -> None:
-    stages = Stages(tmp_path)
-    left = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[stages.lock.fileno()])
-    stages.close()
-    with pytest.raises(UserError, match="is at work"):
-        Stages(tmp_path)
-    left.communicate(b"\n")
-    Stages(tmp_path).close()
+def test_stages_come_behind_those_that_they_need(tmp_path):
+    pipeline = Pipeline(tmp_path, "trial")
+    with pytest.raises(ValueError, match="b comes after a, which is not there yet"):
+        pipeline.add(Stage("b", 1, [], print, waits_for=["a"]))
+    pipeline.add(Stage("a", 1, [], print))
+    with pytest.raises(ValueError, match="a is there already"):
+        pipeline.add(Stage("a", 2, [], print))
 
 
-def test_directory_that_cannot_be_made(tmp_path) -> None:
+def program(folder: Path, name: str, code: str = "", after=(), waits_for=(), keeps_log=True) -> Stage:
+    """A stage whose program notes its name in ``order``, then runs some Python."""
+    script = f"open({str(folder / 'order')!r}, 'a').write({name!r} + ' '); print({name!r}); {code or 'pass'}"
+    work = Program(lambda: [sys.executable, "-c", script], folder / f"{name}.log", keeps_log=keeps_log)
+    return Stage(name, code, [folder / f"{name}.log"], work, after, waits_for)
+
+
+def run(folder: Path, *stages: Stage, **options) -> str:
+    """Run stages two at a time; the order in which they began."""
+    with Pipeline(folder, "trial") as pipeline:
+        pipeline.add(*stages)
+        pipeline.run("trial", 2, 1, **options)
+    return (folder / "order").read_text().strip()
+
+
+def test_programs_and_functions_in_order(tmp_path, capsys):
+    def note() -> None:
+        with open(tmp_path / "order", "a") as stream:
+            stream.write("function ")
+
+    stages = [
+        program(tmp_path, "a", "import time; time.sleep(1)"),
+        program(tmp_path, "b", after=["a"]),
+        Stage("function", 1, [], note, after=["b"]),
+        program(tmp_path, "c", waits_for=["function"]),
+        program(tmp_path, "free"),
+    ]
+    order = run(tmp_path, *stages).split()
+    assert set(order[:2]) == {"a", "free"} and order[2:] == ["b", "function", "c"]
+    stamp = read_stamp(tmp_path / "stages" / "a.json")
+    assert stamp["done"] is True and 1 <= stamp["seconds"] < 30
+    assert "| function: done in 0 s" in capsys.readouterr().out
+
+
+def test_a_stage_that_is_only_waited_for_undoes_nothing(tmp_path):
+    run(tmp_path, program(tmp_path, "a"), program(tmp_path, "b", waits_for=["a"]))
+    assert run(tmp_path, program(tmp_path, "a", "1"), program(tmp_path, "b", waits_for=["a"])) == "a b a"
+
+
+@pytest.mark.parametrize(("keeps_log", "log"), [(False, "a\n"), (True, "a\na\n")])
+def test_logs_begin_anew_or_go_on(tmp_path, keeps_log, log):
+    stage = replace(program(tmp_path, "a", keeps_log=keeps_log), outputs=[tmp_path / "never"])
+    assert run(tmp_path, stage) == "a" and run(tmp_path, stage) == "a a"
+    assert (tmp_path / "a.log").read_text() == log
+
+
+def test_failures_end_all_unless_they_may_be_and_nothing_reads_them(tmp_path):
+    bad = program(tmp_path, "bad", "raise SystemExit('error: no memory')")
+    with pytest.raises(UserError, match=r"trial: bad stopped with exit status 1: no memory .its output: .*bad.log"):
+        run(tmp_path, bad, program(tmp_path, "other", waits_for=["bad"]))
+    assert "other" not in (tmp_path / "order").read_text()
+    failures, did = [], []
+    more = {
+        "failed": lambda stage, why: failures.append((stage.name, why)),
+        "finished": lambda stage, _: did.append(stage),
+    }
+    other = program(tmp_path, "other", waits_for=["bad"])
+    run(tmp_path, bad, other, **more)
+    assert failures == [("bad", "stopped with exit status 1: no memory")] and did == [other]
+    with pytest.raises(UserError, match="bad stopped with exit status 1"):
+        run(tmp_path, bad, program(tmp_path, "reader", after=["bad"]), **more)
+    run(tmp_path, program(tmp_path, "bad", "1"), other)
+    assert not read_stamp(tmp_path / "stages" / "reader.json"), "it was never begun"
+
+
+# Adds an x to a file and its process id to another, then sleeps.
+PROGRAM = """
+import os, sys, time
+open(sys.argv[1], "a").write("x")
+open(sys.argv[1] + ".pid", "w").write(f"{os.getpid()} ")
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def two_programs(folder: Path, seconds: float) -> None:
+    """Run two stages, the second for so long."""
+    with Pipeline(folder, "trial") as pipeline:
+        for name, sleep, after in (("a", 0, []), ("b", seconds, ["a"])):
+            work = Program([sys.executable, "-c", PROGRAM, str(folder / name), str(sleep)], folder / f"{name}.log")
+            pipeline.add(Stage(name, 1, [folder / name], work, after))
+        pipeline.run("trial")
+
+
+def test_killed_it_leaves_its_program_with_the_lock_and_goes_on_afterwards(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=two_programs, args=[tmp_path, 60])
+    process.start()
+    left, end = tmp_path / "b.pid", time.monotonic() + 60
+    while not left.is_file() or not left.read_text().endswith(" "):
+        assert process.is_alive() and time.monotonic() < end
+        time.sleep(0.05)
+    process.kill()
+    process.join()
+    try:
+        with pytest.raises(UserError, match="another trial, or a training that a killed one has left behind, is at wo"):
+            two_programs(tmp_path, 0)
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
+    take_lock(tmp_path / "stages" / "lock", "it is still there", patience=20).close()
+    two_programs(tmp_path, 0)
+    assert (tmp_path / "a").read_text() == "x", "what was done is kept"
+    assert (tmp_path / "b").read_text() == "xx", "what was begun is gone on with"
+    assert read_stamp(tmp_path / "stages" / "b.json")["done"] is True
+
+
+def test_one_experiment_per_directory(tmp_path):
+    with Pipeline(tmp_path, "trial"), pytest.raises(UserError, match="another trial.*is at work"):
+        Pipeline(tmp_path, "trial").__enter__()
+    with Pipeline(tmp_path, "trial"):
+        pass
+
+
+def test_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        Stages(tmp_path / "file")
+        Pipeline(tmp_path / "file", "trial").__enter__()
 
 
-def test_jobs_get_their_threads_and_leave_logs_and_times(stages, tmp_path) -> None:
-    code = "import os, time; time.sleep(0.3); print(os.environ['OMP_NUM_THREADS'])"
-    jobs = [python("a", code, tmp_path), python("b", code, tmp_path)]
-    seconds = run_jobs("two", jobs, 2, 3, stages.lock.fileno())
-    assert [job.log.read_text().strip() for job in jobs] == ["3", "3"]
-    assert set(seconds) == {"a", "b"} and all(0.2 < value < 20 for value in seconds.values())
-
-
-def test_a_job_waits_for_those_it_comes_after(stages, tmp_path) -> None:
-    marks = tmp_path / "marks"
-    jobs = [
-        Job(name, [sys.executable, "-c", f"open({str(marks)!r}, 'a').write({name!r})"], tmp_path / name, after=after)
-        for name, after in (("c", ["b"]), ("b", ["a", "of another run"]), ("a", []))
-    ]
-    done = []
-    run_jobs("three", jobs, 3, 1, stages.lock.fileno(), lambda job, seconds: done.append(job.name))
-    assert marks.read_text() == "abc" and done == ["a", "b", "c"]
-    assert next_job(jobs[:2], ["a"]) is None and next_job(jobs[:2], []).name == "b"
-
-
-def test_jobs_that_wait_for_each_other_are_refused(stages, tmp_path) -> None:
-    jobs = [Job(name, ["true"], tmp_path / name, after=[other]) for name, other in (("a", "b"), ("b", "a"))]
-    with pytest.raises(ValueError, match="a waits for itself"):
-        run_jobs("two", jobs, 2, 1, stages.lock.fileno())
-
-
-def test_a_failing_job_ends_the_others_and_what_they_started_and_says_why(tmp_path) -> None:
-    read, write = os.pipe()  # in place of the lock: its end tells when the last program that inherited it is gone
-    sleep = "import time; time.sleep(60)"
-    slow = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{sleep}'], close_fds=False)"
-    fails = "import sys, time; time.sleep(1); print('error: no corpus'); print('error: train stopped'); sys.exit(3)"
-    with pytest.raises(UserError, match=r"both: bad stopped with exit status 3: no corpus \(its output: .*bad.log\)"):
-        run_jobs("both", [python("slow", slow, tmp_path), python("bad", fails, tmp_path)], 2, None, write)
-    os.close(write)
-    assert select.select([read], [], [], 20)[0] and os.read(read, 1) == b""
-    os.close(read)
-
-
-def test_the_reason_may_be_said_by_argparse(stages, tmp_path) -> None:
-    code = "import sys; print('train.py: error: no --foo'); print('error: train stopped'); sys.exit(2)"
-    with pytest.raises(UserError, match=r"bad stopped with exit status 2: no --foo \(its output"):
-        run_jobs("one", [python("bad", code, tmp_path)], 1, 1, stages.lock.fileno())
-
-
-def test_jobs_that_may_fail(stages, tmp_path) -> None:
-    code = "import sys; print('error: out of memory'); sys.exit(3)"
-    jobs = [python("bad", code, tmp_path), python("good", "pass", tmp_path)]
-    failed, done = [], []
-    lock = stages.lock.fileno()
-    run_jobs("two", jobs, 1, 1, lock, lambda job, _: done.append(job.name), lambda *why: failed.append(why))
-    assert failed == [(jobs[0], "stopped with exit status 3: out of memory")] and done == ["good"]
-
-
-def test_statuses(tmp_path) -> None:
-    log = tmp_path / "log"
-    assert training_status(log, 9) is None and batch_status(log) is None and last_line(log) is None
-    log.write_text(
-        'x | train_inner | {"ppl": "3.5", "num_updates": "12"}\n{"valid_ppl": "3.25", "valid_num_updates": "12"}\n'
-    )
-    assert training_status(log, 550) == "12/550 updates, perplexity 3.5, validation 3.25"
-    assert training_status(log, None) == "12 updates, perplexity 3.5, validation 3.25"
-    log.write_text("... generate-test:      1 / 3 wps=80.1, wall=4\n... generate-test:      2 / 3 wps=81, wall=8\n")
-    assert batch_status(log) == "2/3 batches"
-    log.write_text("contrastive items:  10%|#  | 1/10 [00:01<00:09]\rcontrastive items:  20%|#  | 2/10 [00:02<00:08]")
-    assert batch_status(log) == "2/10 batches"
-    log.write_text("| a: done\r\n| b: done (0.5 s)\n")
-    assert last_line(log) == "b: done (0.5 s)"
-
-
-def test_words() -> None:
-    assert duration(59.9) == "59 s"
-    assert duration(75.2) == "1 min 15 s"
+def test_digest_and_stamps(tmp_path):
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}) != digest({"a": 1, "b": 3})
+    (tmp_path / "damaged.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    assert [read_stamp(tmp_path / f"{name}.json") for name in ("none", "damaged", "list")] == [{}, {}, {}]

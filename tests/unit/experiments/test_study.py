@@ -14,8 +14,7 @@ from matplotlib.image import imread
 from gtransformer.analysis.study_figures import draw_study
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.experiments.jobs import Job
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.pipeline import Pipeline, Stage
 from gtransformer.experiments.studies.data import long_documents, sampled, write_part
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.runner import Runner, check_complete
@@ -50,9 +49,10 @@ curves = {"valid_loss": [[10, 8.0], [20, 3.0]]}
 class QuickRunner(Runner):
     """The runner with a quick program in place of each run's."""
 
-    def job(self, run) -> Job:
-        job = super().job(run)
-        return Job(job.name, [sys.executable, "-c", PROGRAM, str(self.folder(run))], job.log)
+    def stage(self, run) -> Stage:
+        stage = super().stage(run)
+        work = replace(stage.work, command=[sys.executable, "-c", PROGRAM, str(self.folder(run))])
+        return replace(stage, work=work)
 
 
 @pytest.fixture
@@ -62,9 +62,10 @@ def runner(tmp_path):
     (tmp_path / "figure.yaml").write_text(FIGURE)
     study = load_study(str(tmp_path / "figure.yaml"), miniature=True)
     directory = tmp_path / "out"
-    with Stages(directory, "study") as stages:
+    with Pipeline(directory, "study") as pipeline:
         corpora = SimpleNamespace(
-            stages=stages,
+            pipeline=pipeline,
+            directory=directory,
             fingerprint="f",
             raw=tmp_path,
             corpus="demo",
@@ -72,7 +73,7 @@ def runner(tmp_path):
             prepared=lambda data: tmp_path / "prepared",
             read=lambda data: (tmp_path / "shared", [f"task.instance-tokens={data.length}"]),
         )
-        yield QuickRunner(study, corpora, directory, jobs=2)
+        yield QuickRunner(study, corpora, jobs=2)
 
 
 def calls(runner) -> list[int]:
@@ -94,7 +95,7 @@ def test_what_is_missing_is_run_and_what_is_done_is_kept(runner, capsys):
 
 def test_a_failure_does_not_end_the_others_and_the_same_command_goes_on(runner, capsys):
     runs = runner.study.runs()
-    name, fail = runner.folder(runs[0]).name, runner.directory / "fail"
+    name, fail = runner.folder(runs[0]).name, runner.corpora.directory / "fail"
     fail.write_text(name)
     failures = runner.run(runs)
     assert failures == {name: "stopped with exit status 1: out of memory"}
@@ -118,7 +119,7 @@ def test_a_figure_without_the_runs_that_fail(runner, tmp_path, monkeypatch):
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
     first, second, *_ = runner.study.panels[0].lines
     names = [runner.folder(run).name for run in (first.runs[0], *second.runs)]
-    (runner.directory / "fail").write_text(" ".join(names))
+    (runner.corpora.directory / "fail").write_text(" ".join(names))
     failures = runner.run(runner.study.runs())
     check_complete(runner.study, runner, failures, allowed=True)
     found = json.loads(json.dumps(runner.collect(failures)))
@@ -134,7 +135,7 @@ def test_a_figure_without_the_runs_that_fail(runner, tmp_path, monkeypatch):
 
 def test_no_figure_where_all_runs_fail(runner):
     runs = runner.study.runs()
-    (runner.directory / "fail").write_text(" ".join(runner.folder(run).name for run in runs))
+    (runner.corpora.directory / "fail").write_text(" ".join(runner.folder(run).name for run in runs))
     with pytest.raises(UserError, match="8 of 8 runs failed"):
         check_complete(runner.study, runner, runner.run(runs), allowed=True)
 
@@ -155,7 +156,7 @@ def test_checkpoints_left_behind_are_removed_unless_they_are_to_be_kept(runner):
 
 def test_orders_say_all_that_a_run_needs(runner):
     run = runner.study.runs()[0]
-    runner.job(run)
+    runner.order(run)
     order = json.loads((runner.folder(run) / "run.json").read_text())
     assert order["name"] == runner.folder(run).name and (order["recipe"], order["seed"]) == ("demo_full", 3)
     assert order["changes"] == ["train.max-update=5", "train.patience=", "generate.quiet=false", "train.seed=3"]
@@ -166,7 +167,7 @@ def test_orders_say_all_that_a_run_needs(runner):
 
 def test_a_recipe_that_groups_by_itself_has_a_corpus_of_its_own(runner):
     run = replace(runner.study.runs()[0], changes=("task.instances=sliding", "task.context-sentences=1"))
-    runner.job(run)
+    runner.order(run)
     order = json.loads((runner.folder(run) / "run.json").read_text())
     assert Path(order["prepared"]).name == "prepared" and order["loading"] == []
 

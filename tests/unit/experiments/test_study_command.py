@@ -7,7 +7,7 @@ import torch
 
 from gtransformer.cli.study import main
 from gtransformer.errors import UserError
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.pipeline import Pipeline
 from gtransformer.experiments.studies import runner
 from gtransformer.experiments.studies.data import Corpora
 from tests.unit.experiments.test_study_plan import COMMON, FIGURE
@@ -40,7 +40,7 @@ def test_the_list_needs_no_preparation_and_no_lock(arguments, tmp_path, capsys):
     folder = tmp_path / "out" / "runs" / runs[2][1]
     folder.mkdir(parents=True)
     (folder / "result.json").write_text("{}")
-    with Stages(tmp_path / "out"):
+    with Pipeline(tmp_path / "out", "study"):
         assert listed(capsys, arguments) == [["done" if i == 2 else "to do", name] for i, (_, name) in enumerate(runs)]
 
 

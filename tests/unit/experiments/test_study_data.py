@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gtransformer.experiments import pipeline as pipeline_module
 from gtransformer.experiments.jobs import Job
-from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.pipeline import Pipeline
 from gtransformer.experiments.recipe import load_recipe
-from gtransformer.experiments.studies import data as study_data
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.plan import Data
 from gtransformer.files import write_json
@@ -24,22 +26,24 @@ def prepare(tmp_path, monkeypatch):
         (raw / f"concatenated_en2de_train_{lang}.txt").write_text(f"<d>\n{lang}\n")
     commands: list[list[str]] = []
 
-    def run(label: str, jobs: list[Job], *_) -> None:
+    def run(label: str, jobs: list[Job], at_once, threads, lock, finished, failed) -> None:
         for job in jobs:
-            commands.append(job.command[3:])
-            write_json(tmp_path / job.command[4] / "manifest.json", {"splits": {"train": {"instances": 9}}})
+            command = job.command()[3:]
+            commands.append(command)
+            write_json(Path(command[1]) / "manifest.json", {"splits": {"train": {"instances": 9}}})
+            finished(job, 1.0)
 
     def write(self, data: Data, source, target) -> None:
         assert (source / "manifest.json").is_file(), "what it is drawn from is there"
         target.mkdir(parents=True)
 
-    monkeypatch.setattr(study_data, "run_jobs", run)
-    monkeypatch.setattr(Corpora, "_write", write)
+    monkeypatch.setattr(pipeline_module, "run_jobs", run)
+    monkeypatch.setattr(Corpora, "_draw", write)
 
     def preparer(*changes: str):
         commands.clear()
-        with Stages(tmp_path / "out", "study") as stages:
-            corpora = Corpora(stages, tmp_path / "out", str(raw), {}, load_recipe("demo", list(changes)))
+        with Pipeline(tmp_path / "out", "study") as pipeline:
+            corpora = Corpora(pipeline, str(raw), {}, load_recipe("demo", list(changes)))
             corpora.begin()
             folders = [corpora.prepared(data) for data in WANTED]
             assert corpora.instances(Data(64, 5)) == corpora.known_instances(Data(64, 5)) == 9
@@ -67,13 +71,13 @@ def test_data_follows_from_all_that_it_was_derived_from(prepare, change):
 def test_lengths_share_a_corpus(prepare, tmp_path):
     """Unless a number of sentences cuts instances, too, or some of them are drawn."""
     _, (base, shorter, drawn, _) = prepare()
-    with Stages(tmp_path / "out", "study") as stages:
-        for change, expected in (
-            (None, (base, ["task.instances=greedy", "task.instance-tokens=64"])),
-            ("prepare.max-sents=3", None),
-        ):
-            recipe = load_recipe("demo", [change] if change else [])
-            corpora = Corpora(stages, tmp_path / "out", str(tmp_path / "raw"), {}, recipe)
+    for change, expected in (
+        (None, (base, ["task.instances=greedy", "task.instance-tokens=64"])),
+        ("prepare.max-sents=3", None),
+    ):
+        recipe = load_recipe("demo", [change] if change else [])
+        with Pipeline(tmp_path / "out", "study") as pipeline:
+            corpora = Corpora(pipeline, str(tmp_path / "raw"), {}, recipe)
             corpora.begin()
             assert corpora.read(Data(512)) == (corpora.prepared(Data(512)), [])
             assert corpora.read(Data(64)) == (expected or (corpora.prepared(Data(64)), []))

@@ -6,24 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.recipe import UnknownRecipe, listing
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import SPLITS, make_run
-
-STAGES = ("prepare", "train", "generate", "score")
-
-
-def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
-    """The stages to run. Raises UserError for an unknown one, or options for fairseq that no single stage gets."""
-    if args.stage not in (*STAGES, "all"):
-        raise UserError(f"unknown stage '{args.stage}': known are {', '.join(STAGES)} and all")
-    if args.stage != "all":
-        return (args.stage,)
-    if args.extra:
-        raise UserError("options after -- are for one stage; with 'all' write --set train.OPTION=VALUE")
-    return tuple(stage for stage in STAGES if not (stage == "train" and (args.model_of or args.checkpoint)))
+from gtransformer.experiments.run import SPLITS, make_run, stages_of
 
 
 def build_parser() -> argparse.ArgumentParser:

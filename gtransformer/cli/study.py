@@ -19,7 +19,7 @@ from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.plan import study_names
-from gtransformer.experiments.studies.runner import BFLOAT16, Runner, finish, make_study, show
+from gtransformer.experiments.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
 
 
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
         say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")
         if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
             say(f"{BFLOAT16}, as this CPU has the instructions; --set train.autocast= trains in float32 (other runs)")
-        finish(runner, argv, args.allow_missing)
+        make_figure(runner, argv, args.allow_missing)
 
 
 if __name__ == "__main__":

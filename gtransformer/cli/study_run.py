@@ -10,7 +10,14 @@ import argparse
 from pathlib import Path
 
 from gtransformer.errors import cli_main
-from gtransformer.experiments.studies.one_run import ORDER, RESULT, make_run, remove_checkpoints, result_of, score_test
+from gtransformer.experiments.studies.one_run import (
+    ORDER,
+    RESULT,
+    ordered_run,
+    remove_checkpoints,
+    result_of,
+    score_test,
+)
 from gtransformer.files import read_json, write_json
 
 
@@ -21,7 +28,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
     args = parser.parse_args(argv)
     order = read_json(args.directory / ORDER)
-    run = make_run(args.directory, order)
+    run = ordered_run(args.directory, order)
     for stage in ("train", "generate"):
         run.execute(stage)
     score_test(run)

@@ -7,7 +7,7 @@ A stage leaves ``stages/NAME.json``, its stamp: what its result depends on, and 
     its settings, interrupted or outputs missing    gone on with
     its settings, begun with a smaller budget       gone on with
     its settings, a model of a larger budget        refused
-    a stage that it reads was done again since      done again, over what is there
+    a stage that it reads was done again since      done again, over what is there; kept if it is precious
     a stage that it reads got a larger budget       begun anew: what it has left is removed
     other settings, its own or of what it reads     begun anew; refused if it is precious and there is a model
 """
@@ -49,12 +49,11 @@ def read_stamp(path: Path) -> dict[str, Any]:
 class Program:
     """The work of a stage that is a program.
 
-    command: or what makes it when the program is about to start, from what earlier stages have left.
     log: where its output goes; begun anew with the program unless ``keeps_log``.
     status: a few words about how far it is, None if that cannot be said yet.
     """
 
-    command: list[str] | Callable[[], list[str]]
+    command: list[str]
     log: Path
     status: Callable[[], str | None] = lambda: None
     keeps_log: bool = False
@@ -72,7 +71,8 @@ class Stage:
     waits_for: stages that only have to be over before it begins.
     budget: minutes of training, by an option ``--minutes``; with more of them it goes on, with fewer it is refused.
     folder: what it writes lies here, and goes with the outputs when it is begun anew.
-    precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead.
+    precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead; nor is it done
+        again since something that it reads was done again with the same settings.
     named: its outputs lie where no other settings put anything; if they are there, it is done.
     """
 
@@ -248,7 +248,7 @@ class Pipeline:
             self._begin(stage)
             if not program.keeps_log:
                 program.log.unlink(missing_ok=True)
-            return program.command() if callable(program.command) else program.command
+            return program.command
 
         return Job(stage.name, start, program.log, program.status, after)
 
@@ -256,27 +256,28 @@ class Pipeline:
         """Note that a stage is begun; what cannot be gone on with is removed."""
         stamp, inputs = self._stamp(stage.name), self._inputs(stage)
         before = stamp.get("inputs") or {}
+        other = stamp.get("identity") != self._identities[stage.name]
         grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
-        if stamp.get("identity") != self._identities[stage.name] or grown:
+        if other or grown or stamp.get("removing"):
             there = [path for path in (*stage.outputs, *filter(None, [stage.folder])) if path.exists()]
-            if stamp.get("identity") == self._identities[stage.name] and there:
-                say(f"{stage.name}: begun again, since {', '.join(grown)} went on")
-            # First: after a kill in between, nobody takes the rest for whole.
-            self._stamp_path(stage.name).unlink(missing_ok=True)
+            if there:
+                reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
+                say(f"{stage.name}: begun anew, since {reason}")
+            self._note(stage, done=False, removing=True)  # a kill in between leaves no half that passes for whole
             for path in there:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         self._note(stage, done=False)
 
     def _note(self, stage: Stage, **state: Any) -> None:
         settings = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": self._inputs(stage)}
-        write_json(self._stamp_path(stage.name), settings | state)
-
-    def _stamp_path(self, name: str) -> Path:
-        return self.directory / "stages" / f"{name}.json"
+        write_json(self.directory / "stages" / f"{stage.name}.json", settings | state)
 
     def _stamp(self, name: str) -> dict[str, Any]:
-        return read_stamp(self._stamp_path(name))
+        return read_stamp(self.directory / "stages" / f"{name}.json")
 
     def _inputs(self, stage: Stage) -> dict[str, dict[str, Any]]:
         """Of every stage that one reads: its key, and which time of doing it made what is there."""
-        return {name: {"key": self._keys[name], "made": self._stamp(name).get("made")} for name in stage.after}
+        return {
+            name: {"key": self._keys[name], "made": None if stage.precious else self._stamp(name).get("made")}
+            for name in stage.after
+        }

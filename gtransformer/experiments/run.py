@@ -20,8 +20,7 @@ from gtransformer.installation import project_root
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 SPLITS = ("train", "valid", "test")
-
-
+STAGES = ("prepare", "train", "generate", "score")
 BENCHMARKS = ("ted", "news", "europarl")
 
 
@@ -167,6 +166,17 @@ def corpus_directory(corpus: str) -> Path:
     if not path.is_dir():
         raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
     return path
+
+
+def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """The stages to run. Raises UserError for an unknown one, or options for fairseq that no single stage gets."""
+    if args.stage not in (*STAGES, "all"):
+        raise UserError(f"unknown stage '{args.stage}': known are {', '.join(STAGES)} and all")
+    if args.stage != "all":
+        return (args.stage,)
+    if args.extra:
+        raise UserError("options after -- are for one stage; with 'all' write --set train.OPTION=VALUE")
+    return tuple(stage for stage in STAGES if not (stage == "train" and (args.model_of or args.checkpoint)))
 
 
 def make_run(args: argparse.Namespace) -> Run:

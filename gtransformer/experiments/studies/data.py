@@ -36,6 +36,9 @@ class Corpora:
         recipe: whose section ``prepare`` and languages are used.
     """
 
+    raw: Path  # once it is found
+    fingerprint: str  # of its files
+
     def __init__(self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe):
         self.pipeline, self.directory, self.corpus, self.options = (
             pipeline,
@@ -46,7 +49,6 @@ class Corpora:
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
         self.base = Data(self.length)  # the corpus as the recipe prepares it
-        self.raw, self.fingerprint = Path(), ""  # the raw corpus and the digest of its files, once they are known
         self._stages: dict[Data, str] = {}
         if corpus == DEMO:
             self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"

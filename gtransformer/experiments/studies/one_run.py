@@ -22,7 +22,7 @@ TRAINING = ("loss", "nll_loss")
 VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
 
 
-def make_run(directory: Path, order: dict[str, Any]) -> Run:
+def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     checkpoint = directory / "checkpoints" / "checkpoint_best.pt"

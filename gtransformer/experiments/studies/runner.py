@@ -215,7 +215,7 @@ def show(runner: Runner) -> None:
         print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
 
 
-def finish(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
+def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
     """Do the study: its data, its runs, its result and its figure. UserError if runs fail, unless that is allowed."""
     study, corpora = runner.study, runner.corpora
     corpora.begin()

@@ -197,7 +197,7 @@ def test_a_fine_tuned_model_is_trained_again_when_its_start_is_trained_on(corpus
         path.write_text("")
     pretend(comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two))
     assert [path.exists() for path in old] == [True, False]
-    assert "train-cpu_small_finetune: begun again, since train-cpu_small_sent went on" in capsys.readouterr().out
+    assert "train-cpu_small_finetune: begun anew, since train-cpu_small_sent went on" in capsys.readouterr().out
 
 
 def test_a_model_depends_on_devices_and_on_files_from_outside(corpus: Path, tmp_path: Path):

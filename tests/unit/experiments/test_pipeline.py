@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import time
@@ -113,7 +114,7 @@ def test_what_never_became_a_model_is_removed(plan):
 def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, capsys):
     (plan.directory / "tuned" / "log").write_text("")
     assert plan.run(minutes=20) == ["first over x", "tuned", "text-first", "text-tuned"]
-    assert "| tuned: begun again, since first went on" in capsys.readouterr().out
+    assert "| tuned: begun anew, since first went on" in capsys.readouterr().out
     assert not (plan.directory / "tuned" / "log").exists()
     assert plan.run(minutes=20) == []
     before = plan.files()
@@ -130,9 +131,23 @@ def test_what_reads_a_stage_that_was_done_again_is_done_again(plan):
     assert plan.run() == ["text-first"]
     (plan.directory / "corpus").unlink()
     assert not plan.pipeline().is_done("text-tuned")
-    over = [f"{name} over x" for name in ALL[1:]]
-    assert plan.run() == ["corpus", *over], "over what is there, since it is of the same settings"
+    assert plan.run() == ["corpus"], "models are precious"
+    (plan.directory / "first" / "checkpoints" / "best.pt").unlink()
+    assert plan.run() == ["first", "text-first over x"], "over what is there, since it is of the same settings"
     assert plan.run() == []
+
+
+def test_a_removal_that_was_interrupted_is_finished(plan, monkeypatch):
+    def killed(*_) -> None:
+        raise KeyboardInterrupt
+
+    (plan.directory / "tuned" / "log").write_text("")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", killed)
+        plan.run(minutes=20)
+    assert (plan.directory / "tuned" / "log").exists()
+    assert plan.run(minutes=20) == ["tuned", "text-first", "text-tuned"]
+    assert not (plan.directory / "tuned" / "log").exists()
 
 
 def test_an_interrupted_stage_is_gone_on_with(plan):
@@ -179,7 +194,7 @@ def test_stages_come_behind_those_that_they_need(tmp_path):
 def program(folder: Path, name: str, code: str = "", after=(), waits_for=(), keeps_log=True) -> Stage:
     """A stage whose program notes its name in ``order``, then runs some Python."""
     script = f"open({str(folder / 'order')!r}, 'a').write({name!r} + ' '); print({name!r}); {code or 'pass'}"
-    work = Program(lambda: [sys.executable, "-c", script], folder / f"{name}.log", keeps_log=keeps_log)
+    work = Program([sys.executable, "-c", script], folder / f"{name}.log", keeps_log=keeps_log)
     return Stage(name, code, [folder / f"{name}.log"], work, after, waits_for)
 
 

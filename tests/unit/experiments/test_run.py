@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.cli.run import STAGES, build_parser, main, split_extra, stages_of
+from gtransformer.cli.run import build_parser, main, split_extra
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
 from gtransformer.experiments.recipe import load_recipe, recipe_names
-from gtransformer.experiments.run import make_run
+from gtransformer.experiments.run import STAGES, make_run, stages_of
 from gtransformer.files import read_json, write_json
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,15 +10,7 @@ import argparse
 from pathlib import Path
 
 from gtransformer.errors import cli_main
-from gtransformer.experiments.studies.one_run import (
-    ORDER,
-    RESULT,
-    ordered_run,
-    remove_checkpoints,
-    result_of,
-    score_test,
-)
-from gtransformer.files import read_json, write_json
+from gtransformer.experiments.studies.one_run import do_run
 
 
 @cli_main
@@ -27,13 +19,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m gtransformer.cli.study_run", description=__doc__)
     parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
     args = parser.parse_args(argv)
-    order = read_json(args.directory / ORDER)
-    run = ordered_run(args.directory, order)
-    for stage in ("train", "generate"):
-        run.execute(stage)
-    score_test(run)
-    write_json(args.directory / RESULT, result_of(run, order, argv))
-    remove_checkpoints(args.directory)
+    do_run(args.directory, argv)
 
 
 if __name__ == "__main__":

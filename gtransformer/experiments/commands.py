@@ -6,6 +6,7 @@ import argparse
 import importlib
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -20,6 +21,12 @@ def python_command(module: str, *parts: str | Options) -> list[str]:
     for part in parts:
         command += to_arguments(part) if isinstance(part, dict) else [part]
     return command
+
+
+def run_command(recipe: str, corpus: Path, stage: str, options: Options, changes: Iterable[str]) -> list[str]:
+    """The command that runs one stage of a recipe, with changes ``SECTION.OPTION=VALUE``."""
+    sets = [argument for change in changes for argument in ("--set", change)]
+    return python_command("gtransformer.cli.run", recipe, str(corpus), stage, options) + sets
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:

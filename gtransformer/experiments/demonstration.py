@@ -14,7 +14,7 @@ from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
-from gtransformer.experiments.commands import call_command, python_command
+from gtransformer.experiments.commands import call_command, python_command, run_command
 from gtransformer.experiments.demonstration_report import (
     Outcome,
     conclusion,
@@ -94,8 +94,7 @@ class Demo:
     def command(self, system: str, stage: str, *changes: str) -> list[str]:
         """The command that runs one stage of a system's recipe."""
         options = {"output": self.directory / system, "prepared": self.prepared}
-        command = python_command("gtransformer.cli.run", RECIPES[system][0], str(self.raw), stage, options)
-        return command + [argument for change in (*self.changes, *changes) for argument in ("--set", change)]
+        return run_command(RECIPES[system][0], self.raw, stage, options, [*self.changes, *changes])
 
     def preparation(self) -> Stage:
         """Tokenisation to binary data, by the command that prepares any corpus."""

@@ -38,15 +38,15 @@ def run_jobs(
     lock: int,
     finished: Callable[[Job, float], None] = lambda job, seconds: None,
     failed: Callable[[Job, str], None] | None = None,
-) -> dict[str, float]:
+) -> None:
     """Run programs, ``at_once`` at a time with ``threads`` threads each (None: their own choice), showing progress.
 
-    Their output goes to their logs. Returns the seconds that each took. Raises UserError with the end of the log as
-    soon as one fails; then, and on an interrupt, the others are ended too. ``lock`` is a file descriptor that they
-    inherit; ``finished`` is called with every job that ends well and the seconds it took. For jobs that do not depend
-    on each other: ``failed`` is called with one that fails and why, and the others go on.
+    Their output goes to their logs. Raises UserError with the end of the log as soon as one fails; then, and on an
+    interrupt, the others are ended too. ``lock`` is a file descriptor that they inherit; ``finished`` is called with
+    every job that ends well and the seconds it took. ``failed`` is called with one that fails and why; unless it raises
+    an error itself, the others go on.
     """
-    waiting, running, seconds = list(jobs), {}, {}
+    waiting, running = list(jobs), {}
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
     if threads:
         # Passive waiting: with threads that spin for each other, a busy machine slows training down sevenfold.
@@ -65,31 +65,27 @@ def run_jobs(
                     process = subprocess.Popen(
                         command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=[lock]
                     )
-                running[job.name] = (job, process)
-                seconds[job.name] = time.monotonic()
+                running[job.name] = (job, process, time.monotonic())
             time.sleep(0.2)
-            progress.show([f"{job.name} {job.status() or 'at work'}" for job, _ in running.values()])
-            for job, process in list(running.values()):
+            progress.show([f"{job.name} {job.status() or 'at work'}" for job, *_ in running.values()])
+            for job, process, began in list(running.values()):
                 if process.poll() is None:
                     continue
                 del running[job.name]
-                seconds[job.name] = time.monotonic() - seconds[job.name]
+                progress.end()
                 if process.returncode:
-                    progress.end()
                     reason = f"stopped with exit status {process.returncode}: {_last_error(job.log)}"
                     if failed is None:
                         raise failure(label, job, reason)
                     failed(job, reason)
-                    continue
-                progress.end()
-                finished(job, seconds[job.name])
+                else:
+                    finished(job, time.monotonic() - began)
     finally:
         progress.end()
-        for _, process in running.values():
+        for _, process, _ in running.values():
             os.killpg(process.pid, signal.SIGTERM)
-        for _, process in running.values():
+        for _, process, _ in running.values():
             process.wait()
-    return seconds
 
 
 def failure(label: str, job: Job, reason: str) -> UserError:

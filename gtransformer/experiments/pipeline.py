@@ -73,7 +73,6 @@ class Stage:
     folder: what it writes lies here, and goes with the outputs when it is begun anew.
     precious: as long as ``folder/checkpoints`` holds a model, other settings are refused instead; nor is it done
         again since something that it reads was done again with the same settings.
-    named: its outputs lie where no other settings put anything; if they are there, it is done.
     """
 
     name: str
@@ -85,15 +84,10 @@ class Stage:
     budget: float | None = None
     folder: Path | None = None
     precious: bool = False
-    named: bool = False
 
     def has_model(self) -> bool:
         """Whether there is something that has been trained."""
         return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
-
-    def is_there(self) -> bool:
-        """Whether all outputs are there, of whatever settings."""
-        return all(path.exists() for path in self.outputs)
 
 
 def say_done(stage: Stage, seconds: float) -> None:
@@ -154,11 +148,12 @@ class Pipeline:
     def is_done(self, name: str) -> bool:
         """Whether a stage, and those that it reads, were done with these settings and left their outputs."""
         stage, stamp = self.stages[name], self._stamp(name)
-        if name in self._over or (stage.named and stage.is_there()):
+        if name in self._over:
             return True
         found = [stamp.get(key) for key in ("identity", "budget", "inputs")]
         same = found == [self._identities[name], stage.budget, self._inputs(stage)]
-        return stamp.get("done") is True and same and stage.is_there() and all(map(self.is_done, stage.after))
+        there = all(path.exists() for path in stage.outputs)
+        return stamp.get("done") is True and same and there and all(map(self.is_done, stage.after))
 
     def seconds(self, name: str) -> float:
         """How long a stage took when it was last done."""

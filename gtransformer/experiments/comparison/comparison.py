@@ -14,7 +14,7 @@ import torch
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
-from gtransformer.experiments.commands import call_command, python_command
+from gtransformer.experiments.commands import call_command, run_command
 from gtransformer.experiments.comparison.corpus import RAW, split_files, thin_corpus, write_split
 from gtransformer.experiments.comparison.plan import Plan, TextSet, outside_files, stop_hours
 from gtransformer.experiments.comparison.result import (
@@ -104,11 +104,6 @@ class Comparison:
             settings = {"files": [sha256(path) for path in files], "split": one.split}
             self.pipeline.add(Stage(f"set-{one.name}", settings, [output], work))
 
-    def _command(self, name: str, corpus: Path, stage: str, options: dict[str, Any], changes: list[str]) -> list[str]:
-        """The command that runs one stage of a recipe."""
-        command = python_command("gtransformer.cli.run", self.plan.arguments[name], str(corpus), stage, options)
-        return command + [argument for change in changes for argument in ("--set", change)]
-
     def _add_preparations(self) -> None:
         """Corpus and further sets, by every recipe that prepares."""
         for name, recipe in self.plan.corpora.items():
@@ -128,7 +123,9 @@ class Comparison:
                     corpus, settings = self.directory / "sets" / one.name, {}  # it is prepared as the lender's is
                     after.append(f"set-{one.name}")
                 log, folder = (output.parent / "logs" / f"{output.name}{end}" for end in (".log", ""))
-                command = self._command(name, corpus, "prepare", {"output": folder, "prepared": output}, changes)
+                command = run_command(
+                    self.plan.arguments[name], corpus, "prepare", {"output": folder, "prepared": output}, changes
+                )
                 work = Program(command, log, partial(last_line, log))
                 outputs = [output / "manifest.json"]
                 self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
@@ -144,7 +141,7 @@ class Comparison:
             if start:
                 changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
             options = {"output": folder, "prepared": self.prepared(preparer)}
-            command = self._command(name, self.training_corpus, "train", options, changes)
+            command = run_command(self.plan.arguments[name], self.training_corpus, "train", options, changes)
             log = folder / "train.log"
             settings = {
                 "options": recipe.options("task", "train"),
@@ -174,7 +171,7 @@ class Comparison:
                 options["split"] = PREPARED[one.split]
                 changes = [*self.changes, "generate.log-format=simple", "generate.log-interval=1"]
                 changes.append("generate.quiet=true")
-                command = self._command(name, self.training_corpus, "generate", options, changes)
+                command = run_command(self.plan.arguments[name], self.training_corpus, "generate", options, changes)
                 work = Program(command, log, partial(batch_status, log))
                 after = [f"train-{name}", f"prepare-{prepared.name}"]
                 stage = f"generate-{name}-{one.name}"

@@ -11,15 +11,22 @@ from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import call_command
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.run import Run
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 
 ORDER, RESULT = "run.json", "result.json"
-
-
 TRAINING = ("loss", "nll_loss")
-
-
 VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
+
+
+def do_run(directory: Path, argv: list[str] | None) -> None:
+    """Do what a run lacks, and write its result."""
+    order = read_json(directory / ORDER)
+    run = ordered_run(directory, order)
+    for stage in ("train", "generate"):
+        run.execute(stage)
+    score_test(run)
+    write_json(directory / RESULT, result_of(run, order, argv))
+    remove_checkpoints(directory)
 
 
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:

@@ -30,11 +30,7 @@ from gtransformer.preprocess.parallel import available_cores
 
 # What a study reads from the log of a training.
 NEEDED = ("train.log-format=json", "train.doc-attn-entropy=true")
-
-
 BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
-
-
 LOG = "study.log"  # of each run
 
 
@@ -53,7 +49,7 @@ class Runner:
 
     def is_done(self, run: StudyRun) -> bool:
         """Whether a run has its result."""
-        return self.stage(run).is_there()
+        return (self.folder(run) / RESULT).is_file()
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
@@ -79,7 +75,7 @@ class Runner:
         for run in todo:
             self.order(run)
         pipeline = self.corpora.pipeline
-        pipeline.add(*(stage for run in todo if (stage := self.stage(run)).name not in pipeline.stages))
+        pipeline.add(*(self.stage(run) for run in todo if self.folder(run).name not in pipeline.stages))
         threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
         pipeline.run(self.study.figure, self.jobs, threads, finished, failed)
         return failures
@@ -117,7 +113,7 @@ class Runner:
         updates = run.settings().sections["train"].get("max-update", "?")
         command = python_command("gtransformer.cli.study_run", str(folder))
         work = Program(command, folder / LOG, status, keeps_log=True)
-        return Stage(folder.name, folder.name, [folder / RESULT], work, named=True)
+        return Stage(folder.name, folder.name, [folder / RESULT], work)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
         """The study's result: its panels, whose lines name their runs, and every run's result.

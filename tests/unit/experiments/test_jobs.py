@@ -28,7 +28,8 @@ def python(name: str, code: str, folder) -> Job:
 def test_jobs_get_their_threads_and_leave_logs_and_times(lock, tmp_path) -> None:
     code = "import os, time; time.sleep(0.3); print(os.environ['OMP_NUM_THREADS'])"
     jobs = [python("a", code, tmp_path), python("b", code, tmp_path)]
-    seconds = run_jobs("two", jobs, 2, 3, lock)
+    seconds = {}
+    run_jobs("two", jobs, 2, 3, lock, lambda job, took: seconds.update({job.name: took}))
     assert [job.log.read_text().strip() for job in jobs] == ["3", "3"]
     assert set(seconds) == {"a", "b"} and all(0.2 < value < 20 for value in seconds.values())
 

@@ -165,16 +165,6 @@ def test_an_interrupted_stage_is_gone_on_with(plan):
     assert seen == [True, False], "with other settings nothing is left to go on with"
 
 
-def test_outputs_where_no_other_settings_put_any_need_no_stamp(tmp_path):
-    def never() -> None:
-        raise AssertionError
-
-    (tmp_path / "result-1234").write_text("")
-    with Pipeline(tmp_path, "trial") as pipeline:
-        pipeline.add(Stage("result-1234", "1234", [tmp_path / "result-1234"], never, named=True))
-        pipeline.run("trial")
-
-
 def test_stages_come_behind_those_that_they_need(tmp_path):
     pipeline = Pipeline(tmp_path, "trial")
     with pytest.raises(ValueError, match="b comes after a, which is not there yet"):

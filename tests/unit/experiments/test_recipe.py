@@ -112,15 +112,15 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("train:\n  - lr\n", "section 'train' must hold lines"),
+        ("train:\n  - lr\n", "bad.yaml, line 1: train is ['lr']; give lines of the form 'option: value'"),
         ("train: {lr: 1\n", "bad.yaml, line 2: not valid YAML"),
         ("trian:\n  lr: 1\n", "unknown key 'trian'; known are"),
         ("train:\n  lr:\n    start: 1\n", "train.lr holds further keys"),
-        ("rows: Table 2\n", "'rows' must hold lines of the form"),
+        ("rows: Table 2\n", "bad.yaml, line 1: rows is 'Table 2'; give lines of the form '\"TABLE\": ROW'"),
         ("devices: many\n", "devices is 'many'"),
         ("based-on: bad\n", "based on itself"),
         ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),
-        ("", "no recipe"),
+        ("", "bad.yaml: is empty; give lines of the form 'key: value'"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, message: str):

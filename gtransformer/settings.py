@@ -8,8 +8,9 @@ which 5e-4 is a text, not OmegaConf's: options are handed on as they are written
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import MISSING, field, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -84,7 +85,7 @@ def read_settings(path: Path, schema: type[Schema]) -> Schema:
 
 def read_entries(path: Path) -> Entries:
     """What a YAML file holds. UserError if it is missing or not UTF-8, for bad YAML and for a key that stands twice."""
-    content = _load("\n".join(read_lines(path)), str(path))
+    content = _load("".join(f"{line}\n" for line in read_lines(path)), str(path))
     if not isinstance(content, Entries):
         raise UserError(f"{path}: {'is empty' if content is None else f'holds {_short(content)}'}; give {LINES}")
     return content
@@ -201,6 +202,11 @@ def _place(mark: yaml.Mark) -> str:
 
 def _load(text: str, name: str) -> Any:
     """The YAML in a text. Raises NotYaml, or another UserError for what it says."""
+    return deepcopy(_parsed(text, name))
+
+
+@lru_cache(maxsize=64)  # the recipes that others are based on are read again and again
+def _parsed(text: str, name: str) -> Any:
     try:
         loader = _Loader(text)
         loader.name = name

@@ -38,7 +38,7 @@ class RecipeFile:
     """What the file of a recipe may hold; see ``Recipe``."""
 
     description: str | None = None
-    rows: dict[str, str | None] | None = setting("lines of the form '\"TABLE\": ROW'", default=None)
+    rows: dict[str, str | None] | None = setting("lines of the form '\"TABLE\": ROW', in texts", default=None)
     devices: int = count(1)
     based_on: str | None = None  # the recipe whose settings this one changes, beside it or in configs/
     prepared_from: str | None = None

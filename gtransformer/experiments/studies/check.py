@@ -84,7 +84,7 @@ class ScoresSettings(RunSettings):
     kind: str
     systems: list[str] = setting("a list of their keys")
     axis: str = setting(f"one of {', '.join(AXES)}", AXES.__contains__)
-    values: list[Any] = setting("a list of what the axis shows")
+    values: list[Any] = setting("a list of what the axis shows", lambda values: None not in values)
 
 
 @dataclass(kw_only=True)

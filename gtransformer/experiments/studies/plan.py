@@ -162,10 +162,12 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         )
     size = "miniature" if miniature else "full"
     own, common = read_settings(path, StudyFile), path.with_name(f"{COMMON}.yaml")
+    if not common.is_file():
+        raise UserError(f"{common}: no such file; a study needs it beside its own")
     section = _section(own, size, path)
     panels = section.pop("panels", None)
     if not isinstance(panels, list) or not panels:
-        raise UserError(f"{path}, {size}: panels is {panels!r}; give a list of panels")
+        raise UserError(f"{section.at('panels')}, {size}: panels is {panels!r}; give a list of panels")
     entries = _section(read_settings(common, StudyFile), size, common) | section
     shared = typed(entries, StudySettings, entries.place, size)
     systems = {

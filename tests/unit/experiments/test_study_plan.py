@@ -144,8 +144,10 @@ def test_points_larger_than_the_corpus_are_left_out(write):
         (", values: [64, 512]", "", "panel 1: lacks values"),
         ("values: [64, 512]", "values: 64", "panel 1: values is 64; give a list"),
         ("values: [64, 512]", "values: [64, x]", "panel 1, values: length is 'x'; give a whole number of at least 1"),
+        ("values: [64, 512]", "values: [64, null]", "panel 1: values is [64, None]; give a list of what"),
         ("systems: [plain, ours]", "systems: plain", "panel 1: systems is 'plain'; give a list"),
-        ("quantity: loss", "quantity:", "panel 2: lacks quantity"),
+        ("quantity: loss", "quantity:", "figure.yaml, line 6, miniature, panel 2: lacks quantity"),
+        ("quantity: loss", "kind: curves", "figure.yaml, line 8: 'kind' stands twice"),
         ("lines: [", "lines: [3, ", "panel 2, entry 1 of lines: is 3; give lines of the form 'key: value'"),
         ("length: 64", "length: all", "panel 2, entry 1 of lines: length is 'all'; give a whole number of at least 1"),
         ("  panels:\n", "  panels:\n    - x\n", "panel 1: is 'x'"),
@@ -187,5 +189,5 @@ def test_other_errors(write, tmp_path):
         load_study("common")
     path = write()
     (tmp_path / "common.yaml").unlink()
-    with pytest.raises(UserError, match="common.yaml: no such file"):
+    with pytest.raises(UserError, match="common.yaml: no such file; a study needs it"):
         load_study(path, miniature=True)

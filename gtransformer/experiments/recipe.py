@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.installation import config_directory
+from gtransformer.settings import Entries, check_value, count, dashed, read_entries, read_value, setting, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
-SETTINGS = ("description", "rows", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes are found by name, too
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
@@ -29,6 +27,28 @@ LANGUAGES = ("source-lang", "target-lang", "langs")
 REFERENCE = ("score.paper", "score.reference")
 
 Options = dict[str, Any]
+
+
+def _section() -> Any:
+    return setting("lines of the form 'option: value'", default=None)
+
+
+@dataclass
+class RecipeFile:
+    """What the file of a recipe may hold; see ``Recipe``."""
+
+    description: str | None = None
+    rows: dict[str, str | None] | None = setting("lines of the form '\"TABLE\": ROW', in texts", default=None)
+    devices: int = count(1)
+    based_on: str | None = None  # the recipe whose settings this one changes, beside it or in configs/
+    prepared_from: str | None = None
+    vocabulary_from: str | None = None
+    pretrained_from: str | None = None
+    prepare: Options | None = _section()
+    task: Options | None = _section()
+    train: Options | None = _section()
+    generate: Options | None = _section()
+    score: Options | None = _section()
 
 
 @dataclass
@@ -137,18 +157,15 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     real = [change for change in changes or [] if _is_real(content, change)]
     for change in changes or []:
         _apply(content, change)
-    devices = content.get("devices", 1)
-    if not isinstance(devices, int) or devices < 1:
-        raise UserError(f"{path}: devices is '{devices}'; give a whole number of at least 1")
     return Recipe(
         path.stem,
         content.get("description") or "",
-        devices,
+        content.get("devices", 1),
         content.get("prepared-from"),
         content.get("vocabulary-from"),
         content.get("pretrained-from"),
-        {section: _present(content.get(section) or {}) for section in SECTIONS},
-        {str(key): value for key, value in (content.get("rows") or {}).items()},
+        {section: _present(content[section]) for section in SECTIONS},
+        dict(content.get("rows") or {}),
         real,
     )
 
@@ -187,7 +204,7 @@ def without_half_precision(options: Options) -> Options:
     return {key: value for key, value in options.items() if key not in HALF_PRECISION}
 
 
-def _with_bases(path: Path, seen: list[Path]) -> Options:
+def _with_bases(path: Path, seen: list[Path]) -> Entries:
     if path.resolve() in seen:
         raise UserError(f"{path}: is based on itself, by way of 'based-on'")
     content = _read(path)
@@ -197,66 +214,43 @@ def _with_bases(path: Path, seen: list[Path]) -> Options:
     sibling = path.parent / f"{base}.yaml"  # a user's own recipes may stand beside each other
     combined = _with_bases(sibling if sibling.is_file() else find_recipe(base), [*seen, path.resolve()])
     combined.pop("rows", None)
-    for key, value in content.items():
-        combined[key] = combined.get(key, {}) | value if key in SECTIONS else value
-    return combined
+    for section in SECTIONS:
+        content[section] = combined[section] | content[section]
+    return combined | content
 
 
-def _read(path: Path) -> Options:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise UserError(f"{path}, line {line}: not valid YAML ({error.problem})") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML ({error})") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: no recipe; it must hold sections such as {', '.join(SECTIONS)}")
-    content = {_dashed(key): value for key, value in content.items()}
-    for key, value in content.items():
-        if key not in (*SECTIONS, *SETTINGS):
-            raise UserError(f"{path}: unknown key '{key}'; known are {', '.join((*SETTINGS, *SECTIONS))}")
-        if key == "rows" and not isinstance(value, dict):
-            raise UserError(f"{path}: 'rows' must hold lines of the form '\"TABLE\": ROW'")
-        if key in SECTIONS:
-            if not isinstance(value or {}, dict):
-                raise UserError(f"{path}: section '{key}' must hold lines of the form 'option: value'")
-            content[key] = {_dashed(option): entry for option, entry in (value or {}).items()}
-            _check_values(path, key, content[key])
+def _read(path: Path) -> Entries:
+    """A file with all its sections."""
+    content = read_entries(path).dashed()
+    typed(content, RecipeFile, str(path))
+    for section in SECTIONS:
+        options = content[section] = (content.get(section) or Entries()).dashed()
+        for option, value in options.items():
+            if isinstance(value, dict):
+                raise UserError(f"{options.at(option)}: {section}.{option} holds further keys; an option has one value")
     return content
 
 
-def _check_values(path: Path, section: str, options: Options) -> None:
-    for option, value in options.items():
-        if isinstance(value, dict):
-            raise UserError(f"{path}: {section}.{option} holds further keys; an option has one value")
-
-
-def _is_real(content: Options, change: str) -> bool:
+def _is_real(content: Entries, change: str) -> bool:
     """Whether a change makes another model than the recipe's; see ``Recipe.changes``."""
     target, _, text = change.partition("=")
-    section, _, option = _dashed(target).partition(".")
-    moved = _dashed(target) in FILES and text and (content.get(section) or {}).get(option) is not None
-    return not moved and _dashed(target) not in REFERENCE
+    section, _, option = dashed(target).partition(".")
+    moved = dashed(target) in FILES and text and content[section].get(option) is not None
+    return not moved and dashed(target) not in REFERENCE
 
 
-def _apply(content: Options, change: str) -> None:
+def _apply(content: Entries, change: str) -> None:
+    place = f"--set {change}"
     target, equals, text = change.partition("=")
     section, dot, option = target.partition(".")
-    try:
-        value = yaml.safe_load(text) if text else None
-    except yaml.YAMLError:
-        value = text
+    value = read_value(text, place)
     if equals and dot and option and section in SECTIONS:
-        content[section] = (content.get(section) or {}) | {_dashed(option): value}
+        content[section][dashed(option)] = value
     elif equals and target == "devices":
+        check_value(RecipeFile, "devices", value, place)
         content["devices"] = value
     else:
-        raise UserError(f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
-
-
-def _dashed(name: object) -> str:
-    return str(name).replace("_", "-")
+        raise UserError(f"{place}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
 
 
 def _present(options: Options) -> Options:

@@ -21,6 +21,7 @@ ALLOWED = {
     "compat": set(),
     "errors": set(),
     "files": BASE,
+    "settings": BASE | {"files"},
     "installation": set(),
     "optional": BASE,
     "modules": BASE,
@@ -36,7 +37,7 @@ ALLOWED = {
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
-    "experiments": TEXT | {"installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
+    "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

@@ -1,26 +1,16 @@
-"""Checks of what a study's file says: an error names the file, the place in it, the key, and what it may be."""
+"""What the files of ``configs/studies/`` may hold; a dash in a key is ``_`` here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.settings import count, setting
 
-KINDS = ("scores", "curves")
-AXES = ("length", "instances", "model")
 ALL = "all"  # as a number of instances: all that there are
-# By kind of panel and for lines: the keys that must be there, and those that may.
-PANEL_KEYS = {
-    "scores": (
-        ("title", "kind", "systems", "axis", "values"),
-        ("length", "instances", "model", "min-document-tokens"),
-    ),
-    "curves": (("title", "kind", "quantity", "lines"), ()),
-}
-LINE_KEYS = ("system", "curve"), ("length", "instances", "model", "min-document-tokens", "label", "flat")
-SHARED_KEYS = ("seeds", "systems", "length"), ("corpus", "changes")
-SYSTEM_KEYS = ("name", "recipe"), ()
+AXES = ("length", "instances", "model")
 # Options that a study sets itself, and why.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
@@ -28,110 +18,89 @@ OWN_OPTIONS = {
 }
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+@dataclass
+class StudyFile:
+    """A figure, or what all share: in full, and as a miniature. Both hold ``StudySettings``."""
+
+    description: str | None = None
+    full: dict[str, Any] | None = None
+    miniature: dict[str, Any] | None = None
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
+@dataclass
+class StudySettings:
+    """What the runs of a study share, those of ``common.yaml`` and of the figure's own file together."""
+
+    seeds: list[int] = setting(
+        "a list of different whole numbers, such as [1, 2]", lambda seeds: len(set(seeds)) == len(seeds)
+    )
+    systems: dict[str, Any] = setting("a name and a recipe for each", bool)
+    length: int = count()  # tokens of an instance, at most
+    corpus: dict[str, int] | None = setting(
+        "whole numbers of at least 1, such as {documents: 500}",
+        lambda sizes: all(size > 0 for size in sizes.values()),
+        None,
+    )
+    changes: dict[str, Any] | None = setting("lines of the form 'SECTION.OPTION: value'", default=None)
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list) and value != []
+@dataclass
+class SystemSettings:
+    """A system, by its key."""
+
+    name: str
+    recipe: str
 
 
-def _are_seeds(value: Any) -> bool:
-    return _is_list(value) and all(type(seed) is int for seed in value) and len(set(value)) == len(value)
+@dataclass(kw_only=True)
+class RunSettings:
+    """What a panel, or one line of it, may choose for its runs."""
+
+    length: int | None = count(None)
+    instances: int | str | None = setting(
+        f"a whole number of at least 1, or {ALL}",
+        lambda number: number == ALL or (isinstance(number, int) and number > 0),
+        None,
+    )
+    model: str | None = None
+    min_document_tokens: int | None = count(None)
 
 
-def _are_changes(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_text, value))
+@dataclass(kw_only=True)
+class LineSettings(RunSettings):
+    """A line of a panel with curves."""
+
+    system: str
+    curve: str
+    label: str | None = None
+    flat: bool | None = None
 
 
-def _one_of(*names: str) -> tuple[str, Callable[[Any], bool]]:
-    return f"one of {', '.join(names)}", lambda value: value in names
+@dataclass(kw_only=True)
+class ScoresSettings(RunSettings):
+    """A panel with scores: a point for each system and value of the axis."""
+
+    title: str
+    kind: str
+    systems: list[str] = setting("a list of their keys")
+    axis: str = setting(f"one of {', '.join(AXES)}", AXES.__contains__)
+    values: list[Any] = setting("a list of what the axis shows", lambda values: None not in values)
 
 
-COUNT = "a whole number of at least 1", _is_count
-TEXT = "a text", _is_text
-# What the value of a key must be, in words, and whether it is.
-VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "seeds": ("a list of different whole numbers, such as [1, 2]", _are_seeds),
-    "systems": ("at least one", bool),
-    "corpus": ("sizes such as {documents: 500}", lambda value: isinstance(value, dict)),
-    "changes": ("lines of the form 'SECTION.OPTION: value'", _are_changes),
-    "length": COUNT,
-    "instances": (f"a whole number of at least 1, or {ALL}", lambda value: value == ALL or _is_count(value)),
-    "min-document-tokens": COUNT,
-    "kind": _one_of(*KINDS),
-    "axis": _one_of(*AXES),
-    "values": ("a list of what the axis shows", _is_list),
-    "lines": ("a list with an entry for each line", _is_list),
-    "flat": ("true or false", lambda value: isinstance(value, bool)),
-}
+@dataclass(kw_only=True)
+class CurvesSettings:
+    """A panel with curves; ``quantity`` says what they are."""
+
+    title: str
+    kind: str
+    quantity: str
+    lines: list[Any] = setting("a list with an entry for each line")
 
 
-def check_entry(entry: Any, keys: tuple[Sequence[str], Sequence[str]], where: str) -> None:
-    """UserError unless ``entry`` has the keys that must be there, none but those and others that may, and fit values.
-
-    A key that may be left out may be null, too.
-    """
-    needed, others = keys
-    if not isinstance(entry, dict):
-        raise UserError(f"{where}: is {entry!r}; give lines of the form 'key: value'")
-    known = (*needed, *others)
-    for key in entry:
-        if key not in known:
-            raise UserError(f"{where}: unknown key '{key}'; known are {', '.join(known)}")
-    missing = [key for key in needed if entry.get(key) is None]
-    if missing:
-        raise UserError(f"{where}: lacks {', '.join(missing)}")
-    for key, value in entry.items():
-        if value is not None:
-            check_value(key, value, where)
+PANELS = {"scores": ScoresSettings, "curves": CurvesSettings}  # by kind
 
 
-def check_value(key: str, value: Any, where: str) -> None:
-    """UserError unless a key's value is what it must be."""
-    wanted, fits = VALUES.get(key, TEXT)
-    if not fits(value):
-        raise UserError(f"{where}: {key} is {value!r}; give {wanted}")
-
-
-def check_shared(shared: dict[str, Any], where: str) -> None:
-    """What panels share: seeds, systems, length, corpus, changes."""
-    check_entry(shared, SHARED_KEYS, where)
-    if not isinstance(shared["systems"], dict):
-        raise UserError(f"{where}: systems is {shared['systems']!r}; give a name and a recipe for each")
-    for key, system in shared["systems"].items():
-        check_entry(system, SYSTEM_KEYS, f"{where}, system {key}")
-    for size, value in (shared.get("corpus") or {}).items():
-        if not _is_count(value):
-            raise UserError(f"{where}, corpus: {size} is {value!r}; give {COUNT[0]}")
-    check_changes(shared.get("changes") or {}, f"{where}, changes: ")
-
-
-def check_panel(panel: Any, systems: Sequence[str], where: str) -> None:
-    """A panel, with its lines or the values of its axis."""
-    kind = panel.get("kind") if isinstance(panel, dict) else "scores"
-    check_value("kind", kind, where)
-    check_entry(panel, PANEL_KEYS[kind], where)
-    if kind == "curves":
-        for number, line in enumerate(panel["lines"], 1):
-            check_entry(line, LINE_KEYS, f"{where}, line {number}")
-        named = [line["system"] for line in panel["lines"]]
-    else:
-        if not _is_list(panel["systems"]):
-            raise UserError(f"{where}: systems is {panel['systems']!r}; give a list of their keys")
-        for value in panel["values"]:
-            check_value(panel["axis"], value, f"{where}, values")
-        named = panel["systems"]
-    for system in named:
-        if system not in systems:
-            raise UserError(f"{where}: unknown system '{system}'; known are {', '.join(systems)}")
-
-
-def check_changes(options: Sequence[str] | dict[str, Any], where: str) -> None:
+def check_changes(options: Iterable[str], where: str) -> None:
     """UserError for a change (``SECTION.OPTION``, ``=VALUE`` behind it or not) of what a study sets itself."""
     for change in options:
         reason = OWN_OPTIONS.get(change.partition("=")[0].replace("_", "-"))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Recipe, load_recipe
-from gtransformer.experiments.studies.check import ALL, check_panel, check_shared
+from gtransformer.experiments.studies.check import (
+    ALL,
+    PANELS,
+    CurvesSettings,
+    LineSettings,
+    RunSettings,
+    StudyFile,
+    StudySettings,
+    SystemSettings,
+    check_changes,
+)
 from gtransformer.installation import config_directory
+from gtransformer.settings import Entries, check_value, read_settings, typed
 
 COMMON = "common"  # the file with what all studies share
 
@@ -153,62 +161,77 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
             f"unknown study '{name}': known are {', '.join(study_names())}; or give the path of a YAML file"
         )
     size = "miniature" if miniature else "full"
-    own, common = _read(path), path.with_name(f"{COMMON}.yaml")
+    own, common = read_settings(path, StudyFile), path.with_name(f"{COMMON}.yaml")
+    if not common.is_file():
+        raise UserError(f"{common}: no such file; a study needs it beside its own")
     section = _section(own, size, path)
     panels = section.pop("panels", None)
     if not isinstance(panels, list) or not panels:
-        raise UserError(f"{path}, {size}: panels is {panels!r}; give a list of panels")
-    shared = _section(_read(common), size, common) | section
-    check_shared(shared, f"{path} with {common.name}, {size}")
+        raise UserError(f"{section.at('panels')}, {size}: panels is {panels!r}; give a list of panels")
+    entries = _section(read_settings(common, StudyFile), size, common) | section
+    shared = typed(entries, StudySettings, entries.place, size)
+    systems = {
+        key: typed(entry, SystemSettings, shared.systems.at(key), f"{size}, system {key}")
+        for key, entry in shared.systems.items()
+    }
+    check_changes(shared.changes or {}, f"{entries.at('changes')}, {size}, changes: ")
     study = Study(
         figure=path.stem,
-        description=own.get("description") or path.stem,
+        description=own.description or path.stem,
         miniature=miniature,
-        systems={key: entry["name"] for key, entry in shared["systems"].items()},
-        recipes={key: entry["recipe"] for key, entry in shared["systems"].items()},
-        seeds=shared["seeds"],
-        changes=[f"{key}={_text(value)}" for key, value in (shared.get("changes") or {}).items()] + list(changes),
-        length=shared["length"],
-        corpus=shared.get("corpus") or {},
+        systems={key: system.name for key, system in systems.items()},
+        recipes={key: system.recipe for key, system in systems.items()},
+        seeds=shared.seeds,
+        changes=[f"{key}={_text(value)}" for key, value in (shared.changes or {}).items()] + list(changes),
+        length=shared.length,
+        corpus=dict(shared.corpus or {}),
         panels=[],
     )
-    study.panels = [_panel(study, entry, f"{path}, {size}, panel {i}") for i, entry in enumerate(panels, 1)]
+    study.panels = [_panel(study, entry, section.place, f"{size}, panel {i}") for i, entry in enumerate(panels, 1)]
     return study
 
 
-def _panel(study: Study, entry: Any, where: str) -> Panel:
-    check_panel(entry, list(study.recipes), where)
-    kind = entry["kind"]
-    if kind == "curves":
+def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
+    kind = entry.get("kind") if isinstance(entry, Entries) else "scores"
+    if kind not in list(PANELS):
+        raise UserError(f"{entry.place}, {inside}: kind is {kind!r}; give one of {', '.join(PANELS)}")
+    panel = typed(entry, PANELS[kind], place, inside)
+    if isinstance(panel, CurvesSettings):
         lines = [
-            Line(
-                line["system"],
-                _runs(study, line["system"], line),
-                curve=line["curve"],
-                label=line.get("label"),
-                flat=bool(line.get("flat")),
-            )
-            for line in entry["lines"]
+            typed(line, LineSettings, entry.at("lines"), f"{inside}, entry {number} of lines")
+            for number, line in enumerate(panel.lines, 1)
         ]
-        return Panel(kind, entry["title"], entry["quantity"], lines)
-    axis = entry["axis"]
+        _check_systems(study, [line.system for line in lines], f"{entry.at('lines')}, {inside}")
+        lines = [
+            Line(line.system, _runs(study, line.system, line), None, line.curve, line.label, bool(line.flat))
+            for line in lines
+        ]
+        return Panel(kind, panel.title, panel.quantity, lines)
+    for value in panel.values:
+        check_value(RunSettings, panel.axis, value, f"{entry.at('values')}, {inside}, values")
+    _check_systems(study, panel.systems, f"{entry.at('systems')}, {inside}")
     lines = [
-        Line(system, _runs(study, system, entry | {axis: value}), x=value)
-        for system in entry["systems"]
-        for value in entry["values"]
+        Line(system, _runs(study, system, replace(panel, **{panel.axis: value})), value)
+        for system in panel.systems
+        for value in panel.values
     ]
-    return Panel(kind, entry["title"], axis, lines)
+    return Panel(kind, panel.title, panel.axis, lines)
 
 
-def _runs(study: Study, system: str, chosen: dict[str, Any]) -> list[StudyRun]:
+def _check_systems(study: Study, systems: Sequence[str], where: str) -> None:
+    for system in systems:
+        if system not in study.recipes:
+            raise UserError(f"{where}: unknown system '{system}'; known are {', '.join(study.recipes)}")
+
+
+def _runs(study: Study, system: str, chosen: RunSettings) -> list[StudyRun]:
     """A run for each seed."""
-    instances = chosen.get("instances")
     data = Data(
-        chosen.get("length") or study.length,
-        None if instances == ALL else instances,
-        chosen.get("min-document-tokens"),
+        chosen.length or study.length,
+        None if chosen.instances == ALL else chosen.instances,
+        chosen.min_document_tokens,
     )
-    model = chosen.get("model")
+    model = chosen.model
     if model == study_arch(study, system):
         model = None  # the recipe's own: the same run as without it
     run = StudyRun(study.recipes[system], tuple(study.changes), data, 0, model)
@@ -220,28 +243,11 @@ def study_arch(study: Study, system: str) -> str:
     return load_recipe(study.recipes[system], study.changes).sections["train"].get("arch", "")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); a study needs it") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = re.sub(r"\s+", " ", str(error))
-        raise UserError(f"{path}: not valid YAML ({reason})") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: no study; it must hold the sections full and miniature")
-    known = ("description", "full", "miniature")
-    for key in content:
-        if key not in known:
-            raise UserError(f"{path}: unknown key '{key}'; known are {', '.join(known)}")
-    return content
-
-
-def _section(content: dict[str, Any], size: str, path: Path) -> dict[str, Any]:
-    section = content.get(size)
-    if not isinstance(section, dict):
+def _section(file: StudyFile, size: str, path: Path) -> Entries:
+    section = getattr(file, size)
+    if section is None:
         raise UserError(f"{path}: has no section '{size}'")
-    return dict(section)
+    return section
 
 
 def _text(value: Any) -> str:

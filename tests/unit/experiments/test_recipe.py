@@ -112,15 +112,19 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("train:\n  - lr\n", "section 'train' must hold lines"),
+        ("train:\n  - lr\n", "bad.yaml, line 1: train is ['lr']; give lines of the form 'option: value'"),
         ("train: {lr: 1\n", "bad.yaml, line 2: not valid YAML"),
         ("trian:\n  lr: 1\n", "unknown key 'trian'; known are"),
         ("train:\n  lr:\n    start: 1\n", "train.lr holds further keys"),
-        ("rows: Table 2\n", "'rows' must hold lines of the form"),
-        ("devices: many\n", "devices is 'many'"),
+        ("rows: Table 2\n", "bad.yaml, line 1: rows is 'Table 2'; give lines of the form '\"TABLE\": ROW'"),
+        ("devices: many\n", "bad.yaml, line 1: devices is 'many'; give a whole number of at least 1"),
+        ("train:\n  lr: 1\n  lr: 2\n", "bad.yaml, line 3: 'lr' stands twice"),
+        ("train: {max_update: 1, max-update: 2}\n", "bad.yaml, line 1: 'max_update' stands twice"),
+        ("based-on: base\nbased_on: big\n", "bad.yaml, line 1: 'based-on' stands twice"),
+        ("train:\n  save-dir: ${HOME}/x\n", "bad.yaml, line 2: '${HOME}/x' stands for something else"),
         ("based-on: bad\n", "based on itself"),
         ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),
-        ("", "no recipe"),
+        ("", "bad.yaml: is empty; give lines of the form 'key: value'"),
     ],
 )
 def test_bad_recipes(tmp_path: Path, text: str, message: str):
@@ -136,6 +140,19 @@ def test_unknown_recipe_lists_the_known():
 @pytest.mark.parametrize("change", ["lr=1", "train.lr", "trian.lr=1", "train.=1"])
 def test_bad_changes(change: str):
     with pytest.raises(UserError, match="write SECTION.OPTION=VALUE"):
+        load_recipe("base", [change])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("devices=many", "--set devices=many: devices is 'many'; give a whole number of at least 1"),
+        ("devices=", "--set devices=: devices is None; give a whole number"),
+        ("train.save-dir=${HOME}", "--set train.save-dir=${HOME}, line 1: '${HOME}' stands for something else"),
+    ],
+)
+def test_bad_values_of_changes(change: str, message: str):
+    with pytest.raises(UserError, match=re.escape(message)):
         load_recipe("base", [change])
 
 

@@ -137,17 +137,19 @@ def test_points_larger_than_the_corpus_are_left_out(write):
         ("miniature:", "full:", "has no section 'miniature'"),
         ("description: a figure", "descripton: a figure", "unknown key 'descripton'"),
         ("description: a figure", "description: [", "not valid YAML"),
-        ("curve: valid_loss, ", "", "panel 2, line 1: lacks curve"),
-        ("{system: ours, length", "{length", "panel 2, line 1: lacks system"),
-        ("label: validation}", "label: validation, flat: 3}", "panel 2, line 1: flat is 3; give true or false"),
+        ("curve: valid_loss, ", "", "panel 2, entry 1 of lines: lacks curve"),
+        ("{system: ours, length", "{length", "panel 2, entry 1 of lines: lacks system"),
+        ("label: validation}", "label: validation, flat: 3}", "panel 2, entry 1 of lines: flat is 3; give true"),
         ("{title: a, ", "{", "panel 1: lacks title"),
         (", values: [64, 512]", "", "panel 1: lacks values"),
         ("values: [64, 512]", "values: 64", "panel 1: values is 64; give a list"),
         ("values: [64, 512]", "values: [64, x]", "panel 1, values: length is 'x'; give a whole number of at least 1"),
+        ("values: [64, 512]", "values: [64, null]", "panel 1: values is [64, None]; give a list of what"),
         ("systems: [plain, ours]", "systems: plain", "panel 1: systems is 'plain'; give a list"),
-        ("quantity: loss", "quantity:", "panel 2: lacks quantity"),
-        ("lines: [", "lines: [3, ", "panel 2, line 1: is 3; give lines of the form 'key: value'"),
-        ("length: 64", "length: all", "panel 2, line 1: length is 'all'; give a whole number of at least 1"),
+        ("quantity: loss", "quantity:", "figure.yaml, line 6, miniature, panel 2: lacks quantity"),
+        ("quantity: loss", "kind: curves", "figure.yaml, line 8: 'kind' stands twice"),
+        ("lines: [", "lines: [3, ", "panel 2, entry 1 of lines: is 3; give lines of the form 'key: value'"),
+        ("length: 64", "length: all", "panel 2, entry 1 of lines: length is 'all'; give a whole number of at least 1"),
         ("  panels:\n", "  panels:\n    - x\n", "panel 1: is 'x'"),
         ("  panels:\n", "  panels: 3\n  seeds:\n", "panels is 3; give a list of panels"),
     ],
@@ -168,7 +170,7 @@ def test_damaged_studies(write, old, new, message):
         ("{name: Ours, recipe: demo}", "{name: Ours}", "system ours: lacks recipe"),
         ("{name: Ours, recipe: demo}", "demo", "system ours: is 'demo'; give lines of the form 'key: value'"),
         ("length: 512", "corpus: {documents: 3}", "lacks length"),
-        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus: documents is 'x'; give a whole number"),
+        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus is {'documents': 'x'}; give whole numbers of"),
         ("{train.max-update: 5", "{train.seed: 5", "changes: train.seed: a study trains with several seeds"),
         ("{train.max-update: 5, train.patience: null, generate.quiet: false}", "[a]", "changes is ['a']; give lines"),
     ],
@@ -187,5 +189,5 @@ def test_other_errors(write, tmp_path):
         load_study("common")
     path = write()
     (tmp_path / "common.yaml").unlink()
-    with pytest.raises(UserError, match="common.yaml: cannot be read"):
+    with pytest.raises(UserError, match="common.yaml: no such file; a study needs it"):
         load_study(path, miniature=True)

@@ -28,6 +28,7 @@ ALLOWED = {
     "optim": BASE,
     "criterions": NETWORK,
     "demo": BASE | {"files"},
+    "corpora": BASE | {"files", "installation"},
     "preprocess": TEXT | {"optional"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},

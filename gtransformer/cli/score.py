@@ -12,7 +12,6 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.score_systems import System, name_systems, score_systems, test_systems
-from gtransformer.cli.score_table import breakdown_tables, table
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.breakdown import by_document, by_position
 from gtransformer.evaluation.comet import DEFAULT_MODEL
@@ -21,6 +20,7 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.files import atomic_write, write_json
+from gtransformer.report.score_table import breakdown_tables, table
 
 PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
 BREAKDOWNS = {"document": by_document, "position": by_position}

@@ -38,6 +38,7 @@ ALLOWED = {
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
     "experiments": TEXT | {"installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
+    "report": BASE | {"files", "evaluation", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

@@ -11,12 +11,12 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from gtransformer.cli.score_systems import name_systems
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.discourse.f1 import discourse_f1
 from gtransformer.evaluation.discourse.taggers import MODELS, Tagger
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.systems import name_systems
 from gtransformer.files import sha256, write_json
 from gtransformer.report.score_table import align
 

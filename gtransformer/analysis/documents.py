@@ -12,13 +12,13 @@ from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.lines import Line
+from gtransformer.translation.lines import InputLine
 from gtransformer.translation.options import SearchOptions
 
 
 def inspect_document(
     model: GTransformer,
-    document: list[Line],
+    document: list[InputLine],
     given: list[str] | None,
     options: SearchOptions,
     output: Path,
@@ -56,12 +56,12 @@ def inspect_document(
         yield f"{here}\n{gate_table(found)}", drawn_text(found, source, plain, first + 1, top), numbers
 
 
-def find_document(lines: Iterable[Line], number: int, name: str) -> list[Line]:
+def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
     """The sentences of the document with this number, from 1.
 
     Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
     """
-    found: list[Line] = []
+    found: list[InputLine] = []
     documents = 0
     for line in lines:
         documents = line.place.documents
@@ -77,7 +77,7 @@ def find_document(lines: Iterable[Line], number: int, name: str) -> list[Line]:
     return found
 
 
-def given_translation(path: str, document: list[Line], model: GTransformer) -> list[str]:
+def given_translation(path: str, document: list[InputLine], model: GTransformer) -> list[str]:
     """BPE of the document's lines in a file that is aligned line by line with the input."""
     lines = list(read_lines(path))
     last = document[-1].place.lines
@@ -87,7 +87,7 @@ def given_translation(path: str, document: list[Line], model: GTransformer) -> l
     return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
 
 
-def translate(model: GTransformer, lines: list[Line], options) -> list[str]:
+def translate(model: GTransformer, lines: list[InputLine], options) -> list[str]:
     """The model's own best translation, in BPE."""
     return model.engine.translate([[line.tokens[0] for line in lines]], options)[0][0].sentences
 

@@ -7,11 +7,13 @@ import functools
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-LOADERS = {"load_checkpoint", "load_model_ensemble_and_task"}  # fairseq's functions that know a checkpoint's path
+# fairseq's functions that know a checkpoint's path, and by which name.
+LOADERS = {"load_checkpoint_to_cpu": "path", "load_checkpoint": "filename", "load_model_ensemble_and_task": "filename"}
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -62,19 +64,13 @@ def explain(error: BaseException) -> str | None:
     while link is not None and id(link) not in seen:
         seen.add(id(link))
         if isinstance(link, CheckpointError):
-            return f"checkpoint {_local_of(error, LOADERS, 'filename') or 'given'} {link}"
+            return f"checkpoint {_checkpoint_of(error)} {link}"
         if isinstance(link, UserError):
             return str(link)
-        checkpoint = _checkpoint_being_read(link)
-        if checkpoint is not None:
-            return (
-                f"checkpoint {checkpoint} cannot be read, it is truncated or damaged ({_first_sentence(link)}); take "
-                "another one (training goes on from an earlier one with --restore-file)"
-            )
         message = (
-            _checkpoint_that_does_not_fit(link)
+            _damaged_checkpoint(link)
+            or _checkpoint_that_does_not_fit(link)
             or _missing_checkpoint(link)
-            or _kind_that_is_unknown(link)
             or _file_that_cannot_be_used(link)
         )
         if message is not None:
@@ -83,17 +79,24 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
-def _checkpoint_being_read(error: BaseException) -> str | None:
-    trace = error.__traceback__
-    path, loading = None, False
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_name == "load_checkpoint_to_cpu":
-            path = trace.tb_frame.f_locals.get("local_path") or trace.tb_frame.f_locals.get("path")
-        if path is not None and "torch" in code.co_filename and code.co_filename.endswith("serialization.py"):
-            loading = True
-        trace = trace.tb_next
-    return path if loading else None
+def _damaged_checkpoint(error: BaseException) -> str | None:
+    """PyTorch's loader raises anything; what it was called by says that it was reading a checkpoint."""
+    code = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    reading = any(one.co_name == "load_checkpoint_to_cpu" for one in code)
+    if not reading or not any(Path(one.co_filename).parts[-2:] == ("torch", "serialization.py") for one in code):
+        return None
+    return (
+        f"checkpoint {_checkpoint_of(error)} cannot be read, it is truncated or damaged ({_first_sentence(error)}); "
+        "take another one (training goes on from an earlier one with --restore-file)"
+    )
+
+
+def _checkpoint_of(error: BaseException) -> str:
+    """The checkpoint that fairseq was loading; its errors do not name it, only the variables of its functions do."""
+    found = "given"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        found = frame.f_locals.get(LOADERS.get(frame.f_code.co_name)) or found
+    return found
 
 
 def _file_that_cannot_be_used(error: BaseException) -> str | None:
@@ -123,10 +126,9 @@ def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:
         name = different[0].removeprefix("size mismatch for ").partition(":")[0]
         sizes = re.findall(r"torch\.Size\((.*?)\)", different[0])
         reasons.append(f"{len(different)} are of another size ({name}: {', not '.join(sizes)})")
-    path = _local_of(error, LOADERS, "filename") or "given"
     return (
-        f"checkpoint {path} does not fit this model: {' and '.join(reasons)}; use the architecture options and the "
-        "data (dictionary) that it was trained with, or another --save-dir"
+        f"checkpoint {_checkpoint_of(error)} does not fit this model: {' and '.join(reasons)}; use the "
+        "architecture options and the data (dictionary) that it was trained with, or another --save-dir"
     )
 
 
@@ -135,38 +137,6 @@ def _missing_checkpoint(error: BaseException) -> str | None:
     if isinstance(error, OSError) and str(error).startswith(start):
         return f"{str(error).removeprefix(start)}: no such checkpoint; --path names one or several, separated by ':'"
     return None
-
-
-def _kind_that_is_unknown(error: BaseException) -> str | None:
-    """A model or a task of another plugin, told by where fairseq fails: its own messages do not say it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return None
-    code, local = trace.tb_frame.f_code, trace.tb_frame.f_locals
-    for place, function, found, name, kind in (
-        ("models", "build_model", "model", "model_type", "architecture"),
-        ("tasks", "setup_task", "task", "task_name", "task"),
-    ):
-        here = code.co_name == function and Path(code.co_filename).parts[-3:] == ("fairseq", place, "__init__.py")
-        if here and local.get(found) is None:
-            path = _local_of(error, {"load_model_ensemble_and_task"}, "filename") or "given"
-            return (
-                f"checkpoint {path}: its {kind} '{local.get(name)}' is unknown to this package and to fairseq; give "
-                "another checkpoint"
-            )
-    return None
-
-
-def _local_of(error: BaseException, functions: set[str], variable: str) -> str | None:
-    """The value of a local variable in the innermost of the named functions that the error came through."""
-    value, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_name in functions:
-            value = trace.tb_frame.f_locals.get(variable) or value
-        trace = trace.tb_next
-    return value
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -1,9 +1,3 @@
 #!/usr/bin/env bash
-# The benchmark corpus Europarl (Europarl v7; random splits): scripts/europarl.sh [RECIPE] [STAGE] [options of scripts/run.sh]
-# Files, under ${DATA:-data}/europarl, fetched by scripts/download.sh europarl:
-#   concatenated_en2de_{train,dev,test}_{en,de}.txt
 set -euo pipefail
-recipe=base stage=all
-[[ $# -eq 0 || "$1" == -* ]] || { recipe="$1" && shift; }
-[[ $# -eq 0 || "$1" == -* ]] || { stage="$1" && shift; }
-exec bash "$(dirname "${BASH_SOURCE[0]}")/run.sh" "$recipe" europarl "$stage" "$@"
+exec bash "$(dirname "${BASH_SOURCE[0]}")/corpus.sh" europarl "$@"

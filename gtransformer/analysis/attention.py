@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.analysis.watching import Place, can_be_watched, watching
+from gtransformer.analysis.watching import AttentionSite, can_be_watched, watching
 from gtransformer.errors import UserError
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.relative import clipped_distance
@@ -129,7 +129,7 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> I
 def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
     """Fill ``found`` while the model runs on a single document."""
 
-    def see(place: Place, module, x: Tensor, memory: Tensor, pattern) -> None:
+    def see(place: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
         queries, keys = pattern.reach.queries, pattern.reach.keys
         relative, rows = None if module.relative is None else module.relative(), None
         if relative is not None:

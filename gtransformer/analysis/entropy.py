@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from gtransformer.analysis.watching import Place, can_be_watched, watching
+from gtransformer.analysis.watching import AttentionSite, can_be_watched, watching
 from gtransformer.errors import UserError
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 from gtransformer.modules.buckets import Bucket
@@ -129,7 +129,7 @@ class EntropyMeter:
     """Collects the entropy of every attention layer over all batches that a model sees while it is watched."""
 
     per_head: bool = False
-    tallies: dict[Place, Tally] = field(default_factory=dict)
+    tallies: dict[AttentionSite, Tally] = field(default_factory=dict)
 
     @contextmanager
     def on(self, model: nn.Module) -> Iterator[None]:
@@ -140,7 +140,9 @@ class EntropyMeter:
             yield
 
     @torch.no_grad()
-    def see(self, place: Place, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
+    def see(
+        self, place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern
+    ) -> None:
         """Add the queries of one call of an attention module."""
         dtype = module.q_proj.weight.dtype
         with torch.autocast(x.device.type, enabled=False):  # as exact as the weights are

@@ -20,7 +20,7 @@ PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionSite:
     """Which attention of a model: part (of PARTS), reach (the scope's name, "group" or "global"), layer from 1."""
 
     part: str
@@ -59,7 +59,7 @@ def watching(
         def hook(module, inputs, output):
             x, memory, *patterns = inputs
             for scope, pattern in zip(scopes, patterns, strict=True):
-                see(Place(part, scope.name, number), module, x, memory, pattern)
+                see(AttentionSite(part, scope.name, number), module, x, memory, pattern)
 
         return hook
 

@@ -8,17 +8,15 @@ by side. Needs spaCy and two of its models.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 
-from gtransformer.cli.score_systems import name_systems
-from gtransformer.cli.score_table import align
-from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.discourse.f1 import discourse_f1
-from gtransformer.evaluation.discourse.taggers import MODELS, Tagger
-from gtransformer.evaluation.plain_text import read_plain, read_shaped
+from gtransformer.errors import cli_main
+from gtransformer.evaluation.discourse.files import score_files
+from gtransformer.evaluation.discourse.taggers import MODELS
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import sha256, write_json
+from gtransformer.evaluation.systems import name_systems
+from gtransformer.files import write_json
+from gtransformer.report.discourse_table import table
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -40,45 +38,13 @@ def main(argv: list[str] | None = None) -> None:
     """Tag, count, print, write."""
     args = build_parser().parse_args(argv)
     systems = name_systems(args.hypotheses)
-    for _, path in systems:
-        if path.suffix == ".jsonl":
-            raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
-    wanted, _ = read_plain(args.reference)
-    shape = [len(document) for document in wanted]
-
-    def sentences(path: Path) -> list[str]:
-        return [sentence for document in read_shaped(path, shape, args.reference) for sentence in document]
-
-    texts = {name: sentences(path) for name, path in systems}
-    plain = [sentences(args.source), sentences(args.reference)]
-    english, german = Tagger(args.source_model), Tagger(args.target_model)
-    sources, references = list(english(plain[0])), list(german(plain[1]))
-    results = {name: discourse_f1(sources, list(german(text)), references) for name, text in texts.items()}
     first = systems[0][1]
     output = args.output or first.with_name(f"{first.name}.discourse.json")
-    checksums = {str(path): sha256(path) for path in (args.source, args.reference, *(path for _, path in systems))}
-    head = {"version": 1, "taggers": [english.name, german.name], "sentences": len(sources), "sha256": checksums}
-    write_json(output, head | {"systems": results} | provenance("gtransformer.cli.discourse", argv))
-    print(table(results))
-    print(f"taggers: {english.name}, {german.name}\n\nresults: {output}")
-
-
-def table(results: Mapping[str, Mapping]) -> str:
-    """F1, precision and recall in per cent, overall and by class, a column per system."""
-    first = next(iter(results.values()))
-    rows = [["translation of", "", *results, "in the reference"]]
-    for name, part in first.items():
-        for value in ("f1", "precision", "recall"):
-            cells = [_percent(result[name][value]) for result in results.values()]
-            rows.append([name, {"f1": "F1"}.get(value, value), *cells, str(part["reference"]) if value == "f1" else ""])
-        for x, counts in part["by_class"].items():
-            cells = [_percent(result[name]["by_class"][x]["f1"]) for result in results.values()]
-            rows.append([name, f"F1, {x}", *cells, str(counts["reference"])])
-    return align(rows, range(2, len(rows[0])))
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
+    models = args.source_model, args.target_model
+    result = score_files(args.source, args.reference, dict(systems), models)
+    write_json(output, result | provenance("gtransformer.cli.discourse", argv))
+    print(table(result["systems"]))
+    print(f"taggers: {', '.join(result['taggers'])}\n\nresults: {output}")
 
 
 if __name__ == "__main__":

@@ -7,22 +7,8 @@ import sys
 
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.parallel import DOCUMENT, available_cores, map_chunks
-from gtransformer.preprocess.postprocess import Postprocessor
-
-
-class _Lines:
-    """Plain text of the lines of a chunk; ``<d>`` lines stay, instance lines become a line per sentence."""
-
-    def __init__(self, lang: str, moses: str | None, instances: bool):
-        self.processor, self.instances = Postprocessor(lang, moses), instances
-
-    def __call__(self, chunk: list[str]) -> list[str]:
-        if self.instances:
-            chunk = [sentence for line in chunk for sentence in split_instance(line)]
-        plain = iter(self.processor.plain_lines([line for line in chunk if line != DOCUMENT]))
-        return [line if line == DOCUMENT else next(plain) for line in chunk]
+from gtransformer.preprocess.parallel import available_cores, map_chunks
+from gtransformer.preprocess.postprocess import LineProcessor
 
 
 @cli_main
@@ -37,7 +23,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     args = parser.parse_args(argv)
     lines = read_lines(args.input or "/dev/stdin")
-    chunks = map_chunks(_Lines(args.lang, args.moses, args.instances), lines, args.workers, label="postprocess")
+    chunks = map_chunks(LineProcessor(args.lang, args.moses, args.instances), lines, args.workers, label="postprocess")
     if args.output:
         with atomic_write(args.output) as stream:
             stream.writelines(f"{line}\n" for chunk in chunks for line in chunk)

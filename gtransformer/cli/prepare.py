@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.preprocess.manifest import table
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
@@ -59,43 +59,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """Check the options and make settings of them. Raises UserError for values that make no sense."""
-    for name, least in (
-        ("bpe_merges", 1),
-        ("max_instance_tokens", 3),
-        ("max_sentence_tokens", 1),
-        ("max_sents", 1),
-        ("workers", 1),
-    ):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
-    if args.source_lang == args.target_lang:
-        raise UserError(f"source and target language are both {args.source_lang}; give two with -s and -t")
+    """The options as settings. Raises UserError for values that make no sense."""
+    given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "langs", "moses")}
     langs = tuple(filter(None, (args.langs or "").split(",")))
-    if langs and (not {args.source_lang, args.target_lang} <= set(langs) or len(set(langs)) < len(langs)):
-        raise UserError(f"--langs {args.langs}: name {args.source_lang}, {args.target_lang} and any others once each")
-    if bool(args.sentencepiece) != bool(args.dictionary):
-        raise UserError("--sentencepiece and --dictionary belong together; give both, as they came with the model")
-    chosen = [name for name in ("--sentencepiece", "--bert", "--vocabulary") if getattr(args, name[2:])]
-    if len(chosen) > 1:
-        raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
-    return Settings(
-        sentencepiece=args.sentencepiece,
-        dictionary=args.dictionary,
-        bert=args.bert,
-        source_lang=args.source_lang,
-        target_lang=args.target_lang,
-        langs=langs,
-        bpe_merges=args.bpe_merges,
-        max_instance_tokens=args.max_instance_tokens,
-        max_sentence_tokens=args.max_sentence_tokens,
-        max_sents=args.max_sents,
-        normalise_punctuation=args.normalise_punctuation,
-        vocabulary=args.vocabulary,
-        moses=moses_directory(args.moses),
-        workers=args.workers,
-    )
+    settings = Settings(**given, langs=langs, moses=moses_directory(args.moses))
+    settings.check()
+    return settings
 
 
 @cli_main

@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.cli.report_keys import ABOUT, need, read_yaml
-from gtransformer.cli.report_page import page
-from gtransformer.cli.report_paper import read_paper
-from gtransformer.cli.report_results import read_folders
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
+from gtransformer.report.page import make_page
+from gtransformer.report.paper import PAPER
 
 LOGS = Path(__file__).resolve().parents[2] / "exp_logs"
 
@@ -24,16 +22,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--logs", type=Path, default=LOGS, metavar="DIR", help="the folder of results (exp_logs/ of the checkout)"
     )
+    parser.add_argument(
+        "--paper", type=Path, default=PAPER, metavar="FILE", help="the paper's figures (those of G-Transformer's paper)"
+    )
     parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
     return parser
-
-
-def make_page(logs: Path) -> str:
-    """The page of a folder of results. Raises UserError for anything in it that cannot be read."""
-    if not (logs / "paper.yaml").is_file():
-        raise UserError(f"{logs}: no folder of results; it must hold paper.yaml, as exp_logs/ of the checkout does")
-    machine = need(read_yaml(logs / ABOUT), logs / ABOUT, "machine", kind=str, optional=True) or "not noted"
-    return page(read_paper(logs / "paper.yaml"), read_folders(logs), machine)
 
 
 def check_page(path: Path, text: str) -> None:
@@ -55,7 +48,7 @@ def check_page(path: Path, text: str) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Write the page, or check it."""
     args = build_parser().parse_args(argv)
-    text, path = make_page(args.logs), args.logs / "README.md"
+    text, path = make_page(args.logs, args.paper), args.logs / "README.md"
     if args.check:
         check_page(path, text)
         print(f"{path}: up to date")

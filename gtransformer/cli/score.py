@@ -11,19 +11,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.cli.score_systems import System, name_systems, score_systems, test_systems
-from gtransformer.cli.score_table import breakdown_tables, table
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.breakdown import by_document, by_position
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import METRICS
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
-from gtransformer.files import atomic_write, write_json
+from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
+from gtransformer.files import write_json
+from gtransformer.report.score_table import breakdown_tables, table
 
 PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
-BREAKDOWNS = {"document": by_document, "position": by_position}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -93,12 +91,17 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
-    systems = score_systems(args, name_systems(args.hypotheses))
-    tests = test_systems(systems, args.test, args.samples)
+    against = Against(
+        args.prepared, args.split, references_of(args.reference), args.tokenize, args.moses, args.reference_file,
+        args.source_file,
+    )  # fmt: skip
+    named = name_systems(args.hypotheses)
+    systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None)
+    tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
     output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
-    texts = write_texts(systems, args.text)
-    results = {system.name: system_json(system, args.by, texts.get(system.name)) for system in systems}
+    written = [system.text for system in systems if system.write_text(args.text)]
+    results = {system.name: system.to_json(args.by) for system in systems}
     if several:
         result = {"version": 1, "baseline": first.name, "systems": results, "significance": tests}
     else:
@@ -108,7 +111,7 @@ def main(argv: list[str] | None = None) -> None:
     for part in breakdown_tables(results, args.by):
         print(f"\n{part}")
     print(f"\nscores: {output}")
-    for text in texts.values():
+    for text in written:
         print(f"translation: {text}")
 
 
@@ -136,37 +139,6 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("--text names one file; leave it out for several systems")
     if args.samples is not None and args.samples < 1:
         raise UserError(f"--samples {args.samples}: at least one resample is needed")
-
-
-def write_texts(systems: list[System], wanted: Path | None) -> dict[str, Path]:
-    """Write the plain text of generated translations; the files by system. Plain-text systems are left alone."""
-    written = {}
-    for system in systems:
-        if system.generated or wanted:
-            written[system.name] = wanted or system.path.with_name(f"{system.stem}.txt")
-            # Without the raw reference the text is not what a reader wants, but what was scored.
-            first = next(iter(system.evaluation.scores.values()))
-            write_corpus(written[system.name], first.documents)
-    return written
-
-
-def system_json(system: System, breakdowns: list[str], text: Path | None) -> dict:
-    """A system's scores and, if asked for, their breakdowns by reference."""
-    result = system.evaluation.to_json() | {"text": str(text or system.path)}
-    for name in breakdowns:
-        result[f"by_{name}"] = {
-            reference: BREAKDOWNS[name](scores.segments, system.metrics)
-            for reference, scores in system.evaluation.scores.items()
-        }
-    return result
-
-
-def write_corpus(path: Path, documents: list[list[str]]) -> None:
-    """Write documents of sentences in the raw corpus format."""
-    with atomic_write(path) as stream:
-        for document in documents:
-            stream.write("<d>\n")
-            stream.writelines(f"{sentence}\n" for sentence in document)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from gtransformer.files import decode_lines, read_lines
 from gtransformer.preprocess.parallel import progress
 from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.formats import make_format
-from gtransformer.translation.lines import Place
+from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import add_search_options
 from gtransformer.translation.resumable import ResumableOutput
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     with ExitStack() as stack:
         output = stack.enter_context(ResumableOutput(args.output, key, args.restart)) if args.output else None
         lines = stack.enter_context(closing(input_lines(args.input)))
-        start = Place()
+        start = TextPosition()
         if output:
             output.skip(lines, args.input)
             start = output.place
@@ -101,7 +101,7 @@ def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -
     output.add(lines, window[-1].line.place)
 
 
-def say(start: Place, place: Place, sentences: int, cut: int, seconds: float, device: str) -> None:
+def say(start: TextPosition, place: TextPosition, sentences: int, cut: int, seconds: float, device: str) -> None:
     """The summary on standard error."""
     resumed = f", gone on with after line {start.lines}" if start.lines else ""
     documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"

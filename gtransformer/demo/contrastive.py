@@ -12,7 +12,7 @@ from typing import Any
 
 from gtransformer.demo.ambiguity import AMBIGUOUS
 from gtransformer.demo.dice import Dice
-from gtransformer.demo.document import Document, Line
+from gtransformer.demo.document import Letter, SentencePair
 from gtransformer.demo.german import GENDERS, PRONOUNS
 from gtransformer.demo.lexicon import Sense
 from gtransformer.demo.template import REGISTERS
@@ -20,7 +20,7 @@ from gtransformer.demo.template import REGISTERS
 PHENOMENA = ("pronoun", "address", "ambiguity")
 
 
-def variants(line: Line, phenomenon: str, register: str) -> tuple[str, list[str]]:
+def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, list[str]]:
     """What the phenomenon turns on (``"it -> ihn"``) and the wrong German sentences, each once.
 
     ``register`` is that of the document. Raises KeyError if the line does not show the phenomenon.
@@ -44,7 +44,7 @@ def variants(line: Line, phenomenon: str, register: str) -> tuple[str, list[str]
     return detail, [text for text in dict.fromkeys(wrong) if text != line.de]
 
 
-def _items(documents: Sequence[Document], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:
+def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:
     """Every item of a phenomenon, going round the documents and in each taking what has come least often so far."""
     waiting: list[list[dict[str, Any]]] = []
     for number, document in enumerate(documents):
@@ -74,7 +74,7 @@ def _items(documents: Sequence[Document], phenomenon: str, dice: Dice) -> Iterat
                 yield item
 
 
-def contrastive_set(documents: Sequence[Document], count: int, seed: int, split: str = "test") -> dict[str, Any]:
+def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: str = "test") -> dict[str, Any]:
     """The content of ``contrastive.json``: up to ``count`` items, shared out evenly over phenomena and documents.
 
     A phenomenon that runs out of sentences leaves its share to the others. Items stand in document order;

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.demo.contrastive import PHENOMENA, contrastive_set, variants
-from gtransformer.demo.document import Document, write_document
+from gtransformer.demo.document import Letter, write_document
 from gtransformer.demo.template import count_tokens
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, sha256, write_json
@@ -20,18 +20,18 @@ _TRIES = 50
 SIDES = ("en", "de")
 
 
-def _passages(document: Document) -> set[tuple[str, ...]]:
+def _passages(document: Letter) -> set[tuple[str, ...]]:
     english = [line.en for line in document.lines]
     return {tuple(english[start : start + PASSAGE]) for start in range(len(english) - PASSAGE + 1)}
 
 
-def write_splits(sizes: Mapping[str, int], seed: int) -> dict[str, list[Document]]:
+def write_splits(sizes: Mapping[str, int], seed: int) -> dict[str, list[Letter]]:
     """Write so many documents for each split, in order; raises UserError if splits cannot be kept apart.
 
     A document depends on seed, split and its number alone, so a larger corpus begins with the smaller one, except that
     a document of a later split is written anew while it shares a passage with an earlier split.
     """
-    corpus: dict[str, list[Document]] = {}
+    corpus: dict[str, list[Letter]] = {}
     taken: set[tuple[str, ...]] = set()
     for split, size in sizes.items():
         documents = []
@@ -56,7 +56,7 @@ def _spread(values: Sequence[int]) -> dict[str, float]:
     return {"min": min(values), "mean": round(sum(values) / len(values), 1), "max": max(values)}
 
 
-def describe(documents: Sequence[Document]) -> dict[str, Any]:
+def describe(documents: Sequence[Letter]) -> dict[str, Any]:
     """Counts of one split: sentences, word types, tokens and instance length of a document, phenomena."""
     result: dict[str, Any] = {
         "documents": len(documents),

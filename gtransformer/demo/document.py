@@ -26,7 +26,7 @@ ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
 
 
 @dataclass(frozen=True)
-class Line:
+class SentencePair:
     """One sentence pair and what its German depends on.
 
     ``cues`` gives for each phenomenon ("pronoun", "address", "ambiguity") that the sentence shows the index of the
@@ -47,11 +47,11 @@ class Line:
 
 
 @dataclass
-class Document:
+class Letter:
     """A letter; ``register`` is "du" or "Sie"."""
 
     register: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SentencePair] = field(default_factory=list)
 
     @property
     def cost(self) -> int:
@@ -82,7 +82,7 @@ class _Writer:
 
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
-        self.document = Document(dice.choice(REGISTERS))
+        self.document = Letter(dice.choice(REGISTERS))
         self.decks: dict[tuple[Template, ...], _Deck] = {}
         self.seen: set[str] = set()
         self.said: set[str] = set()  # groups of what has been said about the scene's thing
@@ -98,7 +98,7 @@ class _Writer:
         if any(template.german(slots, register, gender) != german for register in REGISTERS):
             cues["address"] = 0
         self.seen.add(english)
-        self.document.lines.append(Line(template, slots, gender, cues, english, german))
+        self.document.lines.append(SentencePair(template, slots, gender, cues, english, german))
         return len(self.document.lines) - 1
 
     def draw(
@@ -161,7 +161,7 @@ class _Writer:
         self.draw(TO_THE_READER if kind == "reader" else FILLERS)
 
 
-def _attempt(dice: Dice) -> Document:
+def _attempt(dice: Dice) -> Letter:
     writer = _Writer(dice)
     length = dice.between(55, 67)
     things, senses = (6, 1) if dice.chance(0.3) else (5, 2)
@@ -193,7 +193,7 @@ def _attempt(dice: Dice) -> Document:
     return writer.document
 
 
-def write_document(*key: object) -> Document:
+def write_document(*key: object) -> Letter:
     """Write the document that belongs to ``key`` (any values with a stable ``str``): the same key, the same document.
 
     It has 55 to 70 sentences and fits one instance with a few tokens to spare.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.segments import Documents
-from gtransformer.files import read_lines
+from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 
 
@@ -67,3 +67,11 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
             f"documents, but {like} has {len(shape)}; the two must be aligned line by line"
         )
     return documents
+
+
+def write_documents(path: Path, documents: Documents) -> None:
+    """Write documents of sentences in the raw corpus format."""
+    with atomic_write(path) as stream:
+        for document in documents:
+            stream.write(f"{DOCUMENT}\n")
+            stream.writelines(f"{sentence}\n" for sentence in document)

@@ -14,7 +14,7 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
-from gtransformer.evaluation.translations import Translation, taken_from
+from gtransformer.evaluation.translations import TranslatedInstance, taken_from
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.postprocess import postprocessor_for
 
@@ -66,7 +66,7 @@ def render(
     name: str,
     prepared: Path,
     sidecar: Sidecar,
-    translations: Sequence[Translation],
+    translations: Sequence[TranslatedInstance],
     tokenizer: str | None = None,
     moses: str | None = None,
 ) -> Rendering:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
-from gtransformer.evaluation.translations import Translation, taken_from
+from gtransformer.evaluation.translations import TranslatedInstance, taken_from
 
 Documents = list[list[str]]
 
@@ -59,7 +59,7 @@ class Segments:
 
 
 def segments_of_translations(
-    translations: Sequence[Translation],
+    translations: Sequence[TranslatedInstance],
     sidecar: Sidecar,
     reference: Documents,
     finished: Sequence[list[str]],

@@ -25,7 +25,7 @@ TRANSLATED = "give the split and the prepared corpus that were translated"
 
 
 @dataclass(frozen=True)
-class Translation:
+class TranslatedInstance:
     """The best translation of one instance: where it belongs and its sentences (BPE, without marks).
 
     ``current``: (first sentence, sentences) of the document, those that are taken from here; None: all of them.
@@ -71,18 +71,18 @@ class Translation:
         return sentences[first - self.first_sentence : first - self.first_sentence + count]
 
 
-def taken_from(translations: Sequence[Translation], sidecar: Sidecar) -> Sidecar:
+def taken_from(translations: Sequence[TranslatedInstance], sidecar: Sidecar) -> Sidecar:
     """The sidecar of what is taken from each translation, which tiles the documents."""
     return replace(sidecar, instances=[translation.place for translation in translations])
 
 
-def read_translations(path: str | Path, sidecar: Sidecar) -> list[Translation]:
+def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInstance]:
     """The best translation of every instance, in instance order (the file's order does not matter).
 
     Raises UserError, naming file and line, for a line that is not such a JSON object, an id that is doubled, and a
     place that the sidecar does not have; naming what is missing where the split is not complete.
     """
-    found: dict[int, tuple[int, Translation]] = {}
+    found: dict[int, tuple[int, TranslatedInstance]] = {}
     for number, line in enumerate(read_lines(path), 1):
         identity, translation = _parse(line, f"{path}, line {number}")
         if identity in found:
@@ -98,7 +98,7 @@ def read_translations(path: str | Path, sidecar: Sidecar) -> list[Translation]:
     return [found[identity][1] for identity in sorted(found)]
 
 
-def _check_stored(path: str | Path, found: dict[int, tuple[int, Translation]], sidecar: Sidecar) -> None:
+def _check_stored(path: str | Path, found: dict[int, tuple[int, TranslatedInstance]], sidecar: Sidecar) -> None:
     """UserError unless these are the sidecar's instances."""
     for identity, (number, translation) in found.items():
         where = f"{path}, line {number}"
@@ -122,7 +122,7 @@ def _check_stored(path: str | Path, found: dict[int, tuple[int, Translation]], s
         )
 
 
-def _check_regrouped(path: str | Path, found: dict[int, tuple[int, Translation]], sidecar: Sidecar) -> None:
+def _check_regrouped(path: str | Path, found: dict[int, tuple[int, TranslatedInstance]], sidecar: Sidecar) -> None:
     """UserError unless every sentence that the sidecar has is current in one of these instances."""
     there = {(document, first + i) for document, first, count in sidecar.instances for i in range(count)}
     seen: dict[tuple[int, int], int] = {}
@@ -163,7 +163,7 @@ def _check_regrouped(path: str | Path, found: dict[int, tuple[int, Translation]]
         )
 
 
-def _parse(line: str, where: str) -> tuple[int, Translation]:
+def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
     """One line of the file; UserError where it is not an instance's translation."""
     try:
         entry = json.loads(line)
@@ -185,7 +185,7 @@ def _parse(line: str, where: str) -> tuple[int, Translation]:
     # A line break or tab inside a sentence would shift all later lines of the plain-text file.
     clean = [" ".join(sentence.split()) for sentence in sentences]
     place = entry["document"], entry["first_sentence"], entry["sentences"]
-    return entry["id"], Translation(*place, clean, current and (current[0], current[1]))
+    return entry["id"], TranslatedInstance(*place, clean, current and (current[0], current[1]))
 
 
 def _whole(value: object) -> bool:

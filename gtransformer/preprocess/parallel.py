@@ -19,9 +19,9 @@ from tqdm import tqdm
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.corpus import DOCUMENT
 
 CHUNK = 10_000
-DOCUMENT = "<d>"
 Work = Callable[[Sequence[str]], Any]
 
 _work: Work
@@ -115,7 +115,7 @@ def map_chunks(
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _AroundDocuments:
+class AroundDocuments:
     """Applies work to the sentences of a chunk and leaves the ``<d>`` lines between them as they are."""
 
     def __init__(self, work: Work):
@@ -134,5 +134,5 @@ def map_file(
     ``work`` takes lines and returns as many. The file appears whole or not at all. Raises UserError as ``read_lines``.
     """
     with atomic_write(target) as stream:
-        for lines in map_chunks(_AroundDocuments(work), read_lines(source), workers, label, total):
+        for lines in map_chunks(AroundDocuments(work), read_lines(source), workers, label, total):
             stream.writelines(f"{line}\n" for line in lines)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.preprocess.bpe import remove_bpe
+from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.moses import moses_directory
+from gtransformer.preprocess.parallel import AroundDocuments
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
 from gtransformer.preprocess.tokenise import Detokeniser
 from gtransformer.preprocess.truecase import detruecase
@@ -36,6 +38,16 @@ class Postprocessor:
     def name(self) -> str:
         """What detokenises, for records of scores."""
         return "Moses" if self.moses else "sacremoses"
+
+
+class LineProcessor:
+    """Plain text of the lines of a chunk; ``<d>`` lines stay, instance lines become a line per sentence."""
+
+    def __init__(self, lang: str, moses: str | None, instances: bool):
+        self._plain, self.instances = AroundDocuments(Postprocessor(lang, moses).plain_lines), instances
+
+    def __call__(self, chunk: list[str]) -> list[str]:
+        return self._plain([part for line in chunk for part in split_instance(line)] if self.instances else chunk)
 
 
 class PieceJoiner:

@@ -10,6 +10,8 @@ from gtransformer.files import read_json
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE
 
+LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -33,6 +35,23 @@ class Settings:
     sentencepiece: str | None = None
     dictionary: str | None = None
     bert: str | None = None
+
+    def check(self) -> None:
+        """Raise UserError, naming the options of the command, for values that make no sense."""
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
+        if self.source_lang == self.target_lang:
+            raise UserError(f"source and target language are both {self.source_lang}; give two with -s and -t")
+        if self.langs and (not set(self.pair()) <= set(self.langs) or len(set(self.langs)) < len(self.langs)):
+            given = ",".join(self.langs)
+            raise UserError(f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each")
+        if bool(self.sentencepiece) != bool(self.dictionary):
+            raise UserError("--sentencepiece and --dictionary belong together; give both, as they came with the model")
+        chosen = [f"--{name}" for name in ("sentencepiece", "bert", "vocabulary") if getattr(self, name)]
+        if len(chosen) > 1:
+            raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
 
     def pair(self) -> tuple[str, str]:
         """(source, target) language."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.tasks import TASK_REGISTRY
 
 from gtransformer.errors import UserError, explain
+from gtransformer.tasks.checkpoint_file import read_settings
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:
@@ -22,10 +24,25 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     try:
         (model,), _, task = load_model_ensemble_and_task([str(checkpoint)], overrides)
     except Exception as error:
-        message = explain(error)
+        message = explain(error) or _unknown_kind(Path(checkpoint))
         if message is None:
             raise
         raise UserError(message) from None
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise UserError(f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another one")
     return model.eval(), task
+
+
+def _unknown_kind(checkpoint: Path) -> str | None:
+    """A model or a task of another plugin, in one sentence: fairseq's own message is the whole configuration."""
+    settings = read_settings(checkpoint)
+    for part, kind, option, known in (
+        ("model", "architecture", "arch", MODEL_REGISTRY.keys() | ARCH_MODEL_REGISTRY.keys()),
+        ("task", "task", "task", TASK_REGISTRY.keys()),
+    ):
+        name = settings.get(part, {}).get("_name") or settings.get(part, {}).get(option)
+        if name is not None and name not in known:
+            return (
+                f"checkpoint {checkpoint}: its {kind} '{name}' is unknown to this package and to fairseq; give another"
+            )
+    return None

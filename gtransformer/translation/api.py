@@ -11,7 +11,7 @@ import torch
 
 from gtransformer.preprocess.instances import MARKS
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.lines import START, Line, Place, documents_to_lines, read_text
+from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
@@ -36,7 +36,7 @@ class TranslatedLine:
     searched as a whole), so neighbouring lines' n-th translations belong together.
     """
 
-    line: Line
+    line: InputLine
     translations: list[Translation]
 
 
@@ -114,7 +114,7 @@ class GTransformer:
         lines: Iterable[str],
         options: SearchOptions | None = None,
         split: Callable[[str], list[str]] | None = None,
-        start: Place = START,
+        start: TextPosition = START,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as it comes, in bounded memory.
 
@@ -132,7 +132,7 @@ class GTransformer:
         for window in self._windows(text, options):
             yield self._translate(window, options)
 
-    def _windows(self, lines: Iterable[Line], options: SearchOptions) -> Iterator[Window]:
+    def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         limits = self.max_instance_tokens, BATCHES * options.max_tokens, self.directory.max_sents
         return windows(lines, *limits)
 

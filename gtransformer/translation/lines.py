@@ -15,27 +15,27 @@ Encode = Callable[[list[str]], list[list[str]]]
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPosition:
     """Where reading stands: lines read, documents opened, sentences (lines) read of the open document, 0 if none is."""
 
     lines: int = 0
     documents: int = 0
     sentences: int = 0
 
-    def after_break(self) -> Place:
+    def after_break(self) -> TextPosition:
         """Behind a line that is no sentence and ends a document."""
-        return Place(self.lines + 1, self.documents, 0)
+        return TextPosition(self.lines + 1, self.documents, 0)
 
-    def after_sentence(self) -> Place:
+    def after_sentence(self) -> TextPosition:
         """Behind a line of text, which opens a document where none is open."""
-        return Place(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1)
+        return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1)
 
 
-START = Place()
+START = TextPosition()
 
 
 @dataclass(frozen=True)
-class Line:
+class InputLine:
     """One line of the input.
 
     Attributes:
@@ -47,7 +47,7 @@ class Line:
     """
 
     text: str
-    place: Place
+    place: TextPosition
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
@@ -62,9 +62,9 @@ def read_text(
     lines: Iterable[str],
     encode: Encode,
     split: Callable[[str], list[str]] | None = None,
-    start: Place = START,
+    start: TextPosition = START,
     longest: int | None = None,
-) -> Iterator[Line]:
+) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
     A blank line (nothing of it can be seen) and ``<d>`` end a document. Control characters are dropped as they were
@@ -78,34 +78,36 @@ def read_text(
     """
     iterator = iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
-        read: list[Line] = []
+        read: list[InputLine] = []
         for text in chunk:
             clean = clean_line(text)
             if is_document_mark(text) or is_blank(clean):
                 start = start.after_break()
-                read.append(Line(text, start, breaks=True))
+                read.append(InputLine(text, start, breaks=True))
             else:
                 start = start.after_sentence()
-                read.append(Line(text, start, breaks=False, sentences=(split(clean) if split else None) or [clean]))
+                read.append(
+                    InputLine(text, start, breaks=False, sentences=(split(clean) if split else None) or [clean])
+                )
         yield from encoded(read, encode, longest)
 
 
 def documents_to_lines(
     documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
-) -> Iterator[Line]:
+) -> Iterator[InputLine]:
     """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document."""
-    place = Place()
+    place = TextPosition()
     for document in documents:
         place = place.after_break()
-        read = [Line(DOCUMENT, place, breaks=True)]
+        read = [InputLine(DOCUMENT, place, breaks=True)]
         for text in document:
             clean = clean_line(" ".join(text.split("\n")))
             place = place.after_sentence()
-            read.append(Line(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
+            read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 
 
-def encoded(lines: list[Line], encode: Encode, longest: int | None = None) -> Iterator[Line]:
+def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:
     """The lines with their tokens."""
     tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
     for line in lines:
@@ -120,6 +122,6 @@ def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
     return [tokens[first:end] for first, end in pairwise(ends)]
 
 
-def shown_separator(line: Line) -> str:
+def shown_separator(line: InputLine) -> str:
     """What stands in the output for a line that is no sentence: ``<d>`` for ``<d>``, else an empty line."""
     return DOCUMENT if is_document_mark(line.text) else ""

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
-from gtransformer.translation.lines import Place
+from gtransformer.translation.lines import TextPosition
 
 
 class ResumableOutput:
@@ -34,7 +34,7 @@ class ResumableOutput:
         self.path, self.key = Path(path), key
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.state = self.path.with_name(f"{self.path.name}.part.json")
-        self.place = Place()
+        self.place = TextPosition()
         self._digest = hashlib.sha256()
         self._stream: BinaryIO | None = None
         self._wanted: str | None = None
@@ -79,7 +79,7 @@ class ResumableOutput:
             size, self._wanted = state["bytes"], state["input_sha256"]
             if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; begin anew with --restart")
-            self.place = Place(**state["place"])
+            self.place = TextPosition(**state["place"])
         os.ftruncate(self._stream.fileno(), size)
 
     def skip(self, lines: Iterator[str], name: str) -> None:
@@ -99,7 +99,7 @@ class ResumableOutput:
         """Take account of a line of the input."""
         self._digest.update(f"{line}\n".encode())
 
-    def add(self, lines: list[str], place: Place) -> None:
+    def add(self, lines: list[str], place: TextPosition) -> None:
         """Append lines, and remember that they answer the input up to ``place``, of which ``note`` has been told."""
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
         self._stream.flush()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gtransformer.data.instances import MARKS, Filling
-from gtransformer.translation.lines import Line
+from gtransformer.translation.lines import InputLine
 
 MOST_LINES = 10_000  # so that blank lines without end fit, too
 
@@ -21,7 +21,7 @@ Reference = tuple[int, int]  # line of the window, sentence of the line
 class Window:
     """Consecutive lines, and the instances that their sentences make: ``instances[i]`` lists their places."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[InputLine] = field(default_factory=list)
     instances: list[list[Reference]] = field(default_factory=list)
 
     def tokens(self, reference: Reference) -> list[str]:
@@ -31,7 +31,7 @@ class Window:
 
 
 def windows(
-    lines: Iterable[Line], max_instance_tokens: int, window_tokens: int, max_sents: int | None = None
+    lines: Iterable[InputLine], max_instance_tokens: int, window_tokens: int, max_sents: int | None = None
 ) -> Iterator[Window]:
     """Cut a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines), the last one shorter.
 

@@ -29,15 +29,17 @@ ALLOWED = {
     "optim": BASE,
     "criterions": NETWORK,
     "demo": BASE | {"files"},
+    "corpora": BASE | {"files", "installation"},
     "preprocess": TEXT | {"optional"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "optim", "preprocess", "models", "search"},
-    "analysis": NETWORK | {"files", "models"},
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"preprocess", "search", "tasks"},
+    "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
     "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
+    "report": BASE | {"files", "evaluation", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

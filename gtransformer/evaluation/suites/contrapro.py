@@ -18,7 +18,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.suites.example import Example
-from gtransformer.evaluation.suites.opensubtitles import Documents, context_before, find_base
+from gtransformer.evaluation.suites.opensubtitles import Subtitles, context_before, find_base
 from gtransformer.files import read_lines
 
 LANGS = ("en", "de")
@@ -57,7 +57,7 @@ def _contexts(data: list, path: str | Path, count: int, folder: str | Path | Non
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
             "or score the sentences alone with --context 0"
         )
-    documents = Documents(folder, LANGS)
+    documents = Subtitles(folder, LANGS)
     places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
     order = sorted(range(len(data)), key=lambda number: places[number])
     base = find_base(documents, [(*places[number], data[number]["src segment"]) for number in order])

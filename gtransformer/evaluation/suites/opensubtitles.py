@@ -13,7 +13,7 @@ PATTERNS = ("{id}.{lang}", "{id}_{lang}", "{lang}/{id}", "{id}/{lang}")
 ENDINGS = ("", ".txt", ".xz", ".gz", ".txt.xz", ".txt.gz")
 
 
-class Documents:
+class Subtitles:
     """The documents of one language pair; the last one read is remembered, as examples come by document."""
 
     def __init__(self, folder: str | Path, langs: tuple[str, str] = ("en", "de")):
@@ -46,7 +46,7 @@ class Documents:
         )
 
 
-def find_base(documents: Documents, places: Sequence[tuple[str, int, str]]) -> int:
+def find_base(documents: Subtitles, places: Sequence[tuple[str, int, str]]) -> int:
     """Whether segment ids count from 1 or from 0: under which more segments are the line they name.
 
     ``places`` are (document id, segment id, source segment). Raises UserError if most segments are found under neither:
@@ -67,7 +67,7 @@ def find_base(documents: Documents, places: Sequence[tuple[str, int, str]]) -> i
     return base
 
 
-def context_before(documents: Documents, identity: str, index: int, count: int) -> list[tuple[str, str]]:
+def context_before(documents: Subtitles, identity: str, index: int, count: int) -> list[tuple[str, str]]:
     """Up to ``count`` pairs of segments before line ``index`` (from 0) of a document, those empty on both sides left
     out.
     """

@@ -11,7 +11,7 @@ from torch import nn
 
 import gtransformer.analysis.entropy as entropy
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
-from gtransformer.analysis.watching import Place
+from gtransformer.analysis.watching import AttentionSite
 from gtransformer.errors import UserError
 from tests.support import (
     fairseqs_model,
@@ -168,7 +168,7 @@ def test_cross_attention_written_out(dictionary):
                 weights += torch.softmax(scores, dim=0) / 2
             bits.append(-sum(p * math.log2(p) for p in weights.tolist()))
             flat.append(math.log2(len(seen)))
-        tally = meter.tallies[Place("cross", reach, 1)]
+        tally = meter.tallies[AttentionSite("cross", reach, 1)]
         assert tally.queries == len(bits)
         assert tally.mean()[0] == pytest.approx(sum(bits) / len(bits), abs=1e-5)
         assert tally.flat / tally.queries == pytest.approx(sum(flat) / len(flat), abs=1e-9)
@@ -215,7 +215,7 @@ def test_the_model_goes_on_as_it_is(dictionary):
 def test_autocast_does_not_change_the_precision_of_the_measure(dictionary):
     """Under --autocast the entropy of the same states is worked out in float32."""
     model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=1)
-    sample, place = batch(dictionary, model), Place("encoder", "global", 1)
+    sample, place = batch(dictionary, model), AttentionSite("encoder", "global", 1)
     exact = measure(model, sample).tallies[place].bits
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rounded = measure(model, sample).tallies[place].bits

@@ -11,7 +11,7 @@ import torch
 
 from gtransformer.analysis.attention import inspect
 from gtransformer.analysis.entropy import EntropyMeter
-from gtransformer.analysis.watching import Place, can_be_watched, declared
+from gtransformer.analysis.watching import AttentionSite, can_be_watched, declared
 from tests.support import fairseqs_model, random_document, tiny_model
 from tests.unit.models.test_declared_blocks import DECLARED, declared_model
 
@@ -46,7 +46,9 @@ def test_weights_with_scopes_of_a_system_of_its_own(dictionary, name, engine):
     with meter.on(model):
         model(torch.tensor([source]), None, torch.tensor([target]))
     bits = -(weights * weights.clamp_min(1e-300).log2()).sum()
-    assert meter.tallies[Place("encoder", own[0][0].name, 1)].bits.item() == pytest.approx(bits.item(), rel=1e-12)
+    assert meter.tallies[AttentionSite("encoder", own[0][0].name, 1)].bits.item() == pytest.approx(
+        bits.item(), rel=1e-12
+    )
 
 
 @torch.no_grad()

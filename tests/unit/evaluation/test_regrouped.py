@@ -12,7 +12,7 @@ from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
-from gtransformer.evaluation.translations import Translation, read_translations
+from gtransformer.evaluation.translations import TranslatedInstance, read_translations
 
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
@@ -144,7 +144,7 @@ def test_where_all_is_taken_alignment_begins_in_front(tmp_path, helpers, prepare
     assert segments.text[0] == ["a", "b", "c d"] and segments.documents.hypotheses[0] == "a b c d"
     assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
     assert "joined to the last), d-BLEU is unaffected" in capsys.readouterr().out
-    assert not Translation(0, 0, 3, ["a"], (0, 1)).ends_in_current
+    assert not TranslatedInstance(0, 0, 3, ["a"], (0, 1)).ends_in_current
 
 
 def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypotheses, regrouped, capsys) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
-from gtransformer.translation.lines import Place
+from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.resumable import ResumableOutput
 from tests.hard_text import hard_lines
 from tests.support import ROOT
@@ -132,7 +132,7 @@ def test_damage_is_reported(tmp_path):
     output = tmp_path / "out.txt"
     with ResumableOutput(output, {"a": 1}) as first:
         first.note("x")
-        first.add(["y"], Place(1, 1, 1))
+        first.add(["y"], TextPosition(1, 1, 1))
     (tmp_path / "out.txt.part").write_bytes(b"")
     with pytest.raises(UserError, match="shorter than it was"), ResumableOutput(output, {"a": 1}):
         pass
@@ -140,7 +140,7 @@ def test_damage_is_reported(tmp_path):
     with pytest.raises(UserError, match="line 1: not valid JSON"), ResumableOutput(output, {"a": 1}):
         pass
     with ResumableOutput(output, {"a": 2}, restart=True) as again:
-        again.add(["z"], Place(1, 1, 1))
+        again.add(["z"], TextPosition(1, 1, 1))
         again.finish()
     assert output.read_text() == "z\n" and [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
@@ -150,8 +150,8 @@ def test_killed_while_finishing(tmp_path):
     output = tmp_path / "out.txt"
     for _ in range(2):
         with ResumableOutput(output, {}) as run:
-            assert run.place == Place()
-            run.add(["y"], Place(1, 1, 1))
+            assert run.place == TextPosition()
+            run.add(["y"], TextPosition(1, 1, 1))
             state = run.state.read_bytes()
             run.finish()
         (tmp_path / "out.txt.part.json").write_bytes(state)

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.preprocess.instances import greedy_instances
-from gtransformer.translation.lines import Line, cut, read_text
+from gtransformer.translation.lines import InputLine, cut, read_text
 from gtransformer.translation.windows import MOST_LINES, windows
 from tests.hard_text import hard_lines
 
@@ -92,7 +92,7 @@ def test_places():
     assert [line.breaks for line in lines] == [True, False, False, True, True, False, True, False, True, False]
     sentences = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
     assert sentences == [(2, 1, 1), (3, 1, 2), (6, 2, 1), (8, 3, 1), (10, 4, 1)]
-    assert all(isinstance(line, Line) and len(line.tokens) == (not line.breaks) for line in lines)
+    assert all(isinstance(line, InputLine) and len(line.tokens) == (not line.breaks) for line in lines)
 
 
 def test_hard_lines_are_hard():

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.report_keys import ABOUT, NUMBER, need, need_texts
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
 from gtransformer.experiments.recipe import load_recipe
+from gtransformer.report.keys import ABOUT, NUMBER, need, need_texts
 
 KINDS = ("s_bleu", "d_bleu")
 # The release's d-BLEU is that over instances, which its results have as well.
@@ -56,7 +56,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultFile:
     """A result file: its path, its name relative to the folder of all logs, and what its folder says of it."""
 
     path: Path
@@ -65,9 +65,9 @@ class Place:
     picture: str | None = None
 
 
-def comparison_results(content: dict[str, Any], place: Place) -> list[Result]:
+def comparison_results(content: dict[str, Any], file: ResultFile) -> list[Result]:
     """Results in a file that scripts/compare.sh has written. Raises UserError for a key that is missing."""
-    path, results = place.path, []
+    path, results = file.path, []
     for recipe in need(content, path, "recipes", kind=dict):
         at = ("recipes", recipe)
         changes = real_changes(recipe, need_texts(content, path, "changes"))
@@ -78,23 +78,23 @@ def comparison_results(content: dict[str, Any], place: Place) -> list[Result]:
                 name,
                 read_scores(content, path, *at, "scores", name),
                 need(content, path, *at, "scores", name, "aligned", kind=bool),
-                place.source,
+                file.source,
                 need(content, path, "corpus", "every", kind=int),
                 need(content, path, *at, "minutes", kind=NUMBER),
                 need(content, path, *at, "updates", kind=int),
                 need(content, path, *at, "validation_perplexity", kind=NUMBER, optional=True),
                 need(content, path, *at, "note", kind=str, optional=True) or "",
-                place.machine,
-                place.picture,
+                file.machine,
+                file.picture,
                 changes,
             )
             results.append(result)
     return results
 
 
-def demo_results(content: dict[str, Any], place: Place, corpus: str) -> list[Result]:
+def demo_results(content: dict[str, Any], file: ResultFile, corpus: str) -> list[Result]:
     """Results in a file that scripts/demo.sh has written. Raises UserError for a key that is missing or unknown."""
-    path, results = place.path, []
+    path, results = file.path, []
     for system in need(content, path, "systems", kind=dict):
         if system not in DEMO_RECIPES:
             raise UserError(f"{path}: unknown system '{system}'; the demonstration has {', '.join(DEMO_RECIPES)}")
@@ -105,11 +105,11 @@ def demo_results(content: dict[str, Any], place: Place, corpus: str) -> list[Res
             "its test set",
             read_scores(content, path, *at, "scores"),
             need(content, path, *at, "counts", "misaligned_instances", kind=int) == 0,
-            place.source,
+            file.source,
             updates=need(content, path, *at, "updates", kind=int),
             perplexity=need(content, path, *at, "validation_perplexity", kind=NUMBER, optional=True),
-            machine=place.machine,
-            picture=place.picture,
+            machine=file.machine,
+            picture=file.picture,
             changes=need_texts(content, path, "settings", "changes"),
         )
         results.append(result)

@@ -1,4 +1,4 @@
-"""The figures of the paper's tables, as exp_logs/paper.yaml has them."""
+"""The figures of a paper's tables, as a file of papers/ has them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.report_keys import need, need_texts, read_yaml
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
+from gtransformer.report.keys import need, need_texts, read_yaml
 
+PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
 
 

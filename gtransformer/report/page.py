@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.report_paper import Column, Paper, Row, Table, commands
-from gtransformer.cli.report_results import TOKENS, UNITS, Folder
-from gtransformer.cli.report_scores import Result
+from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
+from gtransformer.report.folders import TOKENS, UNITS, Folder, read_folders
+from gtransformer.report.keys import ABOUT, need, read_yaml
+from gtransformer.report.paper import PAPER, Column, Paper, Row, Table, commands, read_paper
+from gtransformer.report.results import Result
 
 SPLITS = ("train", "valid", "test")
 
@@ -24,13 +27,13 @@ Machine of all runs, unless a folder says otherwise: {machine}.
 ## The paper's tables
 
 Figures under *paper* are those printed by Bao et al. (2021, "G-Transformer for Document-level Machine Translation"),
-typed into `paper.yaml`; "\\*": significant there at p < 0.01 against the Transformer baselines. *Ours* are models of
-the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test set as the authors' release does
-it (`--reference release`; `docs/evaluation.md`): truecased text, whole instances detokenised and then cut into
-sentences, sacrebleu's 13a; d-BLEU is that over instances. What has no such score is marked: "raw text", untouched text
-as reference; "tokenised text", the preprocessed words without a tokeniser, which older result files call `paper` and
-which is not how the paper measured. A cell is empty where nothing was run. `bash scripts/download.sh CORPUS` fetches
-the corpora; CORPUS, here and below, is {corpora}.
+typed into `gtransformer/report/papers/g_transformer.yaml`; "\\*": significant there at p < 0.01 against the Transformer
+baselines. *Ours* are models of the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test
+set as the authors' release does it (`--reference release`; `docs/evaluation.md`): truecased text, whole instances
+detokenised and then cut into sentences, sacrebleu's 13a; d-BLEU is that over instances. What has no such score is
+marked: "raw text", untouched text as reference; "tokenised text", the preprocessed words without a tokeniser, which
+older result files call `paper` and which is not how the paper measured. A cell is empty where nothing was run. `bash
+scripts/download.sh CORPUS` fetches the corpora; CORPUS, here and below, is {corpora}.
 
 Scores of our runs on **other data**, or with options **changed**, stand in tables of their own, against untouched text
 unless marked. They compare our models with each other, on one corpus and budget; they **must not be compared with the
@@ -47,6 +50,17 @@ OTHER_HEADER = (
     "translated", "s-BLEU", "d-BLEU", "result file",
 )  # fmt: skip
 Placed = list[tuple[Row | None, Result]]
+
+
+def make_page(logs: Path, paper: Path = PAPER) -> str:
+    """The page of a folder of results, beside the figures of a paper.
+
+    Raises UserError for anything in them that cannot be read.
+    """
+    if not (logs / ABOUT).is_file():
+        raise UserError(f"{logs}: no folder of results; it must hold {ABOUT}, as exp_logs/ of the checkout does")
+    machine = need(read_yaml(logs / ABOUT), logs / ABOUT, "machine", kind=str, optional=True) or "not noted"
+    return page(read_paper(paper), read_folders(logs), machine)
 
 
 def page(paper: Paper, folders: Sequence[Folder], machine: str) -> str:

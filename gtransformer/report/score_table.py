@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gtransformer.cli.score_systems import System
 from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.breakdown import KEYS
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
+from gtransformer.evaluation.systems import ScoredSystem
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
@@ -27,7 +27,7 @@ def align(rows: Sequence[Sequence[str]], right: range) -> str:
     return "\n".join(lines)
 
 
-def table(systems: Sequence[System], tests: Mapping) -> str:
+def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     """All scores, a column per system, each with its signature; below a score the p-values against the first system.
 
     Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
@@ -91,7 +91,7 @@ def _p_value(value: float) -> str:
     return f"{value:.1e}" if value > 0 else "<1e-300"
 
 
-def _notes(system: System, named: bool) -> Iterator[str]:
+def _notes(system: ScoredSystem, named: bool) -> Iterator[str]:
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"]:
         overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import report
-from tests.unit.cli.report_logs import FIGURES, scores
+from tests.unit.report.report_logs import scores
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,6 @@ def made(tmp_path_factory) -> Path:
     """A folder of results: the paper's figures and one run, of the demonstration, with its page."""
     folder = tmp_path_factory.mktemp("report") / "exp_logs"
     (folder / "demo").mkdir(parents=True)
-    shutil.copy(FIGURES, folder)
     (folder / "about.yaml").write_text("machine: two made-up cores\n")
     (folder / "demo" / "about.yaml").write_text("about: a demonstration\ncorpus: generated documents\n")
     counts = {"misaligned_instances": 0}

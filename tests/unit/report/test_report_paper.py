@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.cli import report
-from gtransformer.cli.report_page import NOTES, own_score
-from gtransformer.cli.report_paper import Column, read_paper
-from gtransformer.cli.report_scores import Result
 from gtransformer.experiments.recipe import recipes_of_rows
-from tests.unit.cli.report_logs import FIGURES, PAPER, SIGNATURE, only, refused, scores, write_comparison
+from gtransformer.report.page import NOTES, make_page, own_score
+from gtransformer.report.paper import PAPER, Column, read_paper
+from gtransformer.report.results import Result
+from tests.unit.report.report_logs import PRINTED, SIGNATURE, only, refused, scores, write_comparison
 
 
 def test_recipes_are_those_that_claim_the_tables():
@@ -21,25 +20,25 @@ def test_recipes_are_those_that_claim_the_tables():
     claimed: dict[str, list[str]] = {}
     for (table, _), recipe in recipes_of_rows().items():
         claimed.setdefault(f"Table {table}" if table.isdigit() else table.capitalize(), []).append(recipe)
-    paper = read_paper(FIGURES)
+    paper = read_paper(PAPER)
     named = {table.name: sorted(row.recipe for row in table.rows if row.recipe) for table in paper.tables}
     assert {name: recipes for name, recipes in named.items() if recipes} == {
         name: sorted(recipes) for name, recipes in claimed.items()
     }
 
 
-@pytest.mark.skipif(not PAPER.is_file(), reason="the paper is not at hand (../shared)")
+@pytest.mark.skipif(not PRINTED.is_file(), reason="the paper is not at hand (../shared)")
 def test_figures_are_those_of_the_paper():
     """Number by number, in the order of the printed tables; and the three of section 5.4."""
     printed: dict[str, list[list[str]]] = {}
     rows: list[list[str]] = []
-    text = PAPER.read_text(encoding="utf-8")
+    text = PRINTED.read_text(encoding="utf-8")
     for line in text.splitlines():
         if found := re.match(r"Table (\d):", line):
             printed[f"Table {found[1]}"], rows = rows, []
         elif "\t" in line:
             rows.append([re.sub(r"</?b>|\\", "", cell).strip() for cell in line.split("\t")[1:]])
-    paper = read_paper(FIGURES)
+    paper = read_paper(PAPER)
     for table in paper.tables:
         if table.name.startswith("Table"):
             figures = [row for row in printed[table.name] if any(re.search(r"\d", cell) for cell in row)]
@@ -54,7 +53,7 @@ def test_figures_are_those_of_the_paper():
 def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
     full, doc = scores(20.0, 22.0), scores(1.0, 3.0, missing=4)
     write_comparison(logs, "ted", {"base": {"ted_test": full, "news_dev": full}, "doc_base": {"ted_test": doc}})
-    lines = report.make_page(logs).splitlines()
+    lines = make_page(logs).splitlines()
     rows = [line for line in lines if line.startswith("| G-Transformer, randomly initialised | `base` | 23.53 |")]
     budget = "(5 min of training)"
     cells = [
@@ -78,7 +77,7 @@ def test_results_on_the_paper_s_corpus_stand_beside_its_figures(logs: Path):
 @pytest.mark.parametrize("recipe", ["mbart", "sent_mbart", "doc_mbart", "bert"])
 def test_without_the_release_s_score_that_of_untouched_text_stands_in(logs: Path, recipe: str):
     write_comparison(logs, "news", {recipe: {"news_test": only("raw", scores(20.0, 22.0))}})
-    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    section = make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
     (row,) = [line for line in section.splitlines() if f"`{recipe}`" in line and line.startswith("|")]
     assert " | 20.00 (raw text, 5 min of training) | " in row
     assert " | 22.00 (raw text, 5 min of training) | " in row, "whether the paper has it or not"
@@ -90,7 +89,7 @@ def test_without_the_release_s_score_that_of_untouched_text_stands_in(logs: Path
 def test_tokenised_scores_are_not_taken_for_the_paper_s(logs: Path, name: str):
     """Result files of old call theirs ``paper``; beside the paper's figures they are marked."""
     write_comparison(logs, "news", {"base": {"news_test": only("release", scores(20.0, 22.0), name)}})
-    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    section = make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
     (row,) = [line for line in section.splitlines() if "`base`" in line and line.startswith("|")]
     assert " | 21.00 (tokenised text, 5 min of training) | " in row
     assert " | 23.00 (tokenised text, 5 min of training) | " in row
@@ -102,14 +101,14 @@ def test_untouched_text_goes_before_tokenised(logs: Path, name: str):
     values = scores(20.0, 22.0)
     values[name] = values.pop("release")
     write_comparison(logs, "news", {"base": {"news_test": values}})
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert " | 20.00 (raw text, 5 min of training) | " in page and " | 21.00" not in page
 
 
 def test_d_bleu_of_single_sentences_is_over_documents(logs: Path):
     """By instance, that is by sentence, it would be the s-BLEU again."""
     write_comparison(logs, "news", {"sent_base": {"news_test": scores(20.0, 22.0)}})
-    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    section = make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
     (row,) = [line for line in section.splitlines() if "`sent_base`" in line and line.startswith("|")]
     assert " | 21.00 (5 min of training) | " in row
     assert " | 23.00 (whole documents, 5 min of training) | " in row
@@ -139,7 +138,7 @@ def test_d_bleu_of_instances_grouped_at_loading(tmp_path: Path, instances, conte
 
 def test_scores_as_the_paper_took_them_are_not_marked(logs: Path):
     write_comparison(logs, "news", {"base": {"news_test": scores(20.0, 22.0)}})
-    page = report.make_page(logs)
+    page = make_page(logs)
     for mark in NOTES:
         assert f"({mark}" not in page and f"\n*{mark}*" not in page
     assert f"\nOurs: [new/comparison.json](new/comparison.json) (one H1 GPU).\n\nBLEU: `{SIGNATURE}`.\n" in page
@@ -156,7 +155,7 @@ def test_changed_recipes_are_not_the_paper_s(logs: Path):
     """compare.sh --set: another model, though it goes by the recipe's name."""
     change = "train.encoder-layers=2"
     write_comparison(logs, "europarl", {"base": {"europarl_test": scores(20.0, 22.0)}}, changes=(change,))
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert "5 min of training" not in page
     rows = [line for line in page.splitlines() if "europarl_test" in line]
     assert len(rows) == 1
@@ -167,7 +166,7 @@ def test_files_that_lie_elsewhere_are_no_change(logs: Path):
     """README and configs/mbart.yaml name such options for pretrained models in other places."""
     sets = {"news_test": only("raw", scores(20.0, 22.0))}
     write_comparison(logs, "news", {"mbart": sets}, changes=("train.finetune-from-model=elsewhere/model.pt",))
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert "20.00 (raw text" in page and "news_test" not in page
 
 
@@ -183,7 +182,7 @@ def write_listed(logs: Path, entry: str = "", **content: object) -> None:
 
 def test_listed_results_of_an_unchanged_recipe(logs: Path):
     write_listed(logs, recipe="base", changes=[])
-    section = report.make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
+    section = make_page(logs).split("### Table 2")[1].split("### Table 3")[0]
     assert "| 21.00 |" in section and "| 24.00 |" in section and "news_test" not in section
 
 
@@ -194,7 +193,7 @@ def test_listed_results_of_a_changed_recipe(logs: Path, said: str):
         write_listed(logs, recipe="base", changes=["train.lr=1"])
     else:
         write_listed(logs, ", changes: [train.lr=1]")
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert "| 21.00 |" not in page
     (row,) = [line for line in page.splitlines() if "news_test" in line]
     assert changed(page, row) == ["train.lr=1"] and "] | news | as above |  |  |  | news_test | 20.00 | 22.00 |" in row
@@ -212,16 +211,16 @@ def test_listed_results_of_another_recipe(logs: Path, capsys):
 def test_without_untouched_text_results_on_other_data_are_marked(logs: Path, name: str, mark: str):
     values = only("release", scores(20.0, 22.0), name)
     write_comparison(logs, "techdocs", {"cpu_small": {"techdocs_test": values}})
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert f"| techdocs_test | 21.00 ({mark}) | 23.00 ({mark}) |" in page
 
 
 def test_table_4_has_no_column_that_nothing_can_fill(logs: Path):
-    section = report.make_page(logs).split("### Table 4")[1].split("### Table 5")[0]
+    section = make_page(logs).split("### Table 4")[1].split("### Table 5")[0]
     assert "| ours |" not in section
     assert "| CADec (Voita et al. 2019) |  | 81.6 | 72.2 | 80.0 |" in section
     assert "without a column of ours" in section, "and why"
-    paper = read_paper(FIGURES)
+    paper = read_paper(PAPER)
     assert {column.title for table in paper.tables for column in table.columns if not column.metric} == {
         "Drop", "deixis", "el.infl.", "el.VP",
     }  # fmt: skip
@@ -232,10 +231,10 @@ def test_results_on_other_data_stand_apart(logs: Path):
         "cpu_small_doc": {"techdocs_test": scores(2.0, 7.25, missing=3)},
         "cpu_tiny": {"techdocs_test": scores(1.0, 1.5)},
     }
-    before = report.make_page(logs)
+    before = make_page(logs)
     write_comparison(logs, "techdocs", recipes, every=4)
     (logs / "new" / "learning_curves.png").write_bytes(b"")
-    page = report.make_page(logs)
+    page = make_page(logs)
     assert "5 min of training" not in page, "not in the paper's tables"
     row = "| `cpu_small_doc` | techdocs, every 4th document | one H1 GPU | 5 | 77 | 9.50 | techdocs_test |"
     row += " (not aligned) | 7.25 |"

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.report_keys import ABOUT, NUMBER, need, read_yaml
-from gtransformer.cli.report_scores import (
-    Place,
+from gtransformer.errors import UserError
+from gtransformer.files import read_json
+from gtransformer.report.keys import ABOUT, NUMBER, need, read_yaml
+from gtransformer.report.results import (
     Result,
+    ResultFile,
     comparison_results,
     demo_results,
     listed_file,
     listed_results,
 )
-from gtransformer.errors import UserError
-from gtransformer.files import read_json
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 KEYS = {"about", "machine", "corpus", "results", "statistics"}
@@ -26,7 +26,7 @@ TOKENS = "tokens_per_instance"
 
 
 @dataclass(frozen=True)
-class Study:
+class Figure:
     """A figure of the paper, as a study here drew it: its file (figureN.json), title, picture and command."""
 
     source: str
@@ -52,7 +52,7 @@ class Folder:
     results: list[Result] = field(default_factory=list)
     commands: list[tuple[str, str, str]] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
-    studies: list[Study] = field(default_factory=list)
+    studies: list[Figure] = field(default_factory=list)
     statistics: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -71,11 +71,11 @@ def read_folder(logs: Path, path: Path) -> Folder:
     for name, value in objects.items():
         curves = (path / name).with_name("learning_curves.png")
         picture = f"{path.name}/{curves.relative_to(path).as_posix()}" if curves.is_file() else None
-        place = Place(path / name, f"{path.name}/{name}", machine, picture)
+        origin = ResultFile(path / name, f"{path.name}/{name}", machine, picture)
         if name.endswith("comparison.json") and "recipes" in value:
-            results += comparison_results(value, place)
+            results += comparison_results(value, origin)
         elif name == "results.json" and "systems" in value and corpus:
-            results += demo_results(value, place, corpus)
+            results += demo_results(value, origin, corpus)
     listed, prepared = (
         need(about, path / ABOUT, key, kind=list, optional=True) or [] for key in ("results", "statistics")
     )
@@ -87,7 +87,7 @@ def read_folder(logs: Path, path: Path) -> Folder:
         if isinstance(value.get("command"), str)
     }
     studies = [
-        Study(f"{path.name}/{name}", title_of(value, name), picture_of(path, name), commands.get(name, ""))
+        Figure(f"{path.name}/{name}", title_of(value, name), picture_of(path, name), commands.get(name, ""))
         for name, value in objects.items()
         if Path(name).name.startswith("figure")
     ]

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.cli import download as module
-from gtransformer.cli.download import download, file_names
+from gtransformer.corpora import download as module
+from gtransformer.corpora.download import download, file_names
 from gtransformer.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def content(name: str) -> bytes:

@@ -8,8 +8,7 @@ from pathlib import Path
 from gtransformer.cli import report
 
 ROOT = Path(__file__).resolve().parents[3]
-FIGURES = ROOT / "exp_logs" / "paper.yaml"  # the paper's figures, typed in
-PAPER = ROOT.parent / "shared" / "papers" / "g-transformer.md"
+PRINTED = ROOT.parent / "shared" / "papers" / "g-transformer.md"
 NAMES = ("raw", "release", "tokenised", "paper")
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 

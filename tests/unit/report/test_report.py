@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import report
-from gtransformer.cli.report_page import markdown
-from gtransformer.cli.report_paper import commands
-from gtransformer.cli.report_results import read_folder, script_command
-from tests.unit.cli.report_logs import refused, scores, write_comparison
+from gtransformer.report.folders import read_folder, script_command
+from gtransformer.report.page import make_page, markdown
+from gtransformer.report.paper import PAPER, commands
+from tests.unit.report.report_logs import refused, scores, write_comparison
 
 
 def test_check_fails_when_a_result_changes(logs: Path, capsys):
@@ -112,14 +112,14 @@ def test_studies_have_picture_and_command(logs: Path):
     study = {"description": "Input length", "command": "python -m gtransformer.cli.study figure7"}
     (logs / "figure7" / "figure7.json").write_text(json.dumps(study))
     (logs / "figure7" / "figure7.png").write_bytes(b"")
-    section = report.make_page(logs).split("## The paper's figures")[1]
+    section = make_page(logs).split("## The paper's figures")[1]
     for text in (
         "figure7.json): Input length",
         "![Input length](figure7/figure7.png)",
         "```bash\nbash scripts/study.sh figure7\n",
     ):
         assert text in section
-    assert "python -m gtransformer.cli" not in report.make_page(logs), "these need the environment to be activated"
+    assert "python -m gtransformer.cli" not in make_page(logs), "these need the environment to be activated"
 
 
 def test_commands_without_a_script_stay_as_they_are():
@@ -156,14 +156,14 @@ def test_folders_must_say_what_they_are(logs: Path, capsys):
 )
 def test_damaged_figures(logs: Path, capsys, old: str, new: str, message: str):
     path = logs / "paper.yaml"
-    text = path.read_text(encoding="utf-8")
+    text = PAPER.read_text(encoding="utf-8")
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
-    assert message in refused(logs, capsys)
+    assert message in refused(logs, capsys, "--paper", str(path))
 
 
 def test_no_folder_of_results(tmp_path: Path, capsys):
-    assert "no folder of results; it must hold paper.yaml" in refused(tmp_path, capsys)
+    assert "no folder of results; it must hold about.yaml" in refused(tmp_path, capsys)
 
 
 def test_commands_come_in_an_order_that_works():

@@ -1,0 +1,99 @@
+"""One document looked at while a model translates it, instance by instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gtransformer.analysis.attention import inspect
+from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
+from gtransformer.analysis.attention_text import drawn_text, gate_table, to_json
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
+from gtransformer.preprocess.instances import greedy_instances
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.lines import InputLine
+from gtransformer.translation.options import SearchOptions
+
+
+def inspect_document(
+    model: GTransformer,
+    document: list[InputLine],
+    given: list[str] | None,
+    options: SearchOptions,
+    output: Path,
+    title: str,
+    top: int,
+) -> Iterator[tuple[str, str, dict]]:
+    """Yield, for every instance: its gates as a table, what each sentence drew on as text, all numbers.
+
+    Draws attention and gates into the folder ``output``, too.
+
+    Args:
+        given: BPE of the translation to look at, line by line; None for the model's own.
+        top: source sentences listed for each.
+    """
+    cuts = greedy_instances(
+        [len(line.tokens[0]) for line in document], None, model.max_instance_tokens, model.directory.max_sents
+    )
+    for number, (first, count) in enumerate(cuts, 1):
+        lines = document[first : first + count]
+        target = given[first : first + count] if given else translate(model, lines, options)
+        found = inspect(
+            model.engine.model,
+            model.engine.instance_tokens([line.tokens[0] for line in lines]).tolist(),
+            target_tokens(model, target),
+        )
+        several = len(cuts) > 1
+        end = f".{number}" if several else ""
+        here = f"{title}, sentences {first + 1} to {first + count}" if several else title
+        draw_attention(found, output / f"attention{end}.png", here)
+        if found.gates:
+            draw_gates(found, output / f"gates{end}.png", here)
+        plain = model.chain.decode(target)
+        source = [line.sentences[0] for line in lines]
+        numbers = {"first_sentence": first + 1, "source": source, "translation": plain, **to_json(found)}
+        yield f"{here}\n{gate_table(found)}", drawn_text(found, source, plain, first + 1, top), numbers
+
+
+def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
+    """The sentences of the document with this number, from 1.
+
+    Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
+    """
+    found: list[InputLine] = []
+    documents = 0
+    for line in lines:
+        documents = line.place.documents
+        if documents == number and not line.breaks:
+            found.append(line)
+        if documents > number:
+            break
+    if not found:
+        raise UserError(f"{name}: has {documents} documents, there is no document {number}; choose one with --document")
+    cut = next((line for line in found if line.was_cut), None)
+    if cut is not None:
+        raise UserError(f"{name}, line {cut.place.lines}: has more tokens than the model has positions; split the line")
+    return found
+
+
+def given_translation(path: str, document: list[InputLine], model: GTransformer) -> list[str]:
+    """BPE of the document's lines in a file that is aligned line by line with the input."""
+    lines = list(read_lines(path))
+    last = document[-1].place.lines
+    if len(lines) < last:
+        raise UserError(f"{path}, line {len(lines)}: ends here, but the document goes to line {last}; align the files")
+    texts = [lines[line.place.lines - 1] for line in document]
+    return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
+
+
+def translate(model: GTransformer, lines: list[InputLine], options) -> list[str]:
+    """The model's own best translation, in BPE."""
+    return model.engine.translate([[line.tokens[0] for line in lines]], options)[0][0].sentences
+
+
+def target_tokens(model: GTransformer, sentences: list[str]) -> list[int]:
+    """``<s> a b </s> <s> c </s>`` as indices."""
+    dictionary = model.engine.target
+    bos, eos = dictionary.bos(), dictionary.eos()
+    return [index for text in sentences for index in (bos, *map(dictionary.index, text.split()), eos)]

@@ -12,22 +12,18 @@ import sys
 import time
 from pathlib import Path
 
-from fairseq.data import Dictionary
 from tqdm import tqdm
 
 from gtransformer.cli.contrastive_table import suite_table, table
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items, report, score_items
-from gtransformer.evaluation.layouts import Sentences
+from gtransformer.evaluation.corpus_instances import corpus_instances
 from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
-from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.suites import example as suite_examples
 from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
-from gtransformer.files import check_output, read_lines, sha256, write_json
+from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
-from gtransformer.preprocess.instances import split_instance
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -85,17 +81,15 @@ def progress(batches: list) -> tqdm:
 
 
 def score_own(args: argparse.Namespace) -> dict:
-    """The report on a contrastive set over a prepared corpus."""
+    """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
     if args.context is not None or args.documents is not None:
         raise UserError(f"{args.items[0]}: --context and --documents are for ContraPro; leave them out")
     split, items = read_items(args.items[0])
-    sidecar = Sidecar.load(find_sidecar(args.prepared, split))
-    scorer = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
-    sources = read_instances(args.prepared, sidecar, sidecar.source_lang, scorer.source)
-    targets = read_instances(args.prepared, sidecar, sidecar.target_lang, scorer.target)
-    encode = sentence_encoder(args.prepared, sidecar.target_lang, scorer.target, args.moses)
+    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    instances = corpus_instances(task, args.prepared, split)
+    encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
     began = time.monotonic()
-    scores = score_items(scorer, items, sidecar.instances, sources, targets, encode, progress)
+    scores = score_items(scorer, items, instances.places, instances.read, encode, progress)
     seconds = round(time.monotonic() - began, 2)
     entries = [
         {
@@ -116,7 +110,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     """The report on a published suite."""
     suite = read_suite(args.items, args.context, args.documents)
     pair = corpus_languages(args.prepared, suite)
-    scorer = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, _ = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
@@ -149,21 +143,6 @@ def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
     if tuple(lang.partition("_")[0] for lang in pair) != suite.langs:
         raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     return pair
-
-
-def read_instances(prepared: Path, sidecar: Sidecar, lang: str, dictionary: Dictionary) -> list[Sentences]:
-    """One side's instances as sentences of token indices; UserError if they are not those of the sidecar."""
-    path = prepared / "instances" / f"{sidecar.split}.{lang}"
-    instances = []
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            sentences = split_instance(line)
-        except UserError as error:
-            raise UserError(f"{path}, line {number}: {error}") from None
-        instances.append([[dictionary.index(word) for word in sentence.split()] for sentence in sentences])
-    if [len(sentences) for sentences in instances] != [count for *_, count in sidecar.instances]:
-        raise UserError(f"{path}: not the instances that the sidecar describes; prepare the corpus again")
-    return instances
 
 
 if __name__ == "__main__":

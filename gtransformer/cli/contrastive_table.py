@@ -19,7 +19,7 @@ def table(result: dict) -> str:
     lines.append("(at N: solved/items whose deciding sentence stands N sentences back)")
     if result["context_out_of_view"]:
         lines.append(
-            f"note: of {result['context_out_of_view']} items the deciding sentence lies in an earlier instance"
+            f"note: of {result['context_out_of_view']} items the deciding sentence is not in the instance with the item"
         )
     return "\n".join(lines)
 

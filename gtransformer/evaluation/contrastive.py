@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.places import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, Sentences, SentenceScorer
 from gtransformer.files import read_json
@@ -82,61 +83,62 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
 def score_items(
     scorer: SentenceScorer,
     items: Sequence[Item],
-    instances: Sequence[tuple[int, int, int]],
-    sources: Sequence[Sentences],
-    targets: Sequence[Sentences],
+    places: Sequence[Place],
+    read: Callable[[int], tuple[Sentences, Sentences]],
     encode: Callable[[Sequence[str]], Sentences],
     progress: Callable[[Iterable], Iterable] = lambda batches: batches,
 ) -> list[ItemScores]:
-    """Scores of all items, in their order.
+    """Scores of all items, in their order, each in the instance in which its sentence is current.
 
-    ``instances[i]`` is (document, first sentence, sentences); ``sources[i]`` and ``targets[i]`` are that instance's
-    sentences as token indices; ``encode`` turns plain sentences of the target language into token indices.
+    ``places[i]`` says where instance i stands; ``read(i)`` gives its source and target sentences as token indices;
+    ``encode`` turns plain sentences of the target language into token indices.
     All right translations of an instance come from one pass over its reference. A wrong one takes the place of its
     sentence, and the target ends there: what follows cannot change its probability.
     Raises UserError if an item's sentence is in no instance or if its right translation is not the reference.
     """
-    place = {
-        (document, first + offset): (number, offset)
-        for number, (document, first, count) in enumerate(instances)
-        for offset in range(count)
-    }
+    current = current_in(places)
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
-    wanted: list[
-        tuple[int, int, list[int]]
-    ] = []  # per item: request of the reference, sentence, requests of the wrong ones
+    # Per item: request of the reference, sentence of it, requests of the wrong ones, whether its context is in view.
+    wanted: list[tuple[int, int, list[int], bool]] = []
     for item in items:
-        if (item.document, item.sentence) not in place:
+        if (item.document, item.sentence) not in current:
             raise UserError(
                 f"contrastive item {item.id}: sentence {item.sentence} of document {item.document} is not in the "
                 "prepared split; use the items that belong to the corpus"
             )
-        number, offset = place[item.document, item.sentence]
-        source, target = sources[number], targets[number]
+        number, offset = current[item.document, item.sentence]
+        if number not in whole:
+            whole[number] = len(requests)
+            requests.append(Request(*read(number)))
+        source, target = requests[whole[number]].source, requests[whole[number]].target
         if encoded[item.correct] != target[offset]:
             raise UserError(
                 f"contrastive item {item.id}: its right translation {item.correct!r} is not the reference of sentence "
                 f"{item.sentence} of document {item.document}; use the items that belong to the corpus"
             )
-        if number not in whole:
-            whole[number] = len(requests)
-            requests.append(Request(source, target))
         wrong = range(len(requests), len(requests) + len(item.wrong))
         requests += [Request(source, [*target[:offset], encoded[text]]) for text in item.wrong]
-        wanted.append((whole[number], offset, list(wrong)))
+        # Both sides end with the same sentence, but one of them may begin earlier.
+        before = offset + max(0, len(source) - len(target))
+        wanted.append((whole[number], offset, list(wrong), item.distance <= before))
     scores = scorer.score(requests, progress)
     return [
-        ItemScores(
-            item,
-            scores[reference][offset],
-            tuple(scores[number][offset] for number in wrong),
-            context_in_view=item.distance <= offset,
-        )
-        for item, (reference, offset, wrong) in zip(items, wanted, strict=True)
+        ItemScores(item, scores[reference][offset], tuple(scores[number][offset] for number in wrong), in_view)
+        for item, (reference, offset, wrong, in_view) in zip(items, wanted, strict=True)
     ]
+
+
+def current_in(places: Sequence[Place]) -> dict[tuple[int, int], tuple[int, int]]:
+    """By (document, sentence): the instance in which the sentence is current, and its number among the target's."""
+    found = {}
+    for number, place in enumerate(places):
+        first, count = place.current or (place.first_sentence, place.sentences)
+        for sentence in range(first, first + count):
+            found[place.document, sentence] = number, sentence - place.first_sentence
+    return found
 
 
 def accuracy(scores: Sequence[ItemScores]) -> dict:
@@ -166,8 +168,8 @@ def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS
 def report(scores: Sequence[ItemScores]) -> dict:
     """Accuracy in total, by phenomenon, by distance, and by distance within each phenomenon.
 
-    ``context_out_of_view`` counts items whose deciding sentence lies in an earlier instance: no model could solve them
-    but by luck.
+    ``context_out_of_view`` counts items whose deciding sentence is not in their instance: no model could solve them but
+    by luck.
     """
     phenomena = sorted({score.item.phenomenon for score in scores})
     by_phenomenon = {name: [score for score in scores if score.item.phenomenon == name] for name in phenomena}

@@ -15,8 +15,9 @@ from gtransformer.preprocess.encode import TextEncoder
 
 def load_scorer(
     prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool, separator: str | None = None
-) -> SentenceScorer:
-    """The model of a checkpoint, ready to score translations of the prepared corpus; UserError if there is none.
+) -> tuple[SentenceScorer, object]:
+    """The model of a checkpoint, ready to score translations of the prepared corpus, and its task; UserError if there
+    is none.
 
     Models of the task ``translation_doc`` and of fairseq's ``translation`` serve. The latter read sentences joined by
     ``separator`` or, without one, as the prepared corpus holds them (``layouts``).
@@ -32,7 +33,7 @@ def load_scorer(
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary
     layouts = choose_layouts(task, source, target, separator)
-    return SentenceScorer(model, source, target, max_tokens, layouts)
+    return SentenceScorer(model, source, target, max_tokens, layouts), task
 
 
 def choose_layouts(task, source: Dictionary, target: Dictionary, separator: str | None) -> tuple[Layout, Layout] | None:

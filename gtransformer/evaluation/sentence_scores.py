@@ -32,12 +32,16 @@ def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]
     """Indices of requests, grouped so that a batch, padded, has at most ``max_tokens`` tokens on the target side.
 
     Requests with the same source (the same object) come together, so that it is encoded once; the sources of a batch
-    have at most ``max_tokens`` tokens too. A longer request is a batch of its own.
+    have at most ``max_tokens`` tokens too. A longer request is a batch of its own. The same requests are the same
+    batches in every run, so that scores are, to the last digit.
     """
+    first: dict[int, int] = {}  # source, by its id -> the first request that has it
+    for number, request in enumerate(requests):
+        first.setdefault(id(request.source), number)
 
     def order(number: int) -> tuple[int, int, int]:
         request = requests[number]
-        return size(request.source), id(request.source), size(request.target)
+        return size(request.source), first[id(request.source)], size(request.target)
 
     batch: list[int] = []
     for number in sorted(range(len(requests)), key=order):

@@ -119,9 +119,6 @@ def _first(recipe: str) -> list[str]:
         lines += [*_first(lender), f"bash scripts/run.sh {lender} CORPUS prepare"]
     if loaded.pretrained_from:
         start = loaded.pretrained_from
-        lines += [
-            *_first(start),
-            f"bash scripts/run.sh {start} CORPUS prepare",
-            f"bash scripts/run.sh {start} CORPUS train",
-        ]
+        own = [] if load_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
+        lines += [*_first(start), *own, f"bash scripts/run.sh {start} CORPUS train"]
     return list(dict.fromkeys(lines))

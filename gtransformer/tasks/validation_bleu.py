@@ -78,10 +78,10 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
         tokenize: sacrebleu's tokeniser ("none" for text that is tokenised already).
     """
     metric = BLEU(tokenize=tokenize, force=True)
-    pairs = [pair for one, ref in zip(hypotheses, references, strict=True) for pair in align(one, ref)]
+    aligned = [align_sentences(one, len(ref)) for one, ref in zip(hypotheses, references, strict=True)]
     logs: dict[str, float] = {}
     texts = {
-        "s_bleu": ([hyp for hyp, _ in pairs], [ref for _, ref in pairs]),
+        "s_bleu": ([hyp for one in aligned for hyp in one], [ref for one in references for ref in one]),
         "d_bleu": ([" ".join(one) for one in hypotheses], [" ".join(one) for one in references]),
     }
     for level, (hyps, refs) in texts.items():
@@ -91,11 +91,6 @@ def bleu_counts(hypotheses: list[list[str]], references: list[list[str]], tokeni
             logs[f"_{level}_counts_{order}"] = score.counts[order]
             logs[f"_{level}_totals_{order}"] = score.totals[order]
     return logs
-
-
-def align(hypothesis: list[str], reference: list[str]) -> list[tuple[str, str]]:
-    """Pair sentences by order: missing ones are empty, surplus ones join the last."""
-    return list(zip(align_sentences(hypothesis, len(reference)), reference, strict=True))
 
 
 def log_bleu(logging_outputs: list[dict]) -> None:

@@ -85,8 +85,6 @@ class Workshop:
         if stage == "prepare":
             if recipe.prepared_from:
                 return self.run(recipe.prepared_from, "prepare")
-            if recipe.vocabulary_from:
-                self.run(recipe.vocabulary_from, "prepare")
             self.make_pretrained_pieces(recipe.sections["prepare"])
         elif stage == "train":
             self.run(name, "prepare")
@@ -198,7 +196,7 @@ def test_recipe(workshop: Workshop, name: str) -> None:
 
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == (sentences if "max-sents" in recipe.sections["prepare"] else DOCUMENTS["test"])
+    assert len(lines) == (sentences if recipe.max_sentences == 1 else DOCUMENTS["test"])
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.sections["task"]["doc-mode"] == "partial":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)

@@ -113,6 +113,8 @@ class Corpora:
         Data of another length are those of the recipe's, grouped greedily when loaded: the same instances in the same
         order as if prepared at that length. Instances that are drawn, or cut by a number of sentences, are prepared.
         """
+        # Which instances are drawn depends on their length, and the task has no option to take some of a split's. To
+        # draw them when they are loaded it would need one, and a list of them, to spare no more than their binaries.
         if data.length == self.length or data.instances is not None or "max-sents" in self.options:
             return self.prepared(data), []
         shared = self.prepared(replace(data, length=self.length))

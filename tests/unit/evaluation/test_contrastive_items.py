@@ -9,14 +9,23 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.data.places import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import Item, ItemScores, bucket_name, read_items, report, score_items
+from gtransformer.evaluation.contrastive import (
+    Item,
+    ItemScores,
+    bucket_name,
+    current_in,
+    read_items,
+    report,
+    score_items,
+)
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, batches, size
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
 
 WORDS = [f"w{number}" for number in range(20)]
-INSTANCES = [(0, 0, 3), (0, 3, 2), (1, 0, 4)]
+PLACES = [Place(0, 0, 3), Place(0, 3, 2), Place(1, 0, 4)]
 SOURCES = [["w1 w2", "w3", "w4 w5 w6"], ["w7", "w8 w9"], ["w1", "w2 w2", "w3 w4", "w5"]]
 TARGETS = [["w11", "w12 w13 w14", "w15"], ["w16 w17", "w18"], ["w11 w12", "w13", "w14 w15 w16", "w17"]]
 ITEMS = [
@@ -60,6 +69,12 @@ def encode(dictionary):
     return lambda texts: [[dictionary.index(word) for word in text.split()] for text in texts]
 
 
+@pytest.fixture
+def read(encode):
+    """Instances of SOURCES and TARGETS by number."""
+    return lambda number: (encode(SOURCES[number]), encode(TARGETS[number]))
+
+
 def tokens(sentences: list[str], dictionary: Dictionary) -> torch.Tensor:
     """``<s> a b </s> <s> c </s>``, by the dictionary's own reading of the line."""
     line = " ".join(f"<s> {sentence} </s>" for sentence in sentences)
@@ -85,10 +100,9 @@ def brute_force(model, dictionary, source: list[str], target: list[str], sentenc
 
 
 @pytest.mark.parametrize("max_tokens", [1, 20, 4096])
-def test_items_equal_brute_force(model, dictionary, encode, max_tokens) -> None:
+def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens) -> None:
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
-    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
-    results = score_items(scorer, ITEMS, INSTANCES, *sides, encode)
+    results = score_items(scorer, ITEMS, PLACES, read, encode)
     assert [result.item for result in results] == ITEMS
     places = [(0, 1), (0, 2), (1, 1), (2, 2), (2, 0)]
     margins = []
@@ -104,12 +118,41 @@ def test_items_equal_brute_force(model, dictionary, encode, max_tokens) -> None:
     assert [result.context_in_view for result in results] == [True, True, False, True, True]
 
 
-def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, monkeypatch) -> None:
+@pytest.mark.parametrize("model", ["full"], indirect=True)
+@pytest.mark.parametrize(("before", "target_before"), [(2, 2), (2, 0), (1, 3)])
+def test_items_where_instances_overlap(model, dictionary, encode, before, target_before) -> None:
+    """Each item is scored where its sentence is current, behind so many sentences of either side."""
+    documents = [tuple([*side[0], *side[1]] for side in (SOURCES, TARGETS)), (SOURCES[2], TARGETS[2])]
+    places, instances = [], []
+    for document, (source, target) in enumerate(documents):
+        for current in range(len(source)):
+            first, target_first = max(0, current - before), max(0, current - target_before)
+            count = current + 1 - target_first
+            places.append(Place(document, target_first, count, (current, 1)))
+            instances.append((source[first : current + 1], target[target_first : current + 1]))
+    scorer = SentenceScorer(model, dictionary, dictionary, 30)
+    read = [tuple(map(encode, sides)) for sides in instances].__getitem__
+    for result in score_items(scorer, ITEMS, places, read, encode):
+        item = result.item
+        current = [(place.document, place.current[0]) for place in places]
+        number = current.index((item.document, item.sentence))
+        source, target = instances[number]
+        texts = [item.correct, *item.wrong]
+        expected = [brute_force(model, dictionary, source, [*target[:-1], text], len(target) - 1) for text in texts]
+        assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
+        assert result.context_in_view == (item.distance <= max(before, target_before))
+
+
+def test_where_sentences_are_current() -> None:
+    assert current_in([Place(3, 1, 2), Place(0, 0, 1)]) == {(3, 1): (0, 0), (3, 2): (0, 1), (0, 0): (1, 0)}
+    assert current_in([Place(3, 1, 3, (3, 1)), Place(3, 4, 1, (4, 1))]) == {(3, 3): (0, 2), (3, 4): (1, 0)}
+
+
+def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, read, monkeypatch) -> None:
     scorer = SentenceScorer(model, dictionary, dictionary)
     seen = []
     monkeypatch.setattr(scorer, "_score_batch", lambda r: (seen.extend(r), SentenceScorer._score_batch(scorer, r))[1])
-    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
-    score_items(scorer, ITEMS, INSTANCES, *sides, encode)
+    score_items(scorer, ITEMS, PLACES, read, encode)
     assert len(seen) == 3 + sum(len(item.wrong) for item in ITEMS)
     assert sorted(len(request.target) for request in seen) == sorted([3, 2, 4] + [2, 2, 3, 2, 2, 2, 3, 1])
 
@@ -135,15 +178,23 @@ def test_batches_hold_every_request_once_within_the_limit(encode) -> None:
             assert len(group) == 1 or width * len(group) <= limit
 
 
-def test_wrong_items(model, dictionary, encode) -> None:
+def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode) -> None:
+    """Sources of one length, whose ids come in any order: theirs is that of the first request that has each."""
+    sources = sorted((encode(SOURCES[0]) for _ in range(20)), key=id)
+    for order in (sources, sources[::-1], sources[10:] + sources[:10]):
+        requests = [Request(source, encode(TARGETS[0])) for _ in range(2) for source in order]
+        found = list(batches(requests, 4 * size(requests[0].target)))
+        assert found == [[n, n + 20, n + 1, n + 21] for n in range(0, 20, 2)]
+
+
+def test_wrong_items(model, dictionary, encode, read) -> None:
     scorer = SentenceScorer(model, dictionary, dictionary)
-    sides = [[encode(sentences) for sentences in side] for side in (SOURCES, TARGETS)]
     elsewhere = Item(9, "pronoun", "", 2, 0, 0, "w1", ("w2",))
     with pytest.raises(UserError, match="item 9: sentence 0 of document 2 is not in the prepared split"):
-        score_items(scorer, [elsewhere], INSTANCES, *sides, encode)
+        score_items(scorer, [elsewhere], PLACES, read, encode)
     other = Item(8, "pronoun", "", 1, 1, 0, "w1", ("w2",))
     with pytest.raises(UserError, match="item 8: its right translation 'w1' is not the reference of sentence 1"):
-        score_items(scorer, [other], INSTANCES, *sides, encode)
+        score_items(scorer, [other], PLACES, read, encode)
 
 
 def test_report_counts() -> None:

@@ -14,7 +14,7 @@ OTHERS_THAN_MBART = SCRATCH | NO_WORD_DROPOUT | FINETUNED | BERT
 PAPER = OTHERS_THAN_MBART | MBART
 SENTENCES = {"sent_base", "sent_mbart"}
 PLAIN = {"sent_base", "doc_base", "doc_mbart", "sent_mbart"}
-PREPARES = {"base", "bert", "mbart"} | SENTENCES
+PREPARES = {"base", "bert", "mbart"}
 DOCUMENT, CONTEXT, NO_CONTEXT = "dddddd", "ggggcc", "gggggg"  # six layers: top 2 of them combined
 DEEP = "g" * 10 + "cc"
 SMALL_SIDE, LARGE_SIDE = (6, 512, 2048, 8), (12, 1024, 4096, 16)
@@ -33,9 +33,8 @@ FIGURES = [
     ("", PAPER - SENTENCES, {"max_sents": None}),
     ("", PREPARES, {"prepared_from": None}),
     ("", OTHERS_THAN_MBART - PREPARES, {"prepared_from": "base"}),
-    ("", {"doc_mbart"}, {"prepared_from": "mbart"}),
-    ("", {"sent_base"}, {"vocabulary_from": "base"}),
-    ("", PAPER - {"sent_base"}, {"vocabulary_from": None}),
+    ("", MBART - PREPARES, {"prepared_from": "mbart"}),
+    ("", PAPER, {"vocabulary_from": None}),
     # Model: layers, dimensions, feed-forward dimensions, heads.
     ("[2]", BASE_SIZE | NO_WORD_DROPOUT | FINETUNED, {
         "arch": "gtransformer_base", "encoder": SMALL_SIDE, "decoder": SMALL_SIDE,
@@ -126,7 +125,7 @@ OURS = {
         "attention": ("ddd",) * 3, "doc_mode": "full", "doc_noise_mask": 0.0, "doc_noise_epochs": None,
         "prepared_from": "cpu_small",
     }),
-    "cpu_small_sent": ("cpu_small_doc", {"max_sents": 1, "prepared_from": None, "vocabulary_from": "cpu_small"}),
+    "cpu_small_sent": ("cpu_small_doc", {"max_sents": 1}),
     "cpu_small_finetune": ("cpu_small", {
         "prepared_from": "cpu_small", "pretrained_from": "cpu_small_sent", "load_partial": True, "lr_pretrained": 2e-4,
         "doc_noise_epochs": 40,  # as the paper's are

@@ -71,10 +71,25 @@ def changes(stage: Stage) -> list[str]:
 def test_recipes_that_others_need_come_first():
     plan = Plan(FOUR, [])
     assert list(plan.recipes) == ["cpu_small_sent", "cpu_small_finetune", "cpu_small_doc", "cpu_small"]
-    assert list(plan.corpora) == ["cpu_small", "cpu_small_sent"]
-    assert plan.lender("cpu_small_sent") == "cpu_small" and plan.lender("cpu_small") is None
-    assert [plan.preparer(name) for name in plan.recipes] == ["cpu_small_sent", *["cpu_small"] * 3]
+    assert list(plan.corpora) == ["cpu_small"] and plan.lender("cpu_small") is None
+    assert [plan.preparer(name) for name in plan.recipes] == ["cpu_small"] * 4
     assert list(Plan(["cpu_small_doc"], []).corpora) == ["cpu_small"], "prepared by a recipe that is not compared"
+
+
+def test_a_recipe_that_borrows_a_vocabulary(corpus: Path, tmp_path: Path):
+    """It has a corpus of its own, prepared behind its lender's, and further sets by it."""
+    path = tmp_path / "own.yaml"
+    path.write_text("based-on: cpu_small\nvocabulary-from: cpu_small\nprepare: {max-sents: 1}\n")
+    other = write_corpus(tmp_path / "other", {"dev": 1})
+    plan = comparison(corpus, tmp_path / "out", "--also", f"ted:dev={other}", recipes=f"{path},cpu_small_sent")
+    assert list(plan.plan.corpora) == ["cpu_small", "own"] and plan.plan.lender("own") == "cpu_small"
+    assert [plan.plan.preparer(name) for name in plan.plan.recipes] == ["own", "cpu_small"]
+    plan.write_corpora()
+    jobs = planned(plan)
+    assert jobs["prepare-own"].after == ["prepare-cpu_small"]
+    assert jobs["prepare-own.ted_dev"].after == ["prepare-own"]
+    for name, lender in (("own", "cpu_small"), ("own.ted_dev", "own"), ("cpu_small.ted_dev", "cpu_small")):
+        assert f"prepare.vocabulary={plan.prepared(lender)}" in changes(jobs[f"prepare-{name}"])
 
 
 def test_recipes_that_do_not_go_together(tmp_path: Path):
@@ -127,14 +142,12 @@ def test_stages_and_what_they_wait_for(corpus: Path, tmp_path: Path):
     assert {path.name for path in (tmp_path / "out" / "sets" / "ted_dev").iterdir()} == {
         "concatenated_en2de_dev_en.txt", "concatenated_en2de_dev_de.txt",
     }, "the split alone"  # fmt: skip
-    prepared = {f"prepare-{name}{end}" for name in ("cpu_small", "cpu_small_sent") for end in ("", ".ted_dev")}
-    assert len(stages) == 1 + 4 + 4 + 8 + 8 and prepared <= set(stages)
+    prepared = {"prepare-cpu_small", "prepare-cpu_small.ted_dev"}
+    assert len(stages) == 1 + 2 + 4 + 8 + 8 and prepared <= set(stages)
     assert stages["prepare-cpu_small"].after == []
-    assert stages["prepare-cpu_small_sent"].after == ["prepare-cpu_small"]
     assert stages["prepare-cpu_small.ted_dev"].after == ["prepare-cpu_small", "set-ted_dev"]
     vocabulary = f"prepare.vocabulary={tmp_path / 'out' / 'prepared'}"
-    assert f"{vocabulary}/cpu_small" in changes(stages["prepare-cpu_small_sent"])
-    assert f"{vocabulary}/cpu_small_sent" in changes(stages["prepare-cpu_small_sent.ted_dev"])
+    assert f"{vocabulary}/cpu_small" in changes(stages["prepare-cpu_small.ted_dev"])
     for name in FOUR:
         stage = stages[f"train-{name}"]
         start = ["train-cpu_small_sent"] if name == "cpu_small_finetune" else []
@@ -145,8 +158,7 @@ def test_stages_and_what_they_wait_for(corpus: Path, tmp_path: Path):
         recipe = load_recipe(name, changes(stage))
         assert recipe.sections["train"]["stop-time-hours"] == 0.5 and "patience" not in recipe.sections["train"]
         translation = stages[f"generate-{name}-ted_dev"]
-        preparer = "cpu_small_sent" if name == "cpu_small_sent" else "cpu_small"
-        assert translation.after == [f"train-{name}", f"prepare-{preparer}.ted_dev"]
+        assert translation.after == [f"train-{name}", "prepare-cpu_small.ted_dev"]
         command = translation.work.command
         assert command[command.index("--split") + 1] == "valid"
 

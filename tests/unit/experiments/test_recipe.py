@@ -25,6 +25,7 @@ from gtransformer.experiments.recipe import (
 from gtransformer.experiments.recipe_check import check_recipe
 
 ROOT = Path(__file__).resolve().parents[3]
+SINGLE = {"instances": "disjoint", "context-sentences": 0}  # sentences
 
 
 def test_baselines_differ_from_base_only_as_they_say():
@@ -32,9 +33,8 @@ def test_baselines_differ_from_base_only_as_they_say():
     changed = base.options("task", "train").items() ^ document.options("task", "train").items()
     assert {key for key, _ in changed} == {"doc-mode", "doc-noise-mask", "doc-noise-epochs"}
     assert document.prepared_from == "base" and document.sections["task"]["doc-mode"] == "full"
-    assert sentence.options("task", "train") == document.options("task", "train")
-    assert sentence.prepared_from is None and sentence.vocabulary_from == "base"
-    assert sentence.sections["prepare"] == base.sections["prepare"] | {"max-sents": 1}
+    assert sentence.options("task", "train") == document.options("task", "train") | SINGLE
+    assert sentence.prepared_from == "base" and sentence.sections["prepare"] == base.sections["prepare"]
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -164,7 +164,7 @@ def test_fine_tuning_differs_from_base_only_as_it_says():
         "load-partial", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask", "doc-noise-epochs"
     }  # fmt: skip
     assert (recipe.prepared_from, recipe.pretrained_from) == ("base", "sent_base")
-    assert load_recipe(recipe.pretrained_from).vocabulary_from == recipe.prepared_from  # one dictionary
+    assert load_recipe(recipe.pretrained_from).prepared_from == recipe.prepared_from  # one corpus, one dictionary
 
 
 LANGUAGES = "ar cs de en es et fi fr gu hi it ja kk ko lt lv my ne nl ro ru si tr vi zh".split()  # of mBART25
@@ -181,9 +181,9 @@ def test_baselines_of_mbart_differ_from_it_only_as_they_say():
     group, document, sentence = (load_recipe(name) for name in ("mbart", "doc_mbart", "sent_mbart"))
     changed = group.options("task", "train").items() ^ document.options("task", "train").items()
     assert {key for key, _ in changed} == {"doc-mode"} and document.sections["task"]["doc-mode"] == "full"
-    assert document.prepared_from == "mbart" and sentence.prepared_from is None
-    assert sentence.options("task", "train") == document.options("task", "train")
-    assert sentence.sections["prepare"] == group.sections["prepare"] | {"max-sents": 1}
+    assert document.prepared_from == sentence.prepared_from == "mbart"
+    assert sentence.options("task", "train") == document.options("task", "train") | SINGLE
+    assert sentence.sections["prepare"] == group.sections["prepare"]
 
 
 def test_bert_differs_from_base_only_as_it_says():

@@ -57,7 +57,7 @@ def values(recipe: Recipe) -> dict:
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
         "max_instance_tokens": prepare["max-instance-tokens"],
         "max_sentence_tokens": prepare.get("max-sentence-tokens", 1024),
-        "max_sents": prepare.get("max-sents"),
+        "max_sents": recipe.max_sentences,
         "prepared_from": recipe.prepared_from,
         "vocabulary_from": recipe.vocabulary_from,
         "encoder": tuple(getattr(train, f"encoder_{field}") for field in fields),

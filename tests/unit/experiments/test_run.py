@@ -39,12 +39,22 @@ def test_paths_by_default(corpus: Path):
     assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
 
 
-def test_baselines_share_the_prepared_corpus_or_its_dictionary(corpus: Path):
+@pytest.fixture
+def borrower(tmp_path: Path) -> Path:
+    """A recipe that prepares a corpus of its own with the vocabulary of another recipe's."""
+    path = tmp_path / "borrower.yaml"
+    path.write_text("based-on: base\nvocabulary-from: base\nprepare: {max-sents: 2}\n")
+    return path
+
+
+def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus: Path, borrower: Path):
     prepared = ROOT / "runs" / "base" / "tiny" / "prepared"
-    assert make_run(parse("doc_base", corpus, "train")).prepared == prepared
-    sentence = make_run(parse("sent_base", corpus, "train"))
-    assert sentence.prepared == ROOT / "runs" / "sent_base" / "tiny" / "prepared"
-    assert sentence.vocabulary == prepared
+    for name in ("doc_base", "sent_base"):
+        run = make_run(parse(name, corpus, "train"))
+        assert (run.prepared, run.vocabulary) == (prepared, None)
+    own = make_run(parse(borrower, corpus, "train"))
+    assert own.prepared == ROOT / "runs" / "borrower" / "tiny" / "prepared"
+    assert own.vocabulary == prepared
     with pytest.raises(UserError, match="needs --prepared"):
         make_run(parse("doc_base", corpus, "prepare", "--set", "prepare.bpe-merges=5"))
 
@@ -208,11 +218,11 @@ def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tm
     assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == ["train.lr=1"]
 
 
-def test_missing_vocabulary_says_how_to_get_it(corpus: Path, monkeypatch, tmp_path: Path):
+def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, monkeypatch, tmp_path: Path):
     (corpus / "concatenated_en2de_train_en.txt").touch()
     monkeypatch.setattr(module, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
-        make_run(parse("sent_base", corpus, "prepare")).execute("prepare")
+        make_run(parse(borrower, corpus, "prepare")).execute("prepare")
 
 
 def test_errors_on_the_command_line(corpus: Path, capsys):

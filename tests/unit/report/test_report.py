@@ -170,7 +170,6 @@ def test_commands_come_in_an_order_that_works():
     assert commands("base") == ["bash scripts/run.sh base CORPUS all"]
     assert commands("doc_base_finetune") == [
         "bash scripts/run.sh base CORPUS prepare",
-        "bash scripts/run.sh sent_base CORPUS prepare",
         "bash scripts/run.sh sent_base CORPUS train",
         "bash scripts/run.sh doc_base_finetune CORPUS all",
     ]

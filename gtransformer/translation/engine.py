@@ -15,6 +15,7 @@ from gtransformer.data.batching import fill_batches
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
+from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
@@ -80,6 +81,8 @@ class Engine:
         if precision == "float16":
             self.model.half()
         self.model.to(self.device)
+        if decodes_stepwise(self.model):
+            self.model.decoder.hold_weights()
         self.longest = longest_source(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.reserved = {

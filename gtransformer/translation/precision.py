@@ -25,9 +25,9 @@ def check_precision(precision: str, device: torch.device) -> str:
 
 
 def model_options(precision: str) -> dict[str, str]:
-    """The options of a model that has this precision; none for "auto", which leaves it as it was trained.
+    """The model's options for a precision; none for "auto", which leaves it what it was trained with.
 
-    bfloat16 is that of products (``--autocast``): their weights are converted, states, norms and log probabilities stay
-    in float32. In float16 the whole model is converted, so that nothing is left to do for products.
+    bfloat16 is that of ``--autocast``: products with weights that are converted once, while states, norms, softmax and
+    log probabilities stay in float32. In float16 the whole model is converted, and there is nothing left to cast.
     """
     return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}

@@ -18,12 +18,12 @@ from pathlib import Path
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import decode_lines, read_lines
 from gtransformer.preprocess.parallel import progress
+from gtransformer.tasks.precision import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.formats import make_format
 from gtransformer.translation.lines import Place
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import add_search_options
-from gtransformer.translation.precision import PRECISIONS
 from gtransformer.translation.resumable import ResumableOutput
 from gtransformer.translation.splitter import SentenceSplitter
 

@@ -17,10 +17,10 @@ from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.precision import check_precision, model_options
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
-from gtransformer.translation.precision import check_precision, model_options
 
 Instance = Sequence[Sequence[str]]
 

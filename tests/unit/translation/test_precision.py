@@ -8,9 +8,9 @@ import torch
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.modules.linear import PackedLinear, has_bfloat16
-from gtransformer.translation import precision as precision_module
+from gtransformer.tasks import precision as precision_module
+from gtransformer.tasks.precision import PRECISIONS, check_precision, model_options
 from gtransformer.translation.api import GTransformer, Translation
-from gtransformer.translation.precision import PRECISIONS, check_precision, model_options
 from tests.saved_model import make_model
 
 CPU = torch.device("cpu")

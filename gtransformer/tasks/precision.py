@@ -1,4 +1,4 @@
-"""The precision in which a model multiplies when it translates."""
+"""The precision in which a trained model multiplies when it translates."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import decode_lines, read_lines
 from gtransformer.preprocess.parallel import progress
+from gtransformer.tasks.precision import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.formats import make_format
 from gtransformer.translation.lines import TextPosition
@@ -43,7 +44,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    parser.add_argument("--fp16", action="store_true", help="half precision, on a GPU")
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="auto",
+        help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
+        "what the model was trained with --autocast, else float32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16"
+    )
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     parser.add_argument("--restart", action="store_true", help="forget an interrupted run and begin anew")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
@@ -62,8 +70,11 @@ def main(argv: list[str] | None = None) -> None:
     split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
     key = {
         "model": directory.fingerprint, "search": asdict(options), "format": args.format, "nbest": args.nbest,
-        "scores": args.scores, "split_sentences": args.split_sentences, "fp16": args.fp16, "moses": args.moses,
+        "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
+        "fp16": args.precision == "float16",
     }  # fmt: skip
+    if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files that were begun without these
+        key["precision"] = args.precision
     shape = make_format(args.format, args.scores, args.nbest is not None)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -73,7 +84,8 @@ def main(argv: list[str] | None = None) -> None:
         if output:
             output.skip(lines, args.input)
             start = output.place
-        model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, args.fp16, args.moses)
+        device = "cpu" if args.cpu else None
+        model = GTransformer.from_pretrained(args.model, device, moses=args.moses, precision=args.precision)
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
         place, sentences, cut = start, 0, 0
         with bar:

@@ -47,6 +47,10 @@ class StepDecoder(Protocol):
         """The state of ``rows`` rows in front of their first token."""
         ...
 
+    def hold_weights(self) -> None:
+        """Do once what else is done with the weights at every ``begin``: they will not change any more."""
+        ...
+
 
 def decodes_stepwise(model: nn.Module) -> bool:
     """Whether the model's decoder is a ``StepDecoder``."""

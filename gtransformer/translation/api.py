@@ -9,6 +9,7 @@ from typing import overload
 
 import torch
 
+from gtransformer.errors import UserError
 from gtransformer.preprocess.instances import MARKS
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text
@@ -64,18 +65,24 @@ class GTransformer:
         device: str | torch.device | None = None,
         fp16: bool = False,
         moses: str | None = None,
+        precision: str = "auto",
     ) -> GTransformer:
         """Load a model directory that ``scripts/export.sh`` has made.
 
         Args:
             device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
-            fp16: half precision, on a GPU.
+            fp16: the same as ``precision="float16"``.
             moses: a Moses directory, for a model whose corpus was prepared with it.
+            precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
+                what the model was trained with ``--autocast``, without it float32.
 
-        Raises UserError if ``path`` is no complete model directory.
+        Raises UserError if ``path`` is no complete model directory, or for a precision that cannot be had.
         """
+        if fp16 and precision not in ("auto", "float16"):
+            raise UserError(f"fp16 and precision {precision!r} contradict each other; give one of them")
         directory = ModelDirectory.open(path)
-        return cls(directory, TextChain(directory, moses), Engine(directory, device, fp16))
+        engine = Engine(directory, device, "float16" if fp16 else precision)
+        return cls(directory, TextChain(directory, moses), engine)
 
     @overload
     def translate(self, text: Sequence[str], **search: float) -> list[str]: ...

@@ -15,7 +15,9 @@ from gtransformer.data.batching import fill_batches
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
+from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.precision import check_precision, model_options
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
@@ -53,16 +55,15 @@ class Engine:
     Args:
         directory: where the model is.
         device: by default a GPU if there is one.
-        fp16: half precision, on a GPU.
+        precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
 
     ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted.
     """
 
-    def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, fp16: bool = False):
+    def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
         self.directory = directory
         self.device = choose_device(device)
-        if fp16 and self.device.type != "cuda":
-            raise UserError("--fp16 is for GPUs, and this run has none; leave it out")
+        precision = check_precision(precision, self.device)
         self.model, self.task = load_trained(
             directory.file(CHECKPOINT),
             data=str(directory.path),
@@ -75,10 +76,13 @@ class Engine:
             # A text needs a line for each line; --doc-mode full would not promise that by itself.
             doc_constraint=True,
             **AS_GIVEN,
+            **model_options(precision),
         )
-        if fp16:
+        if precision == "float16":
             self.model.half()
         self.model.to(self.device)
+        if decodes_stepwise(self.model):
+            self.model.decoder.hold_weights()
         self.longest = longest_source(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self.reserved = {

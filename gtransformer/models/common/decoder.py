@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 import torch
 from fairseq.data import Dictionary
@@ -18,7 +19,7 @@ from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.linear import Linear, has_bfloat16
+from gtransformer.modules.linear import Linear, PackedLinear, has_bfloat16
 from gtransformer.modules.ragged import Ragged
 
 State = CachedState | PrefixState
@@ -37,9 +38,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
     layers that do, goes through the whole prefix at every step. ``caches`` set to False has that effect on any decoder.
+    ``pack`` makes what decoding keeps of the weights of linear layers with one input.
     """
 
     caches = True
+    pack = PackedLinear
 
     def __init__(
         self,
@@ -126,7 +129,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def begin(self, memory: Memory, rows: int) -> State:
         """The state from which ``rows`` rows are decoded token by token.
 
-        Where there are caches, weights are laid out for decoding once; with ``--autocast`` they are converted, too
+        Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
         (bfloat16 on a CPU without instructions for it is not used).
         """
         if not self.has_caches():
@@ -136,7 +139,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         usable = name != "none" and weights.dtype == torch.float32
         if weights.device.type == "cpu":
             usable = usable and name == "bfloat16" and has_bfloat16()
-        return CachedState(self, memory, rows, getattr(torch, name) if usable else None)
+        return CachedState(self, memory, rows, partial(self.pack, dtype=getattr(torch, name) if usable else None))
+
+    def hold_weights(self) -> None:
+        """Lay weights out for decoding once and for all; from now on they must not change."""
+        self.pack = cache(PackedLinear)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """(..., channels) -> (..., vocabulary) logits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +15,8 @@ from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.linear import PackedLinear
+
+Pack = Callable[..., PackedLinear]
 
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; residual and norms are used here as they are
 
@@ -41,20 +45,18 @@ class AttentionStep:
     Args:
         layer, block: the layer and one of its blocks.
         sides: memories by name.
-        dtype: type of the products; default that of the weights.
+        pack: lays out the weights of linear layers with one input, as PackedLinear.
     """
 
-    def __init__(
-        self, layer: Layer, block: AttentionBlock, sides: dict[str, SourceSide], dtype: torch.dtype | None = None
-    ):
+    def __init__(self, layer: Layer, block: AttentionBlock, sides: dict[str, SourceSide], pack: Pack):
         self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
         own = block.memory is None
         inputs = ("q_proj", "k_proj", "v_proj") if own else ("q_proj",)
         self.each = len(inputs)
-        self.into = PackedLinear(*(getattr(module, name) for module in self.modules for name in inputs), dtype=dtype)
-        self.out = [PackedLinear(module.out_proj, dtype=dtype) for module in self.modules]
+        self.into = pack(*(getattr(module, name) for module in self.modules for name in inputs))
+        self.out = [pack(module.out_proj) for module in self.modules]
         gate = layer.gate_of(block)
-        self.gate = None if gate is None else PackedLinear(gate[0], dtype=dtype)
+        self.gate = None if gate is None else pack(gate[0])
         self.sights: list[list[Sight]] = [
             [OWN[type(scope)]() if own else SOURCE[type(scope)](module, sides[block.memory]) for scope in scopes]
             for module, scopes in zip(self.modules, block.scopes, strict=True)
@@ -78,10 +80,10 @@ class AttentionStep:
 class LayerStep:
     """One decoder layer: its attention blocks, then feed-forward; arguments as for AttentionStep."""
 
-    def __init__(self, layer: Layer, sides: dict[str, SourceSide], dtype: torch.dtype | None = None):
+    def __init__(self, layer: Layer, sides: dict[str, SourceSide], pack: Pack):
         self.layer = layer
-        self.blocks = [AttentionStep(layer, block, sides, dtype) for block in layer.blocks]
-        self.fc1, self.fc2 = (PackedLinear(linear, dtype=dtype) for linear in (layer.fc1, layer.fc2))
+        self.blocks = [AttentionStep(layer, block, sides, pack) for block in layer.blocks]
+        self.fc1, self.fc2 = (pack(linear) for linear in (layer.fc1, layer.fc2))
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
         """x (rows, channels): the newest token of every row through the layer."""

@@ -12,26 +12,25 @@ import torch
 from torch import Tensor
 
 from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
-from gtransformer.models.common.decoding.attention_step import LayerStep
+from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.linear import PackedLinear
 
 
 class CachedState:
     """Everything that decoding remembers of its rows, and one step of it.
 
     Args:
-        decoder: the decoder, in evaluation mode. Its weights are copied as they are now.
+        decoder: the decoder, in evaluation mode.
         memory: encoder output; ``rows`` says which document each row translates.
         rows: number of rows.
-        dtype: type of the products; default that of the weights.
+        pack: lays out the weights of linear layers with one input, as they are now, as PackedLinear does.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, dtype: torch.dtype | None = None):
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, pack: Pack):
         self.decoder, self.memory = decoder, memory
         self.device = memory.states.device
         self.documents = documents_of(memory, rows)
@@ -39,9 +38,9 @@ class CachedState:
         own, cross = _scopes(decoder, None), _scopes(decoder, "source")
         self.history = History(len(self.documents), self.beam, local=BySentence() in own, document=ByDocument() in own)
         self.source = SourceSide(memory, self.documents, by_sentence=BySentence() in cross)
-        self.layers = [LayerStep(layer, {"source": self.source}, dtype) for layer in decoder.layers]
+        self.layers = [LayerStep(layer, {"source": self.source}, pack) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]
-        self.output = PackedLinear(decoder.output_projection, dtype=dtype)
+        self.output = pack(decoder.output_projection)
 
     @property
     def steps(self) -> int:

@@ -1,0 +1,124 @@
+"""Translating in another precision than the model was trained in: what is computed how, and what cannot be had."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gtransformer.cli.translate import main
+from gtransformer.errors import UserError
+from gtransformer.modules.linear import PackedLinear, has_bfloat16
+from gtransformer.tasks import precision as precision_module
+from gtransformer.tasks.precision import PRECISIONS, check_precision, model_options
+from gtransformer.translation.api import GTransformer, Translation
+from tests.saved_model import make_model
+
+CPU = torch.device("cpu")
+DOCUMENTS = [["The old dog sleeps.", "Mary finds her book under two trees."], ["The river sleeps near a house."]]
+needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="the processor has no instructions for bfloat16")
+
+
+def load(model, precision: str) -> GTransformer:
+    return GTransformer.from_pretrained(model, device="cpu", precision=precision)
+
+
+def best(model: GTransformer) -> list[Translation]:
+    """The best translation of every sentence."""
+    return [line[0] for document in model.nbest(DOCUMENTS) for line in document]
+
+
+def kept_types(model: GTransformer, monkeypatch) -> set[torch.dtype]:
+    """Types of the weights that decoding multiplies with."""
+    found = set()
+    real = PackedLinear.__call__
+
+    def call(self, x):
+        assert x.dtype == torch.float32  # states stay as they are
+        found.add(self.dtype)
+        return real(self, x)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PackedLinear, "__call__", call)
+        model.translate(DOCUMENTS)
+    return found
+
+
+@pytest.fixture(scope="module")
+def trained_in_bfloat16(tmp_path_factory):
+    """A model directory whose model was trained with ``--autocast bfloat16``; the weights of ``saved_model``."""
+    return make_model(tmp_path_factory.mktemp("bfloat16"), "--autocast", "bfloat16")
+
+
+def test_auto_is_what_the_model_was_trained_with(saved_model, trained_in_bfloat16):
+    assert best(load(saved_model, "auto")) == best(load(saved_model, "float32"))
+    assert best(load(trained_in_bfloat16, "float32")) == best(load(saved_model, "float32"))
+    if has_bfloat16():
+        assert best(load(trained_in_bfloat16, "auto")) == best(load(saved_model, "bfloat16"))
+
+
+@needs_bfloat16
+def test_bfloat16_rounds_products_alone(saved_model, monkeypatch):
+    """Parameters, states and scores stay in float32; what decoding multiplies with does not."""
+    exact, rounded = load(saved_model, "float32"), load(saved_model, "bfloat16")
+    assert {parameter.dtype for parameter in rounded.engine.model.parameters()} == {torch.float32}
+    assert kept_types(exact, monkeypatch) == {torch.float32} == kept_types(rounded, monkeypatch) ^ {torch.bfloat16}
+    found, expected = best(rounded), best(exact)
+    same = [pair for pair in zip(found, expected, strict=True) if pair[0].text == pair[1].text]
+    assert same  # of random weights, the best may be another one
+    for one, other in same:
+        assert one.score != other.score and one.score == pytest.approx(other.score, rel=0.05)
+
+
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=needs_bfloat16)])
+def test_weights_are_laid_out_once(saved_model, precision, monkeypatch):
+    """The second batch packs nothing but what reads its source, and gets what a fresh model gives it."""
+    model = load(saved_model, precision)
+    first = best(model)
+    made = []
+    real = PackedLinear.__init__
+
+    def init(self, *modules, **options):
+        made.append(modules)
+        real(self, *modules, **options)
+
+    monkeypatch.setattr(PackedLinear, "__init__", init)
+    assert best(model) == first == best(load(saved_model, precision))
+    sources = [
+        modules
+        for layer in model.engine.model.decoder.layers
+        for block in layer.blocks
+        if block.memory
+        for module in layer.modules_of(block)
+        for modules in [(module.k_proj, module.v_proj)]
+    ]
+    own = [modules for modules in made if any(modules[0] is part[0] for part in sources)]
+    assert own == made[: len(own)] and len(own) == len(sources)
+
+
+def test_a_processor_without_bfloat16(saved_model, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)
+    with pytest.raises(UserError, match=r"--precision bfloat16: this processor has no instructions for it.*float32$"):
+        load(saved_model, "bfloat16")
+    assert load(saved_model, "float32").translate(DOCUMENTS)
+    (tmp_path / "text.txt").write_text("The dog.\n", encoding="utf-8")
+    line = ["--model", saved_model, "--cpu", "--precision", "bfloat16", tmp_path / "text.txt", "-o", tmp_path / "out"]
+    assert main([str(word) for word in line]) == 1
+    assert capsys.readouterr().err.startswith("error: --precision bfloat16: this processor has no instructions for it")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.part").exists()
+
+
+def test_what_cannot_be_had(saved_model):
+    with pytest.raises(UserError, match="--fp16 is for GPUs, as is --precision float16, and this run has none"):
+        load(saved_model, "float16")
+    with pytest.raises(UserError, match="precision 'half' is unknown; give one of auto, float32, bfloat16, float16"):
+        load(saved_model, "half")
+    with pytest.raises(UserError, match="fp16 and precision 'float32' contradict each other"):
+        GTransformer.from_pretrained(saved_model, device="cpu", fp16=True, precision="float32")
+
+
+def test_on_a_gpu_everything_can_be_had(monkeypatch):
+    monkeypatch.setattr(precision_module, "has_bfloat16", lambda: False)  # that is of the processor
+    assert [check_precision(name, torch.device("cuda")) for name in PRECISIONS] == list(PRECISIONS)
+    assert [model_options(name) for name in PRECISIONS] == [
+        {}, {"autocast": "none"}, {"autocast": "bfloat16"}, {"autocast": "none"}
+    ]  # fmt: skip

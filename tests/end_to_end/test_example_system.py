@@ -22,6 +22,7 @@ SMALL = (
     "--encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 48 --decoder-ffn-embed-dim 48 "
     "--encoder-attention-heads 2 --decoder-attention-heads 2"
 ).split()
+SHORT = ["--cpu", "--max-len-a=1", "--max-len-b=2"]
 
 
 def blocks(language: str) -> list[str]:
@@ -56,7 +57,7 @@ def test_commands_as_printed(copy_corpus, tmp_path):
     assert len(losses(printed("fairseq-train", tmp_path, *SMALL, slow))) == 4
     found = []
     for name, more in (("slow", [slow]), ("fast", [])):
-        output = printed("fairseq-generate", tmp_path, "--cpu", f"--gen-output={tmp_path / name}", *more)
+        output = printed("fairseq-generate", tmp_path, *SHORT, f"--gen-output={tmp_path / name}", *more)
         assert "Translated 20 sentences" in output
         found.append([json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()])
     for one, other in zip(*found, strict=True):

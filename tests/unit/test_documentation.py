@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -90,6 +91,16 @@ def test_every_script_is_in_the_table_of_commands():
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     named = {name for found in NAMED.finditer(text) for name in expanded(found[0])}
     assert {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh")} - {"scripts/common.sh"} <= named
+
+
+def test_help_calls_a_command_what_its_script_is_called():
+    """Users of scripts see the script's name in its usage and errors."""
+    found = {}
+    for script in (ROOT / "scripts").glob("*.sh"):
+        for name in re.findall(r"^(?:exec )?run_python -m gtransformer\.cli\.(\w+)", script.read_text(), re.MULTILINE):
+            found[f"scripts/{script.name}"] = import_module(f"gtransformer.cli.{name}").build_parser().prog
+    assert len(found) > 10
+    assert not {script: prog for script, prog in found.items() if script != prog}
 
 
 def test_the_map_is_that_of_the_package():

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import random
+import re
 from argparse import Namespace
 from dataclasses import fields
 
 import pytest
 import torch
 
+from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import load_recipe
+from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.models.common.blocks import BySentence, Scope
 from gtransformer.models.common.decoding.history import History
 from gtransformer.models.common.decoding.prefix import PrefixState
@@ -89,9 +93,8 @@ def test_engines_agree(neighbours, dictionary, make_pairs):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("often", [1.0, 0.0])
-@pytest.mark.parametrize("layers", [1, 3])
-def test_every_step_with_caches(neighbours, dictionary, make_pairs, often, layers):
+@pytest.mark.parametrize(("layers", "often"), [(1, 0.0), (3, 1.0)])
+def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, often):
     """Also where no layer sees the current sentence alone; further than the slots that there are at first."""
     model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
     assert type(model.decoder.begin(model.encoder(make_pairs(1, [2]).source)["memory"][0], 1)) is CachedState
@@ -114,6 +117,17 @@ def test_search_finds_the_same_before_the_second_step(neighbours, dictionary, ma
         assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
         scores = [torch.stack([one["score"] for one in side]) for side in (ours, theirs)]
         assert torch.allclose(*scores, atol=1e-9)
+
+
+def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
+    """As printed: fairseq's programs take its options; without those that it takes away they would not."""
+    monkeypatch.chdir(ROOT)
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "architecture.md").read_text(), re.M | re.S)
+    (tmp_path / "mine.yaml").write_text(text)
+    check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
+    (tmp_path / "mine.yaml").write_text(re.sub(r"\n  cross-ctxlayers: null", "", text))
+    with pytest.raises(UserError, match="cross-ctxlayers"):
+        check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train"])
 
 
 def test_a_reach_of_its_own_does_not_inherit_what_another_named():

@@ -28,7 +28,7 @@ from gtransformer.preprocess.encode import read_settings
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="gtransformer.cli.contrastive", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     parser.add_argument(

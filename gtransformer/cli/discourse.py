@@ -1,4 +1,4 @@
-"""F1 of pronoun and formality translation, English to German (window-attention paper, appendix A.1).
+"""F1 of pronoun and formality translation, English to German (Herold and Ney 2023, appendix A.1).
 
 ``python -m gtransformer.cli.discourse --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text,
 one sentence a line (documents may be opened by ``<d>``), such as the score command writes; several systems stand side
@@ -21,7 +21,7 @@ from gtransformer.report.discourse_table import table
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="gtransformer.cli.discourse", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/discourse.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="English text")
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its German reference")
     parser.add_argument(

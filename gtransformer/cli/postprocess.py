@@ -14,7 +14,7 @@ from gtransformer.preprocess.postprocess import LineProcessor
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Turn BPE, or tokenised and truecased, text into plain text."""
-    parser = argparse.ArgumentParser(prog="gtransformer.cli.postprocess", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gtransformer.cli.postprocess", description=main.__doc__)
     parser.add_argument("--lang", required=True, help="language of the text, e.g. de")
     parser.add_argument("--input", help="file to read (default: standard input)")
     parser.add_argument("--output", help="file to write (default: standard output)")

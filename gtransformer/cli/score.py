@@ -26,7 +26,7 @@ PAPER = "paper"  # on the command line: the score of the paper's tables, the rel
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="gtransformer.cli.score", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/score.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument(
         "--split", default="test", help="which split was translated: train, valid or test (%(default)s)"

@@ -30,7 +30,7 @@ from gtransformer.translation.splitter import SentenceSplitter
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="gtransformer-translate", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text (.xz, .gz, too); - is a pipe")
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
     parser.add_argument(

@@ -21,7 +21,7 @@ Sentences = list[list[int]]
 class Layout:
     """Tokens around sentences; all are indices of one dictionary, None where nothing stands.
 
-    ``opening`` comes before each sentence and is not part of it, being no choice of the model's (DESIGN section 6);
+    ``opening`` comes before each sentence and is not part of it, being no choice of the model's (``search.rules``);
     ``between`` ends each sentence but the document's last, ``closing`` the last, and both count as theirs; ``final``
     follows the source document; ``first`` is what the decoder reads before the document, where it does not start from
     the document's own first token.

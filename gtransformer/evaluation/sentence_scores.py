@@ -2,7 +2,7 @@
 
 A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it from its first ``<s>`` on (other models'
 layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not
-counted, being no choice of the model's (DESIGN section 6). As no position sees later ones, a sentence's value does not
+counted, being no choice of the model's (``search.rules``). As no position sees later ones, a sentence's value does not
 depend on the sentences after it.
 """
 

@@ -1,4 +1,4 @@
-"""Where a window lies: the centre b_i for each position i of the queries (window-attention paper, section 3.3).
+"""Where a window lies: the centre b_i for each position i of the queries (Herold and Ney 2023, section 3.3).
 
 Pure functions of indices, each in two forms that agree: for whole documents, and for one position at a time as in
 decoding, where the own length is not known yet. As in the paper, positions count from 1 inside the formulas, halves are

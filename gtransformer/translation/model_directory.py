@@ -44,8 +44,8 @@ class ModelDirectory:
         source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
         moses: whether the corpus was prepared with the Perl scripts of Moses.
         sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
-        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (DESIGN section 4); None:
-            no such limit.
+        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
+            None: no such limit.
         search: default options.
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
     """

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from gtransformer.cli import contrastive, demo_corpus, prepare
-from gtransformer.cli.recipe import load_recipe, to_arguments
 from gtransformer.cli.score import main as score
+from gtransformer.experiments.recipe import load_recipe, to_arguments
 from tests.end_to_end.commands import run
 
 pytestmark = pytest.mark.slow

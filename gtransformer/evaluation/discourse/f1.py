@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of what the rules count (window-attention paper, appendix A.1)."""
+"""Precision, recall and F1 of what the rules count (Herold and Ney 2023, appendix A.1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which words of a sentence pair count as an ambiguous pronoun or as formal or informal address, English to German.
 
-Appendix A.1 of the window-attention paper (Herold and Ney 2023) gives the rules but not the word lists, which are fixed
-here:
+Appendix A.1 of Herold and Ney (2023) gives the rules but not the word lists, which are fixed here:
 
 * Gendered pronouns are the personal pronouns that show one gender: er, ihn; sie, ihr; es. ``ihm`` is male and neuter
   alike and is left out, as are possessives (sein, ihr Haus), which the tagger calls determiners. On the correct

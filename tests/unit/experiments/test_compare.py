@@ -84,12 +84,11 @@ def test_a_recipe_that_borrows_a_vocabulary(corpus: Path, tmp_path: Path):
     plan = comparison(corpus, tmp_path / "out", "--also", f"ted:dev={other}", recipes=f"{path},cpu_small_sent")
     assert list(plan.plan.corpora) == ["cpu_small", "own"] and plan.plan.lender("own") == "cpu_small"
     assert [plan.plan.preparer(name) for name in plan.plan.recipes] == ["own", "cpu_small"]
-    plan.write_corpora()
-    jobs = planned(plan)
-    assert jobs["prepare-own"].after == ["prepare-cpu_small"]
-    assert jobs["prepare-own.ted_dev"].after == ["prepare-own"]
+    stages = plan.pipeline.stages
+    assert stages["prepare-own"].after == ["prepare-cpu_small"]
+    assert stages["prepare-own.ted_dev"].after == ["prepare-own", "set-ted_dev"]
     for name, lender in (("own", "cpu_small"), ("own.ted_dev", "own"), ("cpu_small.ted_dev", "cpu_small")):
-        assert f"prepare.vocabulary={plan.prepared(lender)}" in changes(jobs[f"prepare-{name}"])
+        assert f"prepare.vocabulary={plan.prepared(lender)}" in changes(stages[f"prepare-{name}"])
 
 
 def test_recipes_that_do_not_go_together(tmp_path: Path):

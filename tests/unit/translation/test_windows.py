@@ -1,4 +1,4 @@
-"""Windows: every line once, the instances of DESIGN section 4, and the same cuts wherever reading goes on."""
+"""Windows: every line once, the instances of the greedy rule, and the same cuts wherever reading goes on."""
 
 from __future__ import annotations
 

@@ -7,9 +7,11 @@ keys and values (rows, heads, dim) for the caches, nothing for a memory; the res
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
-from gtransformer.models.common.blocks import ByDocument, BySentence
+from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
 from gtransformer.models.common.decoding.caches import DocumentCache, SlotCache, attend
 from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.source_window import SourceSide
@@ -34,13 +36,18 @@ class Sight:
         """Let a group go on with another document."""
 
 
-class OwnSentence(SlotCache, Sight):
-    """Self-attention to the current sentence: what was before its ``<s>`` is not looked at."""
+class OwnSentences(SlotCache, Sight):
+    """Self-attention to the last ``number`` sentences of the prefix: what was before them is not looked at."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         self.write(new, masks.history)
-        keys, values = self.read(masks.local_first, masks.history)
-        return attend(q, [keys], [values], [masks.local])
+        first, mask = masks.sentences[self.number]
+        keys, values = self.read(first, masks.history)
+        return attend(q, [keys], [values], [mask])
 
 
 class OwnDocument(DocumentCache, Sight):
@@ -108,6 +115,11 @@ class SourceDocument(Sight):
         return attend(q, self.sides[:1], self.sides[1:], [self.side.mask])
 
 
-# The scopes that can be decoded with caches; all others go through the whole prefix.
-OWN = {BySentence: OwnSentence, ByDocument: OwnDocument}
+# The scopes of a memory that can be decoded with caches; those of the own states say it (``prefix_sentences``). All
+# others go through the whole prefix.
 SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument}
+
+
+def own_sight(scope: Scope) -> Sight:
+    """Self-attention with a scope that names its reach."""
+    return OwnDocument() if scope.prefix_sentences == math.inf else OwnSentences(scope.prefix_sentences)

@@ -7,11 +7,13 @@ projected once per document and shared by its beams. Reordering beams moves no k
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
+from gtransformer.models.common.blocks import BySentence, Scope
 from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
@@ -36,7 +38,8 @@ class CachedState:
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
         own, cross = _scopes(decoder, None), _scopes(decoder, "source")
-        self.history = History(len(self.documents), self.beam, local=BySentence() in own, document=ByDocument() in own)
+        seen = {scope.prefix_sentences for scope in own}
+        self.history = History(len(self.documents), self.beam, sorted(seen - {math.inf}), document=math.inf in seen)
         self.source = SourceSide(memory, self.documents, by_sentence=BySentence() in cross)
         self.layers = [LayerStep(layer, {"source": self.source}, pack) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoding.history import Masks
-from gtransformer.models.common.decoding.sights import OWN, SOURCE, Sight
+from gtransformer.models.common.decoding.sights import OWN, RELATIVE, SOURCE, Sight, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
@@ -28,9 +28,11 @@ def has_caches(layer: Layer) -> bool:
 
 
 def _has_caches(layer: Layer, block: AttentionBlock) -> bool:
-    if block.memory not in (None, "source") or block.causal != (block.memory is None) or block.relative is not None:
+    if block.memory not in (None, "source") or block.causal != (block.memory is None):
         return False
     known = OWN if block.memory is None else SOURCE
+    if block.relative is not None:
+        known = RELATIVE.intersection(known)
     plain = all(type(module) is MultiheadAttention for module in layer.modules_of(block))
     return plain and all(type(scope) in known for scopes in block.scopes for scope in scopes)
 
@@ -56,7 +58,7 @@ class AttentionStep:
         gate = layer.gate_of(block)
         self.gate = None if gate is None else PackedLinear(gate[0], dtype=dtype)
         self.sights: list[list[Sight]] = [
-            [OWN[type(scope)]() if own else SOURCE[type(scope)](module, sides[block.memory]) for scope in scopes]
+            [own_sight(scope, module) if own else source_sight(scope, module, sides[block.memory]) for scope in scopes]
             for module, scopes in zip(self.modules, block.scopes, strict=True)
         ]
 

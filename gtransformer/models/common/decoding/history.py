@@ -8,6 +8,8 @@ a trunk that the group keeps once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 
@@ -26,10 +28,11 @@ class History:
         groups, beam: number of documents and of rows for each.
         local: whether group attention starts anew at ``<s>``.
         document: whether some attention sees the whole prefix.
+        windows: how many tokens before the newest one an attention sees, for each that sees so many.
     """
 
-    def __init__(self, groups: int, beam: int, local: bool, document: bool):
-        self.local, self.document = local, document
+    def __init__(self, groups: int, beam: int, local: bool, document: bool, windows: Collection[int] = ()):
+        self.local, self.document, self.windows = local, document, sorted(windows)
         self.ancestor = np.zeros((groups, beam, FIRST_CAPACITY), dtype=np.int64)
         self.sentence = np.zeros((groups, beam), dtype=np.int64)
         self.trunk_end = np.zeros(groups, dtype=np.int64)
@@ -63,7 +66,7 @@ class History:
 
     def _make_room(self) -> None:
         """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
-        oldest = self.slots
+        oldest = max(0, self.slots - max(self.windows, default=0))
         if self.local and self.sentence.size:
             oldest = min(oldest, int(self.sentence.min()))
         if self.document and self.trunk_end.size:
@@ -85,6 +88,10 @@ class History:
         first = int(starts.min())
         mine = self.ancestor[:, :, first : self.slots, None] == np.arange(self.ancestor.shape[1])
         return first, mine & (np.arange(first, self.slots) >= starts[..., None])[..., None]
+
+    def window_starts(self, width: int) -> np.ndarray:
+        """(groups, 1): the first slot of each document's that lies at most ``width`` before the newest."""
+        return np.maximum(self.slots - 1 - width, self.slots - self.steps)[:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
@@ -120,7 +127,8 @@ class Masks:
     """What every row sees of the slots and of the trunk at the current step, added to scores; the same for all layers.
 
     local, tail, trunk: (groups, 1, beam or 1, keys), None where all is visible; keys of ``local`` begin at slot
-    ``local_first``, those of ``tail`` at ``tail_first``; ``trunk_width`` tokens of the trunk are read.
+    ``local_first``, those of ``tail`` at ``tail_first``; ``trunk_width`` tokens of the trunk are read. ``windows``: by
+    width, first slot and mask.
     """
 
     def __init__(self, history: History, device: torch.device, dtype: torch.dtype):
@@ -128,6 +136,10 @@ class Masks:
         if history.local:
             self.local_first, seen = history.view(history.sentence)
             self.local = visible_to_score(_for_heads(seen), device, dtype)
+        self.windows = {}
+        for width in history.windows:
+            first, seen = history.view(history.window_starts(width))
+            self.windows[width] = first, visible_to_score(_for_heads(seen), device, dtype)
         if history.document:
             self.tail_first, seen = history.view(history.trunk_end[:, None])
             self.tail = visible_to_score(_for_heads(seen), device, dtype)

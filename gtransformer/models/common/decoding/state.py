@@ -18,6 +18,7 @@ from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
+from gtransformer.models.common.windows import OwnWindow
 from gtransformer.modules.linear import PackedLinear
 
 
@@ -37,8 +38,9 @@ class CachedState:
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
         own, cross = _scopes(decoder, None), _scopes(decoder, "source")
-        self.history = History(len(self.documents), self.beam, local=BySentence() in own, document=ByDocument() in own)
-        self.source = SourceSide(memory, self.documents, by_sentence=BySentence() in cross)
+        windows = {scope.width for scope in own if isinstance(scope, OwnWindow)}
+        self.history = History(len(self.documents), self.beam, BySentence() in own, ByDocument() in own, windows)
+        self.source = SourceSide(memory, self.documents, self.beam, cross)
         self.layers = [LayerStep(layer, {"source": self.source}, dtype) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]
         self.output = PackedLinear(decoder.output_projection, dtype=dtype)
@@ -60,7 +62,7 @@ class CachedState:
         """
         offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
-        self.source.advance(tags)
+        self.source.advance(opens, tags, self.history.steps - 1)
         masks = Masks(self.history, self.device, self.memory.states.dtype)
         x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
         for layer in self.layers:
@@ -83,6 +85,7 @@ class CachedState:
         """
         groups, beams = regrouped(order, self.beam)
         self.history.reorder(groups, beams)
+        self.source.reorder(groups, beams)
         if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
             return
         self.documents = self.documents[groups]

@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils
 def run_module(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:
     """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; returns the exit status.
 
-    Takes the place of ``gtransformer.cli.stage.run_logged``; ``inherited`` file descriptors are open here anyway.
+    Takes the place of ``experiments.stage.run_logged``; ``inherited`` file descriptors are open here anyway.
     """
     assert command[1] == "-m"
     # fairseq keeps the best validation loss here; in a process of its own a training begins without.

@@ -15,9 +15,8 @@ from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, tab
 from gtransformer.benchmark.systems import Setting
 from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 
 SYSTEMS = ("fairseq", "dense", "entropy", "packed")

@@ -12,9 +12,8 @@ from gtransformer.benchmark.commits import Case, check_checkout, compare, read_c
 from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.systems import Setting
 from gtransformer.benchmark.worker import worker_threads
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import current_commit, provenance
+from gtransformer.evaluation.provenance import current_commit, device_name, provenance
 from gtransformer.files import write_json
 
 

@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 
 from gtransformer.cli.checksums import read_sums, verify, write_sums
-from gtransformer.cli.recipe import config_directory
 from gtransformer.cli.transfer import NotFound, fetch
 from gtransformer.cli.unpack import DAMAGE, unpack_corpus, write_plain
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import open_bytes, sha256
+from gtransformer.installation import config_directory
 
 CORPORA = ("ted", "news", "europarl")
 # The data repository of Maruf et al. (2019), whole: it is searched for the files by name, in folders and inner archives

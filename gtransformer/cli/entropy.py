@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 
 from gtransformer.analysis.entropy import EntropyMeter
-from gtransformer.cli.stage import device_name
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_paper import Column, Paper, Row, Table, commands
 from gtransformer.cli.report_results import TOKENS, UNITS, Folder
 from gtransformer.cli.report_scores import Result
+from gtransformer.experiments.recipe import load_recipe
 
 SPLITS = ("train", "valid", "test")
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_keys import need, need_texts, read_yaml
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import load_recipe
 
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
 

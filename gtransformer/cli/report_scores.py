@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gtransformer.cli.recipe import load_recipe
 from gtransformer.cli.report_keys import ABOUT, NUMBER, need, need_texts
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import OLD_NAMES, REFERENCES
+from gtransformer.experiments.recipe import load_recipe
 
 KINDS = ("s_bleu", "d_bleu")
 # The release's d-BLEU is that over instances, which its results have as well.

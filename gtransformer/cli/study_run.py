@@ -7,76 +7,11 @@ go at the end, if the order says so.
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
-from typing import Any
 
-from gtransformer.analysis.curves import read_curve, read_series
-from gtransformer.cli import score
-from gtransformer.cli.recipe import load_recipe, to_arguments
-from gtransformer.cli.run import Run
-from gtransformer.cli.stage import device_name
-from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.errors import cli_main
+from gtransformer.experiments.studies.one_run import ORDER, RESULT, make_run, remove_checkpoints, result_of, score_test
 from gtransformer.files import read_json, write_json
-
-ORDER, RESULT = "run.json", "result.json"
-TRAINING = ("loss", "nll_loss")
-VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
-
-
-def make_run(directory: Path, order: dict[str, Any]) -> Run:
-    """The recipe's run that an order describes."""
-    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
-    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
-    prepared = (directory / order["prepared"]).resolve()
-    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])
-
-
-def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
-    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
-    training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
-    return training | read_series(log, VALIDATION)
-
-
-def score_test(run: Run) -> None:
-    """s-BLEU and d-BLEU of the translations, in test.scores.json; the recipe may say against which reference."""
-    output = run.directory / "test.scores.json"
-    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu"]}
-    if score.main([str(run.prepared), *to_arguments(run.recipe.options("score") | options)]):
-        raise UserError(f"{run.directory}: its translations could not be scored; see above")
-
-
-def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """What the stages have left. s-BLEU is null where sentences are not aligned with the source's (appendix A)."""
-    scores = read_json(run.directory / "test.scores.json")
-    # The first is the raw one, unless the recipe asks for another alone.
-    reference, best = next(iter(scores["scores"].items()))
-    aligned = scores["counts"]["misaligned_instances"] == 0
-    log = run.directory / "train.log"
-    return {
-        "version": 1,
-        "run": order,
-        "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
-        "reference": reference,
-        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
-        | {"s_bleu": best["s_bleu"] if aligned else None},
-        "counts": scores["counts"],
-        "curves": read_curves(log),
-        "seconds": {
-            "train": read_curve(log).seconds,
-            "generate": read_json(run.directory / "generate.test.json")["seconds"],
-        },
-        "device": device_name(),
-        **provenance("gtransformer.cli.study_run", argv),
-    }
-
-
-def remove_checkpoints(directory: Path) -> None:
-    """Remove the checkpoints of a run that has its result, unless its order says that they are to be kept."""
-    checkpoints = directory / "checkpoints"
-    if checkpoints.is_dir() and not read_json(directory / ORDER).get("keep_checkpoints", True):
-        shutil.rmtree(checkpoints)
 
 
 @cli_main

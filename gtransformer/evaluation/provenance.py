@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import os
 import platform
 import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import torch
 
 PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "numpy")
 
@@ -56,3 +59,9 @@ def provenance(module: str, argv: Sequence[str] | None) -> dict:
         "versions": package_versions(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def device_name() -> str:
+    """The GPUs, or "CPU"."""
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(names) or f"CPU ({os.cpu_count()} cores)"

@@ -63,7 +63,7 @@ class Reach:
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""
     first, end = keys.doc_starts[queries.doc], keys.doc_starts[queries.doc + 1]
-    return _in_reading_order(queries, keys, first, end, causal)
+    return in_reading_order(queries, keys, first, end, causal)
 
 
 def by_sentence(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
@@ -109,7 +109,16 @@ def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, ca
     centres = np.asarray(centres, dtype=np.int64)
     first = starts + np.clip(centres - width, 0, lengths)
     end = starts + np.clip(centres + width + 1, 0, lengths)
-    return _in_reading_order(queries, keys, first, end, causal)
+    return in_reading_order(queries, keys, first, end, causal)
+
+
+def in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool) -> Reach:
+    """What most rules are: query i sees the keys first[i] to end[i] - 1 as they stand in the batch.
+
+    ``first``, ``end`` (Nq,) int64, within the query's document; ``causal`` cuts at the query's own position.
+    """
+    last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
+    return Reach(queries, keys, np.arange(keys.total), first, last, end)
 
 
 def _group(tokens: Ragged) -> np.ndarray:
@@ -125,9 +134,3 @@ def _starts(ascending: np.ndarray) -> np.ndarray:
 def _own_key(queries: Ragged, keys: Ragged) -> np.ndarray:
     """(Nq,) int64: the key at each query's own position in its document, as if documents had no end."""
     return keys.doc_starts[queries.doc] + queries.position
-
-
-def _in_reading_order(queries: Ragged, keys: Ragged, first: np.ndarray, end: np.ndarray, causal: bool) -> Reach:
-    """Intervals of the keys as they stand."""
-    last = np.clip(_own_key(queries, keys) + 1, first, end) if causal else end
-    return Reach(queries, keys, np.arange(keys.total), first, last, end)

@@ -18,10 +18,10 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from gtransformer.cli.contrastive import main as contrastive
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
-from gtransformer.cli.recipe import load_recipe, to_arguments, without_half_precision
 from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import load_recipe, to_arguments, without_half_precision
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.pieces import join_pieces

@@ -16,10 +16,10 @@ import torch
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
-from gtransformer.cli import run as driver
-from gtransformer.cli import stage as stages
-from gtransformer.cli.recipe import Options, load_recipe, recipe_names, without_half_precision
 from gtransformer.demo.corpus import SIDES, write_splits
+from gtransformer.experiments import run as driver
+from gtransformer.experiments import stage as stages
+from gtransformer.experiments.recipe import Options, load_recipe, recipe_names, without_half_precision
 from tests.bert import save_bert
 from tests.in_process import run_module
 from tests.unit.models import fairseq_models

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.cli.processes import take_lock
+from gtransformer.experiments.processes import take_lock
 from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[2]

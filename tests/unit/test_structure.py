@@ -21,6 +21,7 @@ ALLOWED = {
     "compat": set(),
     "errors": set(),
     "files": BASE,
+    "installation": set(),
     "optional": BASE,
     "modules": BASE,
     "data": BASE | {"files", "modules"},
@@ -35,6 +36,7 @@ ALLOWED = {
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
+    "experiments": TEXT | {"installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

@@ -8,6 +8,7 @@ through the whole prefix again, which is slow and right.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -20,13 +21,23 @@ from gtransformer.modules.reach import Reach, by_document, by_sentence
 
 @dataclass(frozen=True)
 class Scope:
-    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs."""
+    """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
+
+    ``prefix_sentences`` names the reach of causal self-attention for decoding: the newest token sees so many sentences
+    of the prefix, its own, the last one, included; infinity: all. ``prefix_tokens`` does it in tokens, the newest
+    included. None: nothing is said, and decoding goes through the whole prefix at every step. Neither is inherited
+    together with another ``reach``.
+    """
 
     name = ""
+    prefix_sentences = None
+    prefix_tokens = None
 
     def __init_subclass__(cls) -> None:
         if not cls.name:
             raise TypeError(f"{cls.__name__}: a scope needs a name")
+        if "reach" in vars(cls) and not {"prefix_sentences", "prefix_tokens"} & vars(cls).keys():
+            cls.prefix_sentences = cls.prefix_tokens = None
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """The rule at work on the documents of a batch; ``causal``: no query sees what comes after it."""
@@ -38,6 +49,7 @@ class BySentence(Scope):
     """The keys of the query's own sentence: group attention (Bao et al. 2021, Eq. 6-9)."""
 
     name = "group"
+    prefix_sentences = 1
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_sentence(queries, keys, causal)
@@ -48,6 +60,7 @@ class ByDocument(Scope):
     """All keys of the query's document: global attention (Bao et al. 2021, Eq. 5)."""
 
     name = "global"
+    prefix_sentences = math.inf
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_document(queries, keys, causal)

@@ -20,6 +20,11 @@ class OwnWindow(Scope):
     name = "window"
     width: int
 
+    @property
+    def prefix_tokens(self) -> int:
+        """The newest token and ``width`` before it."""
+        return self.width + 1
+
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_window(queries, keys, alignment.one_to_one(queries, keys), self.width, causal)
 

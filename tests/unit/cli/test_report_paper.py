@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli import report
-from gtransformer.cli.recipe import recipes_of_rows
 from gtransformer.cli.report_page import NOTES, own_score
 from gtransformer.cli.report_paper import Column, read_paper
 from gtransformer.cli.report_scores import Result
+from gtransformer.experiments.recipe import recipes_of_rows
 from tests.unit.cli.report_logs import FIGURES, PAPER, SIGNATURE, only, refused, scores, write_comparison
 
 

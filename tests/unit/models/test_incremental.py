@@ -47,9 +47,14 @@ def test_every_step_with_beams_reordered(dictionary, make_pairs, mode, often, ca
 
     ``often``: at how many steps rows change; where they seldom do, beams have little of their prefix in common.
     """
-    draw = random.Random(seed := int(10 * often))
-    model = tiny_model(dictionary, seed, **MODES[mode]).double()
+    model = tiny_model(dictionary, int(10 * often), **MODES[mode]).double()
     model.decoder.caches = caches
+    check_every_step(dictionary, make_pairs, model, often)
+
+
+def check_every_step(dictionary, make_pairs, model, often):
+    """See above; for any model in float64."""
+    draw = random.Random(seed := int(10 * often))
     source = make_pairs(seed, [6, 1, 3], most=5).source
     beam, documents = 3, [0, 1, 2]
     encoder_out = model.encoder(source)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoding.history import Masks
-from gtransformer.models.common.decoding.sights import OWN, RELATIVE, SOURCE, Sight, own_sight, source_sight
+from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reach, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
@@ -30,11 +30,12 @@ def has_caches(layer: Layer) -> bool:
 def _has_caches(layer: Layer, block: AttentionBlock) -> bool:
     if block.memory not in (None, "source") or block.causal != (block.memory is None):
         return False
-    known = OWN if block.memory is None else SOURCE
-    if block.relative is not None:
-        known = RELATIVE.intersection(known)
-    plain = all(type(module) is MultiheadAttention for module in layer.modules_of(block))
-    return plain and all(type(scope) in known for scopes in block.scopes for scope in scopes)
+    scopes = [scope for scopes in block.scopes for scope in scopes]
+    if block.memory is None:
+        known = all(names_reach(scope, block.relative is not None) for scope in scopes)
+    else:
+        known = block.relative is None and all(type(scope) in SOURCE for scope in scopes)
+    return known and all(type(module) is MultiheadAttention for module in layer.modules_of(block))
 
 
 class AttentionStep:

@@ -20,21 +20,26 @@ TRUNK_BLOCK = 16  # tokens that beams must share before they move to the trunk; 
 class History:
     """Who wrote what a row may see: bookkeeping on the host, the same for all layers.
 
-    ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``sentence`` (groups, beam):
-    slot in which the row's current sentence begins. ``trunk_end`` (groups,): first slot of the document that is not in
-    the trunk; ``trunk_length`` (groups,): tokens there.
+    ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``starts`` (most of
+    ``sentences``, groups, beam): slot in which the row's current sentence begins, the one before it, and so on; of
+    sentences that are not there, the document's first. ``trunk_end`` (groups,): first slot of the document that is not
+    in the trunk; ``trunk_length`` (groups,): tokens there.
 
     Args:
         groups, beam: number of documents and of rows for each.
-        local: whether group attention starts anew at ``<s>``.
+        sentences: how many sentences, the current one included, some attention sees; each from 1.
         document: whether some attention sees the whole prefix.
-        windows: how many tokens before the newest one an attention sees, for each that sees so many.
+        tokens: how many tokens, the newest one included, some attention sees.
     """
 
-    def __init__(self, groups: int, beam: int, local: bool, document: bool, windows: Collection[int] = ()):
-        self.local, self.document, self.windows = local, document, sorted(windows)
+    def __init__(
+        self, groups: int, beam: int, sentences: Collection[int], document: bool, tokens: Collection[int] = ()
+    ):
+        if min(sentences, default=1) < 1:
+            raise ValueError(f"attention to {min(sentences)} sentences of the prefix: one sees at least its own")
+        self.sentences, self.document, self.tokens = sentences, document, tokens
         self.ancestor = np.zeros((groups, beam, FIRST_CAPACITY), dtype=np.int64)
-        self.sentence = np.zeros((groups, beam), dtype=np.int64)
+        self.starts = np.zeros((max(sentences, default=0), groups, beam), dtype=np.int64)
         self.trunk_end = np.zeros(groups, dtype=np.int64)
         self.trunk_length = np.zeros(groups, dtype=np.int64)
         self.steps = np.zeros(groups, dtype=np.int64)  # tokens taken in of each document
@@ -59,22 +64,25 @@ class History:
             self._make_room()
         slot, self.slots = self.slots, self.slots + 1
         self.ancestor[:, :, slot] = np.arange(self.ancestor.shape[1])
-        self.sentence[opens | (self.steps == 0)[:, None]] = slot
-        self.trunk_end[self.steps == 0] = slot
+        fresh = self.steps == 0
+        self.starts[1:, opens] = self.starts[:-1, opens]
+        self.starts[:1, opens] = slot
+        self.starts[:, fresh] = slot
+        self.trunk_end[fresh] = slot
         self.steps += 1
         self.clock += 1
 
     def _make_room(self) -> None:
         """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
-        oldest = max(0, self.slots - max(self.windows, default=0))
-        if self.local and self.sentence.size:
-            oldest = min(oldest, int(self.sentence.min()))
+        oldest = self.slots + 1 - max(self.tokens, default=1)
+        if self.starts.size:
+            oldest = min(oldest, int(self.starts[-1].min()))
         if self.document and self.trunk_end.size:
             oldest = min(oldest, int(self.trunk_end.min()))
         if oldest >= self.capacity // 2:
             self.dropped = oldest
             self.ancestor = np.roll(self.ancestor, -oldest, axis=2)
-            self.sentence = np.maximum(self.sentence - oldest, 0)
+            self.starts = np.maximum(self.starts - oldest, 0)
             self.trunk_end = np.maximum(self.trunk_end - oldest, 0)
             self.slots -= oldest
         else:
@@ -89,14 +97,14 @@ class History:
         mine = self.ancestor[:, :, first : self.slots, None] == np.arange(self.ancestor.shape[1])
         return first, mine & (np.arange(first, self.slots) >= starts[..., None])[..., None]
 
-    def window_starts(self, width: int) -> np.ndarray:
-        """(groups, 1): the first slot of each document's that lies at most ``width`` before the newest."""
-        return np.maximum(self.slots - 1 - width, self.slots - self.steps)[:, None]
+    def first_of(self, tokens: int) -> np.ndarray:
+        """(groups, 1): the slot of the first of the last so many tokens of each document."""
+        return np.maximum(self.slots - tokens, self.slots - self.steps)[:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
         self.ancestor = self.ancestor[groups[:, None], beams]
-        self.sentence = self.sentence[groups[:, None], beams]
+        self.starts = self.starts[:, groups[:, None], beams]
         self.trunk_end, self.trunk_length = self.trunk_end[groups], self.trunk_length[groups]
         self.steps = self.steps[groups]
 
@@ -104,7 +112,7 @@ class History:
         """A new document takes the place of a finished one."""
         self.steps[group] = self.trunk_length[group] = 0
         # Where it will begin; older slots are not kept for it.
-        self.sentence[group] = self.trunk_end[group] = self.slots
+        self.starts[:, group] = self.trunk_end[group] = self.slots
 
     def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
         """(group, first slot, trunk length before, ancestors) of what moves to the trunk now; notes it as moved."""
@@ -126,20 +134,21 @@ class History:
 class Masks:
     """What every row sees of the slots and of the trunk at the current step, added to scores; the same for all layers.
 
-    local, tail, trunk: (groups, 1, beam or 1, keys), None where all is visible; keys of ``local`` begin at slot
-    ``local_first``, those of ``tail`` at ``tail_first``; ``trunk_width`` tokens of the trunk are read. ``windows``: by
-    width, first slot and mask.
+    Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences`` and ``tokens``, by their number:
+    the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``trunk``
+    is of the ``trunk_width`` tokens of the trunk that are read.
     """
 
     def __init__(self, history: History, device: torch.device, dtype: torch.dtype):
         self.history = history
-        if history.local:
-            self.local_first, seen = history.view(history.sentence)
-            self.local = visible_to_score(_for_heads(seen), device, dtype)
-        self.windows = {}
-        for width in history.windows:
-            first, seen = history.view(history.window_starts(width))
-            self.windows[width] = first, visible_to_score(_for_heads(seen), device, dtype)
+        self.sentences: dict[int, tuple[int, torch.Tensor | None]] = {}
+        for number in history.sentences:
+            first, seen = history.view(history.starts[number - 1])
+            self.sentences[number] = first, visible_to_score(_for_heads(seen), device, dtype)
+        self.tokens: dict[int, tuple[int, torch.Tensor | None]] = {}
+        for number in history.tokens:
+            first, seen = history.view(history.first_of(number))
+            self.tokens[number] = first, visible_to_score(_for_heads(seen), device, dtype)
         if history.document:
             self.tail_first, seen = history.view(history.trunk_end[:, None])
             self.tail = visible_to_score(_for_heads(seen), device, dtype)

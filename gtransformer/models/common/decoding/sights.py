@@ -16,7 +16,7 @@ from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
 from gtransformer.models.common.decoding.caches import DocumentCache, SlotCache, attend
 from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.source_window import SourceSide
-from gtransformer.models.common.windows import AlignedWindow, OwnWindow
+from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.linear import PackedLinear
 from gtransformer.modules.relative import clipped_distance
@@ -39,13 +39,18 @@ class Sight:
         """Let a group go on with another document."""
 
 
-class OwnSentence(SlotCache, Sight):
-    """Self-attention to the current sentence: what was before its ``<s>`` is not looked at."""
+class OwnSentences(SlotCache, Sight):
+    """Self-attention to the last ``number`` sentences of the prefix: what was before them is not looked at."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         self.write(new, masks.history)
-        keys, values = self.read(masks.local_first, masks.history)
-        return attend(q, [keys], [values], [masks.local])
+        first, mask = masks.sentences[self.number]
+        keys, values = self.read(first, masks.history)
+        return attend(q, [keys], [values], [mask])
 
 
 class OwnDocument(DocumentCache, Sight):
@@ -60,22 +65,17 @@ class OwnDocument(DocumentCache, Sight):
         return attend(q, [trunk_keys, keys], [trunk_values, values], [masks.trunk, masks.tail])
 
 
-class OwnPositions(SlotCache, Sight):
-    """Self-attention to a window, to the newest tokens: what is further back is not looked at.
+class OwnTokens(SlotCache, Sight):
+    """Self-attention to the last ``number`` tokens of the prefix, with or without relative positions (2c + 1, dim)."""
 
-    Args:
-        width: of the window.
-        relative: its table of relative positions (2c + 1, dim) or None.
-    """
-
-    def __init__(self, width: int, relative: Tensor | None):
+    def __init__(self, number: int, relative: Tensor | None):
         super().__init__()
-        self.width, self.relative = width, relative
+        self.number, self.relative = number, relative
 
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         history = masks.history
         self.write(new, history)
-        first, mask = masks.windows[self.width]
+        first, mask = masks.tokens[self.number]
         keys, values = self.read(first, history)
         if self.relative is not None:
             # Keys lie slot by slot, all beams of a slot together; all queries are at the newest.
@@ -159,19 +159,23 @@ class SourceAround(Sight):
         return found if index.shape[1] == 1 else found.squeeze(2).unflatten(0, (q.shape[0], -1)).transpose(1, 2)
 
 
-def own_sight(scope: Scope, module: MultiheadAttention) -> Sight:
-    """The cache of an attention to the own states."""
-    if isinstance(scope, OwnWindow):
-        return OwnPositions(scope.width, None if module.relative is None else module.relative().detach())
-    return OWN[type(scope)]()
+# The scopes of a memory that can be decoded with caches; those of the own states say it (``names_reach``). All others
+# go through the whole prefix.
+SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument, AlignedWindow: SourceAround}
 
 
 def source_sight(scope: Scope, module: MultiheadAttention, side: SourceSide) -> Sight:
-    """The keys and values of an attention to a memory."""
+    """Attention to a memory with one of these scopes."""
     return SourceAround(module, side, scope) if isinstance(scope, AlignedWindow) else SOURCE[type(scope)](module, side)
 
 
-# The scopes that can be decoded with caches; all others go through the whole prefix.
-OWN = {BySentence: OwnSentence, ByDocument: OwnDocument, OwnWindow: OwnPositions}
-SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument, AlignedWindow: SourceAround}
-RELATIVE = {OwnWindow}  # those that mind relative positions
+def names_reach(scope: Scope, relative: bool) -> bool:
+    """Whether a scope says what it sees of the prefix; with relative positions in tokens."""
+    return scope.prefix_tokens is not None or (scope.prefix_sentences is not None and not relative)
+
+
+def own_sight(scope: Scope, module: MultiheadAttention) -> Sight:
+    """Self-attention with a scope that names its reach."""
+    if scope.prefix_tokens is not None:
+        return OwnTokens(scope.prefix_tokens, None if module.relative is None else module.relative().detach())
+    return OwnDocument() if scope.prefix_sentences == math.inf else OwnSentences(scope.prefix_sentences)

@@ -7,18 +7,19 @@ projected once per document and shared by its beams. Reordering beams moves no k
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
+from gtransformer.models.common.blocks import Scope
 from gtransformer.models.common.decoding.attention_step import LayerStep
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.windows import OwnWindow
 from gtransformer.modules.linear import PackedLinear
 
 
@@ -38,8 +39,11 @@ class CachedState:
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
         own, cross = _scopes(decoder, None), _scopes(decoder, "source")
-        windows = {scope.width for scope in own if isinstance(scope, OwnWindow)}
-        self.history = History(len(self.documents), self.beam, BySentence() in own, ByDocument() in own, windows)
+        sentences = {scope.prefix_sentences for scope in own} - {None}
+        tokens = {scope.prefix_tokens for scope in own} - {None}
+        document = math.inf in sentences
+        numbers = sorted(sentences - {math.inf})
+        self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
         self.source = SourceSide(memory, self.documents, self.beam, cross)
         self.layers = [LayerStep(layer, {"source": self.source}, dtype) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]

@@ -1,0 +1,80 @@
+"""The programs that stages start: their command lines, and what of a recipe changes with the machine's devices."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+import sys
+from pathlib import Path
+
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import Options, to_arguments, without_half_precision
+
+
+def python_command(module: str, *parts: str | Options) -> list[str]:
+    """``python -m MODULE`` with positional arguments and options."""
+    command = [sys.executable, "-m", module]
+    for part in parts:
+        command += to_arguments(part) if isinstance(part, dict) else [part]
+    return command
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The options of a command of this package."""
+    return importlib.import_module(f"gtransformer.cli.{name}").build_parser()
+
+
+def call_command(name: str, *parts: str | Options) -> None:
+    """Run a command of this package in this process, which says itself what it does. Raises UserError if it fails."""
+    command = python_command(f"gtransformer.cli.{name}", *parts)
+    if importlib.import_module(command[2]).main(command[3:]):
+        raise UserError(f"{shlex.join(command[2:])[:400]}: failed, see above")
+
+
+def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
+    """``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
+    user_dir = Path(__file__).resolve().parents[1]
+    return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": user_dir, **options})
+
+
+def on_device(options: Options) -> Options:
+    """On a machine without a GPU, the CPU and full precision."""
+    return options if torch.cuda.is_available() else without_half_precision(options) | {"cpu": True}
+
+
+def device_options(options: Options, wanted: int, present: int) -> Options:
+    """Make updates exactly as large as on the recipe's number of devices.
+
+    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used. The batches of an
+    update must divide evenly among the devices: of three devices a recipe for four uses two.
+    """
+    batches = [wanted * frequency for frequency in _frequencies(options.get("update-freq", 1))]
+    present = max(1, present)
+    used = next(count for count in range(min(wanted, present), 0, -1) if not any(total % count for total in batches))
+    frequencies = [total // used for total in batches]
+    result: Options = {"update-freq": frequencies[0] if len(frequencies) == 1 else ",".join(map(str, frequencies))}
+    if present > 1:
+        result["distributed-world-size"] = used
+    if max(frequencies) > 1 or wanted != used:
+        print(
+            f"[train] the recipe is for {wanted} device(s), {used} of {present} in use: every update sums "
+            f"{result['update-freq']} batch(es) on each"
+        )
+    return result
+
+
+def _frequencies(value: object) -> list[int]:
+    """``update-freq`` as fairseq takes it: a number, or one for each epoch, with commas between them or as a list."""
+    texts = value if isinstance(value, list) else str(value).split(",")
+    try:
+        frequencies = [int(str(text)) for text in texts]
+    except ValueError:
+        frequencies = []
+    if not frequencies or min(frequencies) < 1:
+        raise UserError(
+            f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch (1,2)"
+        )
+    return frequencies

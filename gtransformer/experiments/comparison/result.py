@@ -1,0 +1,113 @@
+"""What a comparison has found: one JSON object a recipe, and a table of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.analysis.curves import Curve
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.experiments.recipe import Recipe
+from gtransformer.files import read_lines
+
+BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
+
+
+def recipe_result(
+    recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Sequence[str]
+) -> dict[str, Any]:
+    """One recipe's training as a JSON object, scores still to be added.
+
+    Args:
+        seconds: of training and validation, as the budget counts them.
+        parameters: of the model, embeddings that are shared counted once.
+        minutes: the budget.
+        before: the recipes whose models this one's goes back to, each with a budget of its own.
+    """
+    note = f"fine-tuned: its {minutes:g} minutes are on top of those of {', '.join(before)}" if before else None
+    return {
+        "description": recipe.description,
+        "doc_mode": recipe.sections["task"].get("doc-mode"),
+        "sentences_per_instance": recipe.max_sentences or "as many as fit",
+        "minutes": minutes,
+        "minutes_with_pretraining": minutes * (1 + len(before)),
+        "note": note,
+        "updates": (curve.valid or curve.train)[-1][0],
+        "parameters": parameters,
+        "validation_perplexity": curve.last_valid,
+        "curve": {"train": curve.train, "valid": curve.valid},
+        "seconds": {"training": round(seconds, 1)},
+        "scores": {},
+    }
+
+
+def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a score file that a comparison keeps; ``aligned``: s-BLEU pairs sentences that belong together.
+
+    There is no d-BLEU by instance where instances overlap.
+    """
+    return {
+        "aligned": scores["counts"]["misaligned_instances"] == 0,
+        "counts": scores["counts"],
+        **{
+            reference: {key: values[key] for key in BLEU if key in values}
+            for reference, values in scores["scores"].items()
+        },
+    }
+
+
+def count_parameters(log: Path) -> int | None:
+    """How many parameters fairseq's training log says that the model has; None if it does not say."""
+    for line in read_lines(log):
+        found = re.search(r"num\. shared model params: ([\d,]+)", line)
+        if found:
+            return int(found[1].replace(",", ""))
+    return None
+
+
+def machine() -> dict[str, Any]:
+    """What the comparison ran on."""
+    return {"device": device_name(), "processor": processor_name()}
+
+
+def processor_name() -> str | None:
+    """The processor as Linux names it; None where that cannot be read."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else None
+
+
+def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
+    """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text."""
+    header = ["recipe", "updates", "minutes", "validation ppl"]
+    header += [f"{name} {kind}" for name in sets for kind in ("s-BLEU", "d-BLEU")]
+    rows = [header]
+    for name, result in recipes.items():
+        perplexity = result["validation_perplexity"]
+        row = [name, str(result["updates"]), f"{result['seconds']['training'] / 60:.1f}"]
+        row.append("-" if perplexity is None else f"{perplexity:.2f}")
+        for one in sets:
+            scores = result["scores"][one]
+            row.append(f"{scores['raw']['s_bleu']['score']:.2f}" if scores["aligned"] else "-")
+            row.append(f"{scores['raw']['d_bleu']['score']:.2f}")
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]
+    lines.insert(1, "-" * len(lines[0]))
+    if any(not result["scores"][one]["aligned"] for result in recipes.values() for one in sets):
+        lines.append("-: sentences are not aligned (the model chose their number itself); d-BLEU does not need that")
+        found = [result["scores"][one] for result in recipes.values() for one in sets]
+        if any(not scores["aligned"] and "d_bleu_instance" not in scores["raw"] for scores in found):
+            lines[-1] += ", but where instances overlap, it is of sentences aligned by order"
+    signatures = {result["scores"][one]["raw"]["s_bleu"]["signature"] for result in recipes.values() for one in sets}
+    lines += [f"BLEU: {signature}" for signature in sorted(signatures)]
+    lines += [f"{name}: {result['note']}" for name, result in recipes.items() if result["note"]]
+    return "\n".join(lines)

@@ -1,0 +1,104 @@
+"""Programs side by side, so many at a time, with their progress."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.experiments.progress import Progress
+
+
+@dataclass
+class Job:
+    """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
+
+    It waits for the jobs that are named in ``after``, as far as they are run together with it.
+    """
+
+    name: str
+    command: list[str]
+    log: Path
+    status: Callable[[], str | None] = lambda: None
+    after: Sequence[str] = ()
+
+
+def run_jobs(
+    label: str,
+    jobs: Sequence[Job],
+    at_once: int,
+    threads: int | None,
+    lock: int,
+    finished: Callable[[Job, float], None] = lambda job, seconds: None,
+    failed: Callable[[Job, str], None] | None = None,
+) -> dict[str, float]:
+    """Run programs, ``at_once`` at a time with ``threads`` threads each (None: their own choice), showing progress.
+
+    Their output goes to their logs. Returns the seconds that each took. Raises UserError with the end of the log as
+    soon as one fails; then, and on an interrupt, the others are ended too. ``lock`` is a file descriptor that they
+    inherit; ``finished`` is called with every job that ends well and the seconds it took. For jobs that do not depend
+    on each other: ``failed`` is called with one that fails and why, and the others go on.
+    """
+    waiting, running, seconds = list(jobs), {}, {}
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
+    if threads:
+        # Passive waiting: with threads that spin for each other, a busy machine slows training down sevenfold.
+        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    progress = Progress(label)
+    try:
+        while waiting or running:
+            if not running and next_job(waiting, running) is None:
+                raise ValueError(f"{label}: {waiting[0].name} waits for itself")
+            while len(running) < at_once and (job := next_job(waiting, running)):
+                waiting.remove(job)
+                job.log.parent.mkdir(parents=True, exist_ok=True)
+                with open(job.log, "ab") as log:
+                    # A group of its own, so that ending it ends what it has started as well.
+                    process = subprocess.Popen(
+                        job.command, stdout=log, stderr=log, env=environment, start_new_session=True, pass_fds=[lock]
+                    )
+                running[job.name] = (job, process)
+                seconds[job.name] = time.monotonic()
+            time.sleep(0.2)
+            progress.show([f"{job.name} {job.status() or 'at work'}" for job, _ in running.values()])
+            for job, process in list(running.values()):
+                if process.poll() is None:
+                    continue
+                del running[job.name]
+                seconds[job.name] = time.monotonic() - seconds[job.name]
+                if process.returncode:
+                    progress.end()
+                    reason = f"stopped with exit status {process.returncode}: {_last_error(job.log)}"
+                    if failed is None:
+                        raise UserError(f"{label}: {job.name} {reason} (its output: {job.log})")
+                    failed(job, reason)
+                    continue
+                progress.end()
+                finished(job, seconds[job.name])
+    finally:
+        progress.end()
+        for _, process in running.values():
+            os.killpg(process.pid, signal.SIGTERM)
+        for _, process in running.values():
+            process.wait()
+    return seconds
+
+
+def next_job(waiting: Sequence[Job], running: Collection[str]) -> Job | None:
+    """The first job none of those that it comes after is still to be finished; None if there is none."""
+    unfinished = {job.name for job in waiting} | set(running)
+    return next((job for job in waiting if unfinished.isdisjoint(job.after)), None)
+
+
+def _last_error(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    # argparse puts the program's name before it
+    errors = [found[1] for line in lines if (found := re.match(r"(?:[\w./-]+: )?error: (.*)", line))]
+    # The driver of a stage repeats the failure; the first error of the last program says what it was.
+    return (errors[-2] if len(errors) > 1 else (errors or lines or ["no output"])[-1])[:300]

@@ -1,0 +1,263 @@
+"""Recipes: the YAML files of ``configs/`` and ``configs/ablations/``, read, combined, turned into options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gtransformer.data.instances import STORED, Grouping
+from gtransformer.errors import UserError
+from gtransformer.installation import config_directory
+
+SECTIONS = ("prepare", "task", "train", "generate", "score")
+SETTINGS = ("description", "rows", "devices", "based-on", "prepared-from", "vocabulary-from", "pretrained-from")
+ABLATIONS = "ablations"  # the folder in configs/ whose recipes are found by name, too
+# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+# Where a recipe's own files lie changes no model, and every score names its reference.
+FILES = (
+    "prepare.bert",
+    "prepare.dictionary",
+    "prepare.sentencepiece",
+    "train.bert-checkpoint",
+    "train.finetune-from-model",
+)
+LANGUAGES = ("source-lang", "target-lang", "langs")
+REFERENCE = ("score.paper", "score.reference")
+
+Options = dict[str, Any]
+
+
+@dataclass
+class Recipe:
+    """What one recipe says, with everything that it is based on.
+
+    Attributes:
+        name: its file's name without ``.yaml``.
+        devices: how many devices its batches are meant for.
+        prepared_from: the recipe whose prepared corpus it uses, if not its own.
+        vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
+        pretrained_from: the recipe whose best checkpoint training starts from.
+        sections: options by section, dashed names, options that were taken away removed.
+        rows: the rows of Bao et al. (2021) that it reproduces, as printed there, by table ("2") or section
+            ("section 5.4"); None for a setting that belongs to a table without being printed in it. Those of a recipe
+            that it is based on are not its own.
+        changes: what was changed on the command line (``SECTION.OPTION=VALUE``, ``devices=N``), but for what makes no
+            other model: the places of files that the recipe names, and the reference that is scored against.
+    """
+
+    name: str
+    description: str = ""
+    devices: int = 1
+    prepared_from: str | None = None
+    vocabulary_from: str | None = None
+    pretrained_from: str | None = None
+    sections: dict[str, Options] = field(default_factory=dict)
+    rows: dict[str, str | None] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+
+    @property
+    def table(self) -> str | None:
+        """The first table of ``rows``."""
+        return next(iter(self.rows), None)
+
+    @property
+    def row(self) -> str | None:
+        """The row in that table."""
+        return next(iter(self.rows.values()), None)
+
+    def options(self, *sections: str) -> Options:
+        """The options of some sections together; a later section overrides an earlier one."""
+        return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}
+
+    @property
+    def max_sentences(self) -> int | None:
+        """How many sentences an instance has at most, as prepared or as grouped at loading; None: as many as fit."""
+        task = self.sections["task"]
+        kind = task.get("instances", STORED)
+        if kind == STORED:
+            return self.sections["prepare"].get("max-sents")
+        context = (task.get(f"{side}context-sentences") for side in ("", "target-"))
+        return Grouping(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
+
+    def preparing(self) -> Options:
+        """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""
+        task = self.sections["task"]
+        return self.options("prepare") | {key: task[key] for key in LANGUAGES if key in task}
+
+
+def _folders() -> list[Path]:
+    return [config_directory(), config_directory() / ABLATIONS]
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with the package, ablations behind the others."""
+    return [name for folder in _folders() for name in sorted(path.stem for path in folder.glob("*.yaml"))]
+
+
+def listing() -> str:
+    """One line for each recipe: its name, what it is, and the tables of the paper that it belongs to."""
+    recipes = [load_recipe(name) for name in recipe_names()]
+    width = max((len(recipe.name) for recipe in recipes), default=0)
+    return "\n".join(f"  {recipe.name:{width}}  {recipe.description}{_places(recipe)}" for recipe in recipes)
+
+
+def _places(recipe: Recipe) -> str:
+    places = [key if key.startswith("section") else f"Table {key}" for key in recipe.rows]
+    return f" [{', '.join(places)}]" if places else ""
+
+
+def recipes_of_rows() -> dict[tuple[str, str], str]:
+    """The recipe of every (table, row) of the paper that one reproduces.
+
+    Raises UserError where two recipes claim the same row.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for name in recipe_names():
+        for place in load_recipe(name).rows.items():
+            if place[1] is not None and found.setdefault(place, name) != name:
+                raise UserError(f"recipes '{found[place]}' and '{name}' both claim row '{place[1]}' of {place[0]}")
+    return found
+
+
+def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        name: a name in ``configs/`` or its folder ``ablations/``, or the path of a YAML file.
+        changes: ``SECTION.OPTION=VALUE`` (or ``devices=N``) from the command line; without VALUE the option goes.
+
+    Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
+    """
+    path = find_recipe(name)
+    content = _with_bases(path, [])
+    real = [change for change in changes or [] if _is_real(content, change)]
+    for change in changes or []:
+        _apply(content, change)
+    devices = content.get("devices", 1)
+    if not isinstance(devices, int) or devices < 1:
+        raise UserError(f"{path}: devices is '{devices}'; give a whole number of at least 1")
+    return Recipe(
+        path.stem,
+        content.get("description") or "",
+        devices,
+        content.get("prepared-from"),
+        content.get("vocabulary-from"),
+        content.get("pretrained-from"),
+        {section: _present(content.get(section) or {}) for section in SECTIONS},
+        {str(key): value for key, value in (content.get("rows") or {}).items()},
+        real,
+    )
+
+
+class UnknownRecipe(UserError):
+    """No recipe of that name."""
+
+
+def find_recipe(name: str) -> Path:
+    """The file of a recipe. Raises UnknownRecipe, naming those that exist, if there is none."""
+    if name.endswith((".yaml", ".yml")):
+        candidates = [Path(name)]
+    else:
+        candidates = [folder / f"{name}.yaml" for folder in _folders()]
+    for path in candidates:
+        if path.is_file():
+            return path
+    known = ", ".join(recipe_names()) or "none"
+    raise UnknownRecipe(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
+
+
+def to_arguments(options: Options) -> list[str]:
+    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
+    arguments = []
+    for key, value in options.items():
+        if value is True:
+            arguments.append(f"--{key}")
+        elif value is not False and value is not None:
+            values = value if isinstance(value, list) else [value]
+            arguments += [f"--{key}", *map(str, values)]
+    return arguments
+
+
+def without_half_precision(options: Options) -> Options:
+    """The options for a run on the CPU."""
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
+
+
+def _with_bases(path: Path, seen: list[Path]) -> Options:
+    if path.resolve() in seen:
+        raise UserError(f"{path}: is based on itself, by way of 'based-on'")
+    content = _read(path)
+    base = content.get("based-on")
+    if base is None:
+        return content
+    sibling = path.parent / f"{base}.yaml"  # a user's own recipes may stand beside each other
+    combined = _with_bases(sibling if sibling.is_file() else find_recipe(base), [*seen, path.resolve()])
+    combined.pop("rows", None)
+    for key, value in content.items():
+        combined[key] = combined.get(key, {}) | value if key in SECTIONS else value
+    return combined
+
+
+def _read(path: Path) -> Options:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise UserError(f"{path}, line {line}: not valid YAML ({error.problem})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid YAML ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: no recipe; it must hold sections such as {', '.join(SECTIONS)}")
+    content = {_dashed(key): value for key, value in content.items()}
+    for key, value in content.items():
+        if key not in (*SECTIONS, *SETTINGS):
+            raise UserError(f"{path}: unknown key '{key}'; known are {', '.join((*SETTINGS, *SECTIONS))}")
+        if key == "rows" and not isinstance(value, dict):
+            raise UserError(f"{path}: 'rows' must hold lines of the form '\"TABLE\": ROW'")
+        if key in SECTIONS:
+            if not isinstance(value or {}, dict):
+                raise UserError(f"{path}: section '{key}' must hold lines of the form 'option: value'")
+            content[key] = {_dashed(option): entry for option, entry in (value or {}).items()}
+            _check_values(path, key, content[key])
+    return content
+
+
+def _check_values(path: Path, section: str, options: Options) -> None:
+    for option, value in options.items():
+        if isinstance(value, dict):
+            raise UserError(f"{path}: {section}.{option} holds further keys; an option has one value")
+
+
+def _is_real(content: Options, change: str) -> bool:
+    """Whether a change makes another model than the recipe's; see ``Recipe.changes``."""
+    target, _, text = change.partition("=")
+    section, _, option = _dashed(target).partition(".")
+    moved = _dashed(target) in FILES and text and (content.get(section) or {}).get(option) is not None
+    return not moved and _dashed(target) not in REFERENCE
+
+
+def _apply(content: Options, change: str) -> None:
+    target, equals, text = change.partition("=")
+    section, dot, option = target.partition(".")
+    try:
+        value = yaml.safe_load(text) if text else None
+    except yaml.YAMLError:
+        value = text
+    if equals and dot and option and section in SECTIONS:
+        content[section] = (content.get(section) or {}) | {_dashed(option): value}
+    elif equals and target == "devices":
+        content["devices"] = value
+    else:
+        raise UserError(f"--set {change}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
+
+
+def _dashed(name: object) -> str:
+    return str(name).replace("_", "-")
+
+
+def _present(options: Options) -> Options:
+    return {key: value for key, value in options.items() if value is not None}

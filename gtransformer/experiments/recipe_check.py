@@ -1,0 +1,64 @@
+"""Will the programs of a recipe take its options, and are the files there that it names? Asked before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from fairseq import options as fairseq_options
+
+from gtransformer.errors import UserError
+from gtransformer.experiments.commands import parser_of
+from gtransformer.experiments.recipe import FILES, Recipe, to_arguments
+from gtransformer.experiments.run_record import SECTIONS
+
+# What stands for the arguments that are no options of the recipe.
+NEEDED = {
+    "prepare": ["RAW", "PREPARED"],
+    "train": ["DATA"],
+    "generate": ["DATA", "--path", "CHECKPOINT"],
+    "score": ["PREPARED", "--hypotheses", "X.jsonl"],
+}
+
+
+def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = ()) -> None:
+    """UserError for an option that the program of one of the stages does not know or whose value it does not take.
+
+    And for a pretrained model, or a part of one, that the recipe names and that is not there.
+
+    Args:
+        extra: further arguments of a single stage.
+    """
+    for stage in stages:
+        check_options(recipe, stage, extra)
+    for place in FILES:
+        section, _, option = place.partition(".")
+        path = recipe.sections[section].get(option)
+        if path is not None and section in stages and not Path(str(path)).exists():
+            raise UserError(
+                f"{path}: not there, but recipe '{recipe.name}' needs it ({place}); put it there, or say where it is "
+                f"with --set {place}=PATH (docs/finetuning.md tells where pretrained models come from)"
+            )
+
+
+def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None:
+    """UserError unless the program of a stage takes the recipe's options."""
+    if {"-h", "--help"} & set(extra):
+        return
+    options = recipe.preparing() if stage == "prepare" else recipe.options(*SECTIONS[stage])
+    arguments = [*NEEDED[stage], *to_arguments(options), *extra]
+    if stage == "train":
+        parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
+    elif stage == "generate":
+        parser, parse = fairseq_options.get_generation_parser(), fairseq_options.parse_args_and_arch
+    else:
+        parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
+    parser.error = partial(_refuse, recipe.name, stage)
+    parse(parser, arguments)
+
+
+def _refuse(name: str, stage: str, message: str) -> NoReturn:
+    raise UserError(f"recipe '{name}', stage {stage}: {message}"[:400])

@@ -1,0 +1,208 @@
+"""A recipe on a corpus: where its files lie, and its stages prepare, train, generate, score."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.references import reference_option
+from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
+from gtransformer.experiments.recipe import Options, Recipe, load_recipe
+from gtransformer.experiments.run_record import noted_changes, sign_scores, stage_changes
+from gtransformer.experiments.stage import run_stage, was_run
+from gtransformer.files import read_json
+from gtransformer.installation import project_root
+from gtransformer.tasks.checkpoint_file import trained_seconds
+
+SPLITS = ("train", "valid", "test")
+
+
+BENCHMARKS = ("ted", "news", "europarl")
+
+
+@dataclass
+class Run:
+    """One recipe on one corpus, and where its files lie."""
+
+    recipe: Recipe
+    raw: Path
+    directory: Path
+    prepared: Path
+    vocabulary: Path | None
+    checkpoint: Path
+    split: str
+    extra: list[str]
+    again: bool = False
+    pretrained: Path | None = None  # the checkpoint that training starts from
+
+    def execute(self, stage: str) -> None:
+        """Run one stage; a finished training is not repeated unless ``again``."""
+        getattr(self, stage)()
+
+    def prepare(self) -> None:
+        """Raw corpus to binary data."""
+        if not any(self.raw.glob("concatenated_*")):
+            raise UserError(
+                f"{self.raw}: holds no corpus; its files must be named concatenated_en2de_train_en.txt, "
+                "concatenated_en2de_train_de.txt and so on"
+            )
+        options = self.recipe.preparing()
+        if self.vocabulary:
+            if not (self.vocabulary / "manifest.json").is_file():
+                raise UserError(
+                    f"{self.vocabulary}: not there yet, but recipe '{self.recipe.name}' takes its dictionary from it; "
+                    f"first run: {self._other_recipe(self.recipe.vocabulary_from)}"
+                )
+            options["vocabulary"] = self.vocabulary
+        command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
+        self._run("prepare", command, {"prepared": str(self.prepared)})
+
+    def train(self) -> None:
+        """fairseq-train; goes on from the last checkpoint if there is one."""
+        self._need_prepared("train")
+        options = {"save-dir": self.directory / "checkpoints", **self.recipe.options("task", "train")}
+        if "tensorboard-logdir" in options:
+            options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
+        if self.pretrained:
+            if not self.pretrained.is_file():
+                raise UserError(
+                    f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
+                    f"{self._other_recipe(self.recipe.pretrained_from, 'train')}"
+                )
+            options["finetune-from-model"] = self.pretrained
+        if "finetune-from-model" in options and "stop-time-hours" in options:
+            # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
+            spent = trained_seconds(Path(options["finetune-from-model"])) / 3600
+            options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
+        options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
+        command = fairseq_command("train", self.prepared / "bin", on_device(options))
+        best = self.directory / "checkpoints" / "checkpoint_best.pt"
+        if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
+            print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
+            return
+        self._run("train", command, {"checkpoints": str(best.parent)})
+
+    def generate(self) -> None:
+        """fairseq-generate; writes SPLIT.jsonl."""
+        self._need_prepared(self.split)
+        if not self.checkpoint.is_file():
+            raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
+        options = {
+            "path": self.checkpoint,
+            "gen-subset": self.split,
+            "gen-output": self.directory / self.split,
+            **self.recipe.options("task", "generate"),
+        }
+        command = fairseq_command("generate", self.prepared / "bin", on_device(options))
+        translations = self._translations()
+        self._run(f"generate.{self.split}", command, {"translations": str(translations)})
+        if not translations.is_file():
+            raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
+
+    def score(self) -> None:
+        """Scores of the translations against the untouched text, and as the release has them where that can be.
+
+        Writes SPLIT.scores.json, which says what was changed in the recipe.
+        """
+        translations = self._translations()
+        if not translations.is_file():
+            raise UserError(f"{translations}: no translations to score; first run stage generate")
+        output = self.directory / f"{self.split}.scores.json"
+        options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
+        if not {"reference", "paper"} & options.keys():
+            options["reference"] = reference_option(self.prepared, self.split)
+        command = python_command("gtransformer.cli.score", str(self.prepared), options)
+        self._run(f"score.{self.split}", command, {"scores": str(output)})
+        sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])
+
+    def _run(self, name: str, command: list[str], results: Options) -> None:
+        """Run a stage's program; its record also says what was changed in the recipe, here and before."""
+        stage = name.partition(".")[0]
+        before = noted_changes(self._sources(stage))
+        changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
+        noted = {"recipe": self.recipe.name, "changes": list(changes), **results}
+        run_stage(name, command + self.extra, self.directory, noted)
+
+    def _sources(self, stage: str) -> list[Path]:
+        """The records of what a stage builds on; corpus and model may be those of other runs."""
+        if stage == "prepare":
+            return [self.vocabulary.parent / "prepare.json"] if self.vocabulary else []
+        records = [self.prepared.parent / "prepare.json", self.directory / "prepare.json"]
+        model = self.pretrained if stage == "train" else self.checkpoint
+        if model:
+            records.append(model.parent.parent / "train.json")
+        if stage == "score":
+            records.append(self.directory / f"generate.{self.split}.json")
+        return records
+
+    def _translations(self) -> Path:
+        return self.directory / f"{self.split}.jsonl"
+
+    def _need_prepared(self, split: str) -> None:
+        binaries = self.prepared / "bin"
+        if not (self.prepared / "manifest.json").is_file():
+            raise UserError(f"{self.prepared}: no prepared corpus; first run stage prepare")
+        splits = sorted({path.name.split(".")[0] for path in binaries.glob("*.idx")})
+        if split not in splits:
+            raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
+
+    def _other_recipe(self, name: str | None, stage: str = "prepare") -> str:
+        return f"bash scripts/run.sh {name or self.recipe.name} {self.raw} {stage}"
+
+
+def corpus_directory(corpus: str) -> Path:
+    """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
+    if corpus not in BENCHMARKS:
+        path = Path(corpus)
+        if not path.is_dir():
+            known = ", ".join(BENCHMARKS)
+            raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
+        return path
+    path = Path(os.environ.get("DATA") or project_root() / "data") / corpus
+    if not path.is_dir():
+        raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
+    return path
+
+
+def make_run(args: argparse.Namespace) -> Run:
+    """Work out the paths of a run."""
+    recipe = load_recipe(args.recipe, args.set)
+    raw = corpus_directory(args.corpus)
+    name = args.corpus if args.corpus in BENCHMARKS else raw.resolve().name
+    runs = project_root() / "runs"
+    directory = args.output or runs / recipe.name / name
+    prepared, vocabulary = args.prepared, None
+    if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
+        vocabulary = runs / recipe.vocabulary_from / name / "prepared"
+    if prepared is None and recipe.prepared_from and args.output is None and args.model_of is None:
+        prepared = runs / recipe.prepared_from / name / "prepared"
+        if any(change.startswith("prepare.") for change in args.set):
+            raise UserError(
+                f"recipe '{recipe.name}' uses the corpus that '{recipe.prepared_from}' prepared, so --set prepare... "
+                "needs --prepared with a directory of its own"
+            )
+    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
+    pretrained = None
+    if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
+        pretrained = runs / recipe.pretrained_from / name / "checkpoints" / "checkpoint_best.pt"
+    if args.model_of:
+        model = runs / recipe.name / args.model_of
+        vocabulary = runs / (recipe.prepared_from or recipe.name) / args.model_of / "prepared"
+        checkpoint = model / "checkpoints" / "checkpoint_best.pt"
+    return Run(
+        recipe,
+        raw,
+        directory,
+        prepared or directory / "prepared",
+        vocabulary,
+        args.checkpoint or checkpoint,
+        args.split,
+        args.extra,
+        args.again,
+        pretrained,
+    )

@@ -1,0 +1,94 @@
+"""One stage of a recipe: a program run with its output on the console and in a log, then a record of what was run."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
+from gtransformer.experiments.processes import take_lock
+from gtransformer.files import read_json, write_json
+
+PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
+
+
+def run_stage(name: str, command: list[str], directory: Path, results: dict[str, Any]) -> None:
+    """Run ``command``; log to ``directory/NAME.log``, and on success write the record ``directory/NAME.json``.
+
+    The log is appended to, since a stage may be resumed; an old record is removed first, so that none stands beside an
+    interrupted run. Raises UserError if the program fails, or if the same stage is at work in this directory.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    busy = (
+        f"{directory}: its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
+        f"it, end it (pgrep -af {directory}), or choose another directory"
+    )
+    with take_lock(directory / f".{name}.lock", busy, PATIENCE) as lock:
+        _run_locked(name, command, directory, results, lock.fileno())
+
+
+def _run_locked(name: str, command: list[str], directory: Path, results: dict[str, Any], lock: int) -> None:
+    record, log = directory / f"{name}.json", directory / f"{name}.log"
+    record.unlink(missing_ok=True)
+    print(f"[{name}] {shlex.join(command)}", flush=True)
+    started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
+    status = run_logged(command, log, [lock])
+    if status:
+        raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
+    write_json(
+        record,
+        {
+            "stage": name,
+            "command": command,
+            "commit": current_commit(),
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.monotonic() - clock, 1),
+            "device": device_name(),
+            "versions": package_versions(),
+            **results,
+        },
+    )
+
+
+def was_run(name: str, command: list[str], directory: Path) -> bool:
+    """Was this stage finished with this very command?"""
+    record = directory / f"{name}.json"
+    return record.is_file() and read_json(record).get("command") == command
+
+
+def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:
+    """Run a program, its output passed through as it comes and appended to a log; returns its exit status.
+
+    Of a progress bar that redraws itself, the log keeps the last state. ``inherited`` are file descriptors that the
+    program keeps open.
+    """
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with open(log, "ab") as stream:
+        stream.write(f"$ {shlex.join(command)}\n".encode())
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, pass_fds=inherited
+        )
+        try:
+            rest = b""
+            while chunk := os.read(process.stdout.fileno(), 1 << 16):
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.buffer.flush()
+                *lines, rest = (rest + chunk).split(b"\n")
+                stream.writelines(line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
+                stream.flush()
+            stream.write(rest.rpartition(b"\r")[2])
+            return process.wait()
+        except BaseException:  # interrupted: the program must not go on alone
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            process.stdout.close()

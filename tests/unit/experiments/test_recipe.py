@@ -1,0 +1,212 @@
+"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones.
+
+The numbers of every recipe are checked in test_recipe_values.py.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fairseq import options as fairseq_options
+
+from gtransformer.cli.prepare import build_parser as prepare_parser
+from gtransformer.cli.score import build_parser as score_parser
+from gtransformer.errors import UserError
+from gtransformer.experiments.recipe import (
+    find_recipe,
+    listing,
+    load_recipe,
+    recipe_names,
+    to_arguments,
+    without_half_precision,
+)
+from gtransformer.experiments.recipe_check import check_recipe
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_baselines_differ_from_base_only_as_they_say():
+    base, document, sentence = (load_recipe(name) for name in ("base", "doc_base", "sent_base"))
+    changed = base.options("task", "train").items() ^ document.options("task", "train").items()
+    assert {key for key, _ in changed} == {"doc-mode", "doc-noise-mask", "doc-noise-epochs"}
+    assert document.prepared_from == "base" and document.sections["task"]["doc-mode"] == "full"
+    assert sentence.options("task", "train") == document.options("task", "train")
+    assert sentence.prepared_from is None and sentence.vocabulary_from == "base"
+    assert sentence.sections["prepare"] == base.sections["prepare"] | {"max-sents": 1}
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_option_is_known_to_its_program(name: str):
+    """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
+    recipe = load_recipe(name)
+    train = ["data", *to_arguments(recipe.options("task", "train"))]
+    args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
+    assert args.criterion == "fused_label_smoothed_cross_entropy" and args.arch.startswith("gtransformer_")
+    generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
+    assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
+    prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
+    score_parser().parse_args(["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))])
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_number_is_commented(name: str):
+    """A reader can tell where each number of the base recipe comes from, and every recipe says what it is."""
+    text = find_recipe(name).read_text()
+    assert text.startswith("# ") and load_recipe(name).description
+    if name == "base":
+        numbers = [line for line in text.splitlines() if re.match(r"\s+[\w-]+: [\d(]", line)]
+        uncommented = [line for line in numbers if "#" not in line]
+        # A line without comment stands below the one whose comment it shares.
+        assert {line.split(":")[0].strip() for line in uncommented} <= {
+            "decoder-ctxlayers", "cross-ctxlayers", "max-len-b"
+        }  # fmt: skip
+
+
+def test_every_recipe_is_listed_and_documented():
+    lines = listing().splitlines()
+    assert [line.split()[0] for line in lines] == recipe_names()
+    for line, name in zip(lines, recipe_names(), strict=True):
+        assert load_recipe(name).description in line
+    assert lines[0].endswith("[Table 2, Table 5, Table 6, Table 7, section 5.4]")
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert "docs/recipes.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in recipe_names():
+        assert f"`{name}`" in page, name
+        for row in filter(None, load_recipe(name).rows.values()):
+            assert f"| {row} | `{name}` |" in page, row
+
+
+def test_to_arguments():
+    options = {"lr": "5e-4", "fp16": True, "cpu": False, "betas": "(0.9, 0.98)", "many": [1, 2], "none": None}
+    assert to_arguments(options) == ["--lr", "5e-4", "--fp16", "--betas", "(0.9, 0.98)", "--many", "1", "2"]
+
+
+def test_half_precision_is_for_gpus():
+    assert without_half_precision({"fp16": True, "bf16": True, "lr": 1}) == {"lr": 1}
+
+
+def test_changes_from_the_command_line():
+    recipe = load_recipe("base", ["train.max_update=10", "train.patience=", "task.doc-mode=full", "devices=1"])
+    train = recipe.sections["train"]
+    assert train["max-update"] == 10 and "patience" not in train
+    assert recipe.sections["task"]["doc-mode"] == "full" and recipe.devices == 1
+
+
+def write(directory: Path, name: str, text: str) -> str:
+    path = directory / f"{name}.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_own_recipe_on_top_of_another(tmp_path: Path):
+    write(tmp_path, "mine", "based-on: base\ntrain:\n  lr: 1e-4\n  warmup_updates: 7\n")
+    recipe = load_recipe(write(tmp_path, "more", "based_on: mine\ntrain:\n  lr: 2e-4\n  fp16: null\n"))
+    assert recipe.name == "more"
+    train = recipe.sections["train"]
+    assert (train["lr"], train["warmup-updates"], train["dropout"]) == ("2e-4", 7, 0.3)
+    assert "fp16" not in train
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("train:\n  - lr\n", "section 'train' must hold lines"),
+        ("train: {lr: 1\n", "bad.yaml, line 2: not valid YAML"),
+        ("trian:\n  lr: 1\n", "unknown key 'trian'; known are"),
+        ("train:\n  lr:\n    start: 1\n", "train.lr holds further keys"),
+        ("rows: Table 2\n", "'rows' must hold lines of the form"),
+        ("devices: many\n", "devices is 'many'"),
+        ("based-on: bad\n", "based on itself"),
+        ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),
+        ("", "no recipe"),
+    ],
+)
+def test_bad_recipes(tmp_path: Path, text: str, message: str):
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_recipe(write(tmp_path, "bad", text))
+
+
+def test_unknown_recipe_lists_the_known():
+    with pytest.raises(UserError, match="unknown recipe 'bsae': known are base, .*doc_base, .*sent_base"):
+        load_recipe("bsae")
+
+
+@pytest.mark.parametrize("change", ["lr=1", "train.lr", "trian.lr=1", "train.=1"])
+def test_bad_changes(change: str):
+    with pytest.raises(UserError, match="write SECTION.OPTION=VALUE"):
+        load_recipe("base", [change])
+
+
+def test_fine_tuning_differs_from_base_only_as_it_says():
+    """Appendix C.1, "Fine-tuned on Sentence-Level Transformer"; everything else is as for random initialisation."""
+    base, recipe = load_recipe("base"), load_recipe("doc_base_finetune")
+    changed = {key for key, _ in base.options("task", "train").items() ^ recipe.options("task", "train").items()}
+    assert changed == {
+        "load-partial", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask", "doc-noise-epochs"
+    }  # fmt: skip
+    assert (recipe.prepared_from, recipe.pretrained_from) == ("base", "sent_base")
+    assert load_recipe(recipe.pretrained_from).vocabulary_from == recipe.prepared_from  # one dictionary
+
+
+LANGUAGES = "ar cs de en es et fi fr gu hi it ja kk ko lt lv my ne nl ro ru si tr vi zh".split()  # of mBART25
+
+
+def test_mbart_has_its_languages():
+    """In the order of mBART25's embedding."""
+    train = load_recipe("mbart").options("task", "train")
+    assert [lang.partition("_")[0] for lang in train["langs"].split(",")] == LANGUAGES
+    assert {train["source-lang"], train["target-lang"]} <= set(train["langs"].split(","))
+
+
+def test_baselines_of_mbart_differ_from_it_only_as_they_say():
+    group, document, sentence = (load_recipe(name) for name in ("mbart", "doc_mbart", "sent_mbart"))
+    changed = group.options("task", "train").items() ^ document.options("task", "train").items()
+    assert {key for key, _ in changed} == {"doc-mode"} and document.sections["task"]["doc-mode"] == "full"
+    assert document.prepared_from == "mbart" and sentence.prepared_from is None
+    assert sentence.options("task", "train") == document.options("task", "train")
+    assert sentence.sections["prepare"] == group.sections["prepare"] | {"max-sents": 1}
+
+
+def test_bert_differs_from_base_only_as_it_says():
+    """The paper gives no settings for it: what a BERT wants, and the word dropout and two rates of appendix C.1."""
+    base, bert = (load_recipe(name).options("task", "train") for name in ("base", "bert"))
+    assert {key for key, _ in base.items() ^ bert.items()} == {
+        "arch", "bert-checkpoint", "max-source-positions", "share-all-embeddings", "share-decoder-input-output-embed",
+        "dropout", "attention-dropout", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask",
+        "doc-noise-epochs",
+    }  # fmt: skip
+    assert load_recipe("bert").options("prepare")["bert"] == bert["bert-checkpoint"]
+
+
+def test_changes_that_make_another_model():
+    """Not where the recipe's own files lie, nor which reference is scored; a file for a recipe without one is."""
+    moved = ["prepare.sentencepiece=a", "prepare.dictionary=b", "train.finetune_from_model=c", "score.reference=raw"]
+    assert load_recipe("mbart", moved).changes == []
+    assert load_recipe("bert", ["prepare.bert=a", "train.bert-checkpoint=b", "score.paper=true"]).changes == []
+    real = ["train.finetune-from-model=c", "train.lr=1", "devices=2"]
+    assert load_recipe("base", real).changes == real
+    assert load_recipe("mbart", ["train.finetune-from-model="]).changes == ["train.finetune-from-model="]
+    assert load_recipe("base").changes == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([], None),
+        (["prepare.max-sents=1"], 1),
+        (["task.instances=disjoint", "task.context-sentences=2"], 3),
+        (["prepare.max-sents=1", "task.instances=greedy", "task.instance-tokens=256"], None),
+        (["prepare.max-sents=9", "task.instances=disjoint", "task.context-sentences=0"], 1),
+        (["task.instances=sliding", "task.context-sentences=1", "task.batch-order=document"], 2),
+        (["prepare.max-sents=9", "task.instances=sliding", "task.context-sentences=0"], 1),
+        (["task.instances=current", "task.context-sentences=2", "task.target-context-sentences=2"], 3),
+        (["prepare.max-sents=9", "task.instances=stored"], 9),
+    ],
+)
+def test_sentences_of_an_instance(changes, expected):
+    """As prepared, or as grouped when loaded, for training and generation alike."""
+    recipe = load_recipe("base", changes)
+    assert recipe.max_sentences == expected
+    check_recipe(recipe, ("train", "generate"))

@@ -1,0 +1,165 @@
+"""Every recipe's numbers against those of its sources: the paper, the authors' release, Liu et al. (2020).
+
+FIGURES (in recipe_figures.py) states each figure once, with its source and the recipes that it is meant for; the
+recipes' comments must name the same source. A new recipe joins the sets there, or stands in OURS with what differs
+from another one.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from gtransformer.experiments.recipe import (
+    Recipe,
+    find_recipe,
+    load_recipe,
+    recipe_names,
+    recipes_of_rows,
+    to_arguments,
+)
+from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
+from tests.support import SHARED
+from tests.unit.experiments.recipe_figures import FIGURES, OTHERS, OURS, PAPER, ROWS
+
+LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
+
+
+def training_options(recipe: Recipe) -> SimpleNamespace:
+    """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
+    line = ["data", *to_arguments(recipe.options("task", "train"))]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
+    cfg, found = convert_namespace_to_omegaconf(parsed), {}
+    for name in ("model", "task", "criterion", "optimizer", "lr_scheduler", "dataset", "checkpoint", "optimization"):
+        section = dict(cfg[name])
+        found |= {"arch" if name == "model" else name: section.pop("_name", None), **section}
+    return SimpleNamespace(**found)
+
+
+def values(recipe: Recipe) -> dict:
+    """What a recipe comes to, under the names of FIGURES."""
+    train = training_options(recipe)
+    prepare, generate = recipe.options("prepare"), recipe.options("generate")
+    fields = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
+    kinds = {part: attention_kinds(train, part) for part in ("encoder", "decoder", "cross")}
+    (lr,), (update_freq,) = train.lr, train.update_freq
+    init = getattr(train, "warmup_init_lr", -1)
+    as_they_are = (
+        "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
+        "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
+        "max_update", "patience", "max_tokens", "load_partial",
+    )  # fmt: skip
+    return {key: getattr(train, key) for key in as_they_are} | {
+        "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
+        "max_instance_tokens": prepare["max-instance-tokens"],
+        "max_sentence_tokens": prepare.get("max-sentence-tokens", 1024),
+        "max_sents": prepare.get("max-sents"),
+        "prepared_from": recipe.prepared_from,
+        "vocabulary_from": recipe.vocabulary_from,
+        "encoder": tuple(getattr(train, f"encoder_{field}") for field in fields),
+        "decoder": tuple(getattr(train, f"decoder_{field}") for field in fields),
+        "attention": tuple("".join(LETTERS[kind] for kind in kinds[part]) for part in ("encoder", "decoder", "cross")),
+        "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
+        "lr": lr,
+        "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,
+        "warmup_init_lr": None if init < 0 else init,
+        "total_num_update": getattr(train, "total_num_update", None),
+        "devices": recipe.devices,
+        "update_freq": update_freq,
+        "pretrained_from": recipe.pretrained_from,
+        "beam": generate["beam"],
+        "lenpen": generate["lenpen"],
+        "max_len": (generate["max-len-a"], generate["max-len-b"]),
+        "instances": generate["batch-size"],
+    }
+
+
+def stated(name: str) -> dict:
+    """What a recipe should come to; each figure from one place."""
+    if name in OURS:
+        base, changed = OURS[name]
+        return stated(base) | changed
+    result: dict = {}
+    for _, recipes, figures in FIGURES:
+        if name in recipes:
+            assert not result.keys() & figures.keys(), "said twice"
+            result |= figures
+    return result
+
+
+def test_every_recipe_is_known_here():
+    assert PAPER | OURS.keys() == set(recipe_names())
+    assert len(set(recipe_names())) == len(recipe_names())
+
+
+@pytest.mark.parametrize("name", sorted(PAPER | OURS.keys()))
+def test_values(name: str):
+    found, expected = values(load_recipe(name)), stated(name)
+    assert found.keys() == expected.keys(), "every value is stated"
+    assert {key: found[key] for key in found if found[key] != expected[key]} == {
+        key: expected[key] for key in found if found[key] != expected[key]
+    }
+
+
+OPTIONS = {"instances": "batch-size", "max_len": "max-len-a"}  # where a figure goes by another name in the recipes
+
+
+def comment(name: str, option: str) -> str | None:
+    """What the recipe, or the one it is based on, says beside the line that sets an option; None where none does."""
+    lines = find_recipe(name).read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if re.match(rf" *{option}:", line):  # a line without comment stands below the one whose comment it shares
+            return next(text for text in lines[number::-1] if "#" in text).split("#", 1)[1]
+    base = [line.split()[1] for line in lines if line.startswith("based-on:")]
+    return comment(base[0], option) if base else None
+
+
+@pytest.mark.parametrize("name", sorted(PAPER))
+def test_recipes_say_which_source_they_follow(name: str):
+    """Above all where paper, release and Liu et al. differ."""
+    checked = 0
+    for source, recipes, figures in FIGURES:
+        for option in (OPTIONS.get(key, key.replace("_", "-")) for key in figures):
+            if name in recipes and (text := comment(name, option)) is not None:
+                assert not [part for part in source.split(", ") if part not in text], (option, source, text)
+                checked += bool(source)
+    assert checked > 15
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the paper (../shared/papers) is not here")
+def test_the_beam_is_the_paper_s():
+    """Where the paper gives a number, its section is named and not the authors' code."""
+    text = (SHARED / "papers" / "g-transformer.md").read_text(encoding="utf-8")
+    assert f"beam size of {stated('base')['beam']}" in text.split("## 4.3 ")[1].split("\n## ")[0]
+
+
+def test_every_row_of_the_paper_has_its_recipe():
+    assert recipes_of_rows() == ROWS
+    for (table, row), name in ROWS.items():
+        assert load_recipe(name).rows[table] == row
+    ablation = load_recipe("table5_no_language")  # belongs to the table without being printed there
+    assert (ablation.table, ablation.row) == ("5", None)
+    assert (load_recipe("base").table, load_recipe("base").row) == ("2", "G-Transformer random initialized (ours)")
+    assert load_recipe("cpu_small").rows == {}  # rows are not inherited
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the paper (../shared/papers) is not here")
+def test_rows_are_as_printed():
+    """Against the text of the paper: no row of these tables is missing, none is spelt otherwise."""
+    text = (SHARED / "papers" / "g-transformer.md").read_text(encoding="utf-8")
+    printed: dict[str, set[str]] = {}
+    rows: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("Method\t"):
+            rows = []
+        elif "\t" in line or line == "Fine-tuning on Pre-trained Model":
+            rows.append(line.split("\t")[0].strip())
+        elif match := re.match(r"Table (\d):", line):
+            printed[match[1]] = {row.split(" (")[0] if re.search(r"\d{4}", row) else row for row in rows if row}
+    for table in ("2", "3", "5", "6", "7"):
+        ours = {row for key, row in ROWS if key == table}
+        assert printed[table] - OTHERS.get(table, set()) == ours, table

@@ -1,0 +1,251 @@
+"""The driver's decisions: paths, stages, devices, and its errors. Real runs are in tests/end_to_end/test_run.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from gtransformer.cli.run import build_parser, split_extra, stages_of
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.experiments import run as module
+from gtransformer.experiments.recipe import load_recipe, recipe_names
+from gtransformer.experiments.run import make_run
+from gtransformer.files import read_json, write_json
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    directory = tmp_path / "raw" / "tiny"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def parse(*arguments: object):
+    own, extra = split_extra([str(argument) for argument in arguments])
+    args = build_parser().parse_args(own)
+    args.extra = extra
+    return args
+
+
+def test_paths_by_default(corpus: Path):
+    run = make_run(parse("base", corpus, "train"))
+    assert run.directory == ROOT / "runs" / "base" / "tiny"
+    assert run.prepared == run.directory / "prepared"
+    assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
+
+
+def test_baselines_share_the_prepared_corpus_or_its_dictionary(corpus: Path):
+    prepared = ROOT / "runs" / "base" / "tiny" / "prepared"
+    assert make_run(parse("doc_base", corpus, "train")).prepared == prepared
+    sentence = make_run(parse("sent_base", corpus, "train"))
+    assert sentence.prepared == ROOT / "runs" / "sent_base" / "tiny" / "prepared"
+    assert sentence.vocabulary == prepared
+    with pytest.raises(UserError, match="needs --prepared"):
+        make_run(parse("doc_base", corpus, "prepare", "--set", "prepare.bpe-merges=5"))
+
+
+def test_model_of_another_corpus(corpus: Path):
+    args = parse("doc_base", corpus, "all", "--model-of", "techdocs")
+    run = make_run(args)
+    assert run.checkpoint == ROOT / "runs" / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
+    assert run.vocabulary == ROOT / "runs" / "base" / "techdocs" / "prepared"
+    assert run.prepared == ROOT / "runs" / "doc_base" / "tiny" / "prepared"
+    assert stages_of(args) == ("prepare", "generate", "score")
+
+
+def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, monkeypatch, tmp_path: Path):
+    run = make_run(parse("doc_base_finetune", corpus, "train"))
+    assert run.pretrained == ROOT / "runs" / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
+    assert run.prepared == ROOT / "runs" / "base" / "tiny" / "prepared"
+    own = make_run(parse("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt"))
+    assert own.pretrained is None
+
+    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
+        run.train()
+    commands = []
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
+    run.pretrained = tmp_path / "sent.pt"
+    run.pretrained.touch()
+    run.train()
+    assert commands[0][commands[0].index("--finetune-from-model") + 1] == str(run.pretrained)
+
+
+def test_hours_of_fine_tuning_are_its_own(corpus: Path, monkeypatch, tmp_path: Path):
+    """fairseq goes on counting from the time that the pretrained checkpoint names."""
+    model = tmp_path / "sent.pt"
+    torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
+    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    commands = []
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
+    for hours in ("0.25", ""):
+        changes = [f"train.finetune-from-model={model}", f"train.stop-time-hours={hours}"]
+        options = [argument for change in changes for argument in ("--set", change)]
+        make_run(parse("cpu_small_finetune", corpus, "train", "--output", tmp_path, *options)).train()
+    assert commands[0][commands[0].index("--stop-time-hours") + 1] == "0.75"
+    assert "--stop-time-hours" not in commands[1]
+    make_run(parse("cpu_small", corpus, "train", "--output", tmp_path)).train()
+    assert commands[2][commands[2].index("--stop-time-hours") + 1] == "1"
+
+
+def test_benchmark_corpora_lie_in_data(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("DATA", str(tmp_path))
+    with pytest.raises(UserError, match="bash scripts/download.sh ted"):
+        make_run(parse("base", "ted", "prepare"))
+    (tmp_path / "ted").mkdir()
+    assert make_run(parse("base", "ted", "prepare")).raw == tmp_path / "ted"
+
+
+def test_stages(corpus: Path):
+    assert stages_of(parse("base", corpus, "all")) == ("prepare", "train", "generate", "score")
+    assert stages_of(parse("base", corpus, "score")) == ("score",)
+    with pytest.raises(UserError, match="unknown stage 'trian': known are prepare, train, generate, score and all"):
+        stages_of(parse("base", corpus, "trian"))
+    with pytest.raises(UserError, match="--set train.OPTION=VALUE"):
+        stages_of(parse("base", corpus, "all", "--", "--lr", 1))
+
+
+def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
+    run = make_run(parse("cpu_tiny", corpus, "all", "--output", tmp_path / "out"))
+    with pytest.raises(UserError, match="holds no corpus; its files must be named concatenated_en2de_train_en.txt"):
+        run.execute("prepare")
+    with pytest.raises(UserError, match="first run stage prepare"):
+        run.execute("train")
+    binaries = tmp_path / "out" / "prepared" / "bin"
+    binaries.mkdir(parents=True)
+    (binaries.parent / "manifest.json").write_text("{}")
+    (binaries / "train.en-de.en.idx").touch()
+    with pytest.raises(UserError, match="no test set; it has train .choose one with --split."):
+        run.execute("generate")
+    (binaries / "test.en-de.en.idx").touch()
+    with pytest.raises(UserError, match="no such checkpoint; train first"):
+        run.execute("generate")
+    with pytest.raises(UserError, match="no translations to score; first run stage generate"):
+        run.execute("score")
+
+
+def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:
+    """A run whose stages leave records and a score file without doing anything, and their commands."""
+    commands = []
+
+    def leave_record(name: str, command: list[str], directory: Path, results: dict) -> None:
+        commands.append(command)
+        write_json(directory / f"{name}.json", {"stage": name, **results})
+        if "scores" in results:
+            write_json(Path(results["scores"]), {"scores": {}})
+
+    monkeypatch.setattr(module, "run_stage", leave_record)
+    run = make_run(parse("cpu_tiny", corpus, "all", "--output", output, *options))
+    for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt"):
+        (run.prepared / name).parent.mkdir(parents=True, exist_ok=True)
+        (run.prepared / name).touch()
+    Sidecar("test", "en", "de", 0).save(run.prepared / "bin" / "test.en-de.instances.json")
+    (run.prepared / "manifest.json").touch()
+    for name in ("train", "test"):
+        (run.prepared / "bin" / f"{name}.en-de.en.idx").touch()
+    run.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    run.checkpoint.touch()
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    (output / "test.jsonl").touch()
+    return run, commands
+
+
+def reference_of(command: list[str]) -> str:
+    return command[command.index("--reference") + 1]
+
+
+def test_both_references_are_scored_where_there_are_both(corpus: Path, monkeypatch, tmp_path: Path):
+    run, commands = finished_run(corpus, tmp_path, monkeypatch)
+    run.score()
+    (run.prepared / "instances" / "test.de").unlink()
+    run.score()
+    assert [reference_of(command) for command in commands] == ["both", "raw"]
+
+
+def test_references_can_be_chosen(corpus: Path, monkeypatch, tmp_path: Path):
+    for change in ("score.reference=raw", "score.reference=paper", "score.paper=true"):
+        run, commands = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
+        run.score()
+        assert "both" not in commands[0]
+        assert commands[0][-1] in ("raw", "paper", "--paper")
+        assert read_json(tmp_path / "test.scores.json")["changes"] == [], "either score names its reference"
+
+
+def test_scores_say_what_was_changed(corpus: Path, monkeypatch, tmp_path: Path):
+    """Each stage run with changes of its own; those of sections that a stage does not read are nothing to it."""
+    scores = tmp_path / "test.scores.json"
+    run, _ = finished_run(corpus, tmp_path, monkeypatch)
+    for stage in module.STAGES:
+        run.execute(stage)
+    assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []}
+    changes = {
+        "prepare": "prepare.bpe-merges=5", "train": "train.lr=1", "generate": "generate.beam=1", "score": "devices=3",
+    }  # fmt: skip
+    for stage, change in changes.items():
+        run, _ = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
+        run.execute(stage)
+    assert read_json(scores)["changes"] == ["prepare.bpe-merges=5", "train.lr=1", "generate.beam=1"]
+    run, _ = finished_run(corpus, tmp_path, monkeypatch, "--", "--max-update", 3)
+    run.execute("train")
+    run.execute("generate")
+    assert read_json(tmp_path / "generate.test.json")["changes"] == [
+        "prepare.bpe-merges=5", "train -- --max-update 3", "generate -- --max-update 3",
+    ]  # fmt: skip
+
+
+def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tmp_path: Path):
+    run, _ = finished_run(corpus, tmp_path / "sent", monkeypatch, "--set", "train.lr=1")
+    run.execute("train")
+    tuned, _ = finished_run(corpus, tmp_path / "tuned", monkeypatch)
+    tuned.pretrained = run.checkpoint
+    tuned.execute("train")
+    tuned.execute("score")
+    assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == ["train.lr=1"]
+
+
+def test_missing_vocabulary_says_how_to_get_it(corpus: Path, monkeypatch, tmp_path: Path):
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    monkeypatch.setattr(module, "project_root", lambda: tmp_path)
+    with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
+        make_run(parse("sent_base", corpus, "prepare")).execute("prepare")
+
+
+def test_errors_on_the_command_line(corpus: Path, capsys):
+    for arguments, message in (
+        (["bsae", str(corpus), "all"], "error: unknown recipe 'bsae'"),
+        (["base", str(corpus), "al"], "error: unknown stage 'al'"),
+        (["base", str(corpus / "none"), "all"], "no such corpus"),
+        (["base", str(corpus), "prepare"], "holds no corpus"),
+        (["base", str(corpus), "all", "--set", "train.nonsense=1"], "recipe 'base', stage train: unrecognized"),
+        (["base", str(corpus), "all", "--set", "generate.beam=x"], "stage generate: argument --beam: invalid int"),
+        (["base", str(corpus), "all", "--set", "prepare.foo=1"], "stage prepare: unrecognized arguments: --foo"),
+        (["base", str(corpus), "score", "--", "--foo"], "stage score: unrecognized arguments: --foo"),
+        (["mbart", str(corpus), "all"], "pretrained/mbart25/dict.txt: not there, but recipe 'mbart' needs it"),
+        (["bert", str(corpus), "train"], "say where it is with --set train.bert-checkpoint=PATH"),
+    ):
+        assert module.main(arguments) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made(corpus: Path, capsys):
+    (corpus / "concatenated_en2de_train_en.txt").touch()
+    assert module.main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
+    assert capsys.readouterr().err == f"error: {__file__}/x: cannot be used (Not a directory); give another path\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])
+def test_all_recipes_are_listed(arguments: list[str], capsys):
+    """Without a recipe, with an unknown one, and on request; only the last is no error."""
+    if arguments == ["--help"]:
+        with pytest.raises(SystemExit, match="0"):
+            module.main(arguments)
+    else:
+        assert module.main(arguments) > 0
+    output = capsys.readouterr().out
+    assert all(f"  {name} " in output and load_recipe(name).description in output for name in recipe_names())

@@ -1,0 +1,82 @@
+"""A stage as a program of its own: log, record, and what a program left behind holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.experiments import stage as stage_module
+from gtransformer.experiments.stage import run_logged, run_stage, was_run
+from tests.support import ROOT
+
+
+def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
+    code = "import sys; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr)"
+    command = [sys.executable, "-c", code]
+    run_stage("train", command, tmp_path, {"checkpoints": "c"})
+    log = (tmp_path / "train.log").read_text()
+    assert "loss 2\n" in log and "loss 1" not in log.splitlines()[1] and "trouble" in log
+    assert b"loss 1\rloss 2" in capfdbinary.readouterr().out
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
+    assert record["versions"]["torch"] and record["started"] and record["device"]
+    assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
+
+
+def test_failed_stage_leaves_no_record(tmp_path: Path):
+    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+    with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):
+        run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})
+    assert not (tmp_path / "train.json").exists()
+    assert (tmp_path / "train.log").read_text().count("why\n") == 1
+
+
+def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
+    """The driver is killed with -9, its program lives on: no second one is started beside it."""
+    monkeypatch.setattr(stage_module, "PATIENCE", 0.5)
+    script = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(120)"
+    command = [sys.executable, "-c", script, str(tmp_path / "pid.part")]
+    driver = (
+        f"from gtransformer.experiments.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", driver], env=os.environ | {"PYTHONPATH": str(ROOT)})
+    try:
+        while not (tmp_path / "pid.part").is_file() or not (tmp_path / "pid.part").read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    orphan = int((tmp_path / "pid.part").read_text())
+    try:
+        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is at work already, perhaps left behind"):
+            run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+        run_stage("generate.test", [sys.executable, "-c", "pass"], tmp_path, {})
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+    monkeypatch.setattr(stage_module, "PATIENCE", 10.0)
+    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+
+
+def test_output_is_passed_on_at_once(tmp_path: Path):
+    """A line is in the log while the program still runs: it waits for its own output, or ends with another status."""
+    log, script = tmp_path / "log", tmp_path / "script.py"
+    script.write_text(
+        f"""
+import pathlib, time
+print("early" + "bird")
+for _ in range(200):
+    if "earlybird" in pathlib.Path({str(log)!r}).read_text():
+        raise SystemExit(7)
+    time.sleep(0.05)
+"""
+    )
+    assert run_logged([sys.executable, str(script)], log) == 7

@@ -1,0 +1,97 @@
+"""The command study: what it refuses, what it says before it begins, and its list of runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gtransformer.cli import study
+from gtransformer.cli.study import main
+from gtransformer.errors import UserError
+from gtransformer.experiments.pipeline import Stages
+from gtransformer.experiments.studies.data import Corpora
+from tests.unit.experiments.test_study_plan import COMMON, FIGURE
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    """Of a miniature of eight runs, over a raw corpus of three small splits."""
+    (tmp_path / "common.yaml").write_text(COMMON)
+    (tmp_path / "figure.yaml").write_text(FIGURE)
+    (tmp_path / "raw").mkdir()
+    for split in ("train", "dev", "test"):
+        for lang in ("en", "de"):
+            (tmp_path / "raw" / f"concatenated_en2de_{split}_{lang}.txt").write_text(f"<d>\n{split} {lang}\n")
+    return [str(tmp_path / "figure.yaml"), str(tmp_path / "raw"), str(tmp_path / "out"), "--miniature"]
+
+
+def listed(capsys, arguments: list[str]) -> list[list[str]]:
+    """State and name of every run that --list shows."""
+    capsys.readouterr()
+    assert main([*arguments, "--list"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("|")]
+    return [line.split("  ") for line in lines]
+
+
+def test_the_list_needs_no_preparation_and_no_lock(arguments, tmp_path, capsys):
+    runs = listed(capsys, arguments)
+    assert len(runs) == 8 and {state for state, _ in runs} == {"to do"}
+    assert not (tmp_path / "out").exists(), "nothing is prepared, nothing is written"
+    folder = tmp_path / "out" / "runs" / runs[2][1]
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{}")
+    with Stages(tmp_path / "out"):
+        assert listed(capsys, arguments) == [["done" if i == 2 else "to do", name] for i, (_, name) in enumerate(runs)]
+
+
+def test_the_list_before_there_is_a_corpus(arguments, tmp_path, capsys, monkeypatch):
+    arguments[1] = "demo"
+    runs = listed(capsys, arguments)
+    assert len(runs) == 8 and runs[0] == ["to do", "demo_full-len64-seed3"] and not (tmp_path / "out").exists()
+    figure = FIGURE.replace("axis: length, values: [64, 512]", "axis: instances, values: [10, 90000]")
+    (tmp_path / "figure.yaml").write_text(figure)
+    assert main([*arguments, "--list"]) == 0
+    output = capsys.readouterr().out
+    assert "the demonstration corpus is not generated yet" in output and "larger than the corpus" in output
+    monkeypatch.setenv("DATA", str(tmp_path))
+    assert main([arguments[0], "ted", *arguments[2:], "--list"]) == 0
+    assert "fetch the corpus with: bash scripts/download.sh ted" in capsys.readouterr().out
+    assert main([arguments[0], str(tmp_path / "none"), *arguments[2:], "--list"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "train.seed=4"], "--set train.seed=4: a study trains with several seeds; list them in its file"),
+        (["--set", "train.log_format=simple"], "--set train.log_format=simple: a study reads its curves from the log"),
+        (
+            ["--set", "train.max-epoch=3", "--set", "train.validate-interval=1000000"],
+            "figure: train.max-epoch is 3, but training validates by updates here",
+        ),
+        (["--jobs", "0"], "--jobs 0: give at least 1"),
+    ],
+)
+def test_what_is_refused_before_anything_is_done(arguments, tmp_path, capsys, options, message):
+    assert main([*arguments, *options]) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_systems_that_prepare_differently(arguments, tmp_path, capsys):
+    (tmp_path / "common.yaml").write_text(COMMON.replace("recipe: demo_full", "recipe: doc_base"))
+    assert main([*arguments, "--list"]) == 1
+    assert "recipes 'doc_base' and 'demo' prepare the corpus differently" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "bfloat16", "said"),
+    [([], True, True), ([], False, False), (["--set", "train.autocast="], True, False)],
+)
+def test_bfloat16_is_said(arguments, capsys, monkeypatch, options, bfloat16, said):
+    def stop(self) -> None:
+        raise UserError("enough")
+
+    monkeypatch.setattr(study, "has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(Corpora, "begin", stop)
+    assert main([*arguments, *options]) == 1
+    assert ("| train.autocast=bfloat16, as this CPU has the instructions" in capsys.readouterr().out) is said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 
 from fairseq.models import register_model
 from omegaconf import OmegaConf, open_dict
@@ -23,16 +24,14 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def build_model(cls, cfg: WindowTransformerConfig, task) -> WindowTransformerModel:
-        """Build; with relative positions there are none at the input."""
+        """Build; with relative positions there are none at the input, whatever the options say."""
         cls.check(cfg)
-        if str(cfg.window_positions) == "relative" and not cfg.no_token_positional_embeddings:
-            cfg = copy.deepcopy(cfg)
-            if OmegaConf.is_config(cfg):
-                with open_dict(cfg):
-                    cfg.no_token_positional_embeddings = True
-            else:
-                cfg.no_token_positional_embeddings = True
-        return super().build_model(cfg, task)
+        inner = copy.deepcopy(cfg)
+        with open_dict(inner) if OmegaConf.is_config(inner) else nullcontext():
+            inner.no_token_positional_embeddings |= str(cfg.window_positions) == "relative"
+        model = super().build_model(inner, task)
+        model.cfg = cfg
+        return model
 
     @classmethod
     def check(cls, cfg: WindowTransformerConfig) -> None:

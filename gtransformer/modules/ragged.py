@@ -17,7 +17,11 @@ class Ragged:
     Args:
         real: (batch, length) bool, True at real tokens.
         tags: (batch, length) int64 group tags.
+
+    ``whole`` is False of documents that decoding has begun and that will go on: nothing may depend on their length.
     """
+
+    whole = True
 
     def __init__(self, real: Tensor, tags: Tensor):
         self.batch, self.length = real.shape

@@ -25,6 +25,7 @@ from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.generation import check_generation, check_sides, generator_maker
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
+from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader, grouping_of
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
@@ -140,6 +141,8 @@ class TranslationDocTask(FairseqTask):
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
         check_sides(self.cfg, cfg, trained=from_checkpoint)
+        if not from_checkpoint and wants_ratio(cfg):
+            set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)

@@ -7,7 +7,7 @@ import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data import Dictionary, indexed_dataset
 
-from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.models.common.pretrained import is_new
 from tests.end_to_end.commands import SMALL, TRAINING, only_error, run, write_copy_corpus
 
 pytestmark = pytest.mark.slow

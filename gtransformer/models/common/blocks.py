@@ -24,18 +24,20 @@ class Scope:
     """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
 
     ``prefix_sentences`` names the reach of causal self-attention for decoding: the newest token sees so many sentences
-    of the prefix, its own, the last one, included; infinity: all. None: nothing is said, and decoding goes through the
-    whole prefix at every step. It is not inherited together with another ``reach``.
+    of the prefix, its own, the last one, included; infinity: all. ``prefix_tokens`` does it in tokens, the newest
+    included. None: nothing is said, and decoding goes through the whole prefix at every step. Neither is inherited
+    together with another ``reach``.
     """
 
     name = ""
     prefix_sentences = None
+    prefix_tokens = None
 
     def __init_subclass__(cls) -> None:
         if not cls.name:
             raise TypeError(f"{cls.__name__}: a scope needs a name")
-        if "reach" in vars(cls) and "prefix_sentences" not in vars(cls):
-            cls.prefix_sentences = None
+        if "reach" in vars(cls) and not {"prefix_sentences", "prefix_tokens"} & vars(cls).keys():
+            cls.prefix_sentences = cls.prefix_tokens = None
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         """The rule at work on the documents of a batch; ``causal``: no query sees what comes after it."""

@@ -53,6 +53,12 @@ class DocumentModelConfig(FairseqDataclass):
         "fairseq's --bf16 is for TPUs); bfloat16 pays on CPUs with AVX512-BF16 or AMX; float16 only translates, "
         "training in it takes the loss scaling of fairseq's --fp16",
     )
+    load_partial: bool = option(
+        False,
+        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
+        "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); what it "
+        "has not, global attention and gates for instance, starts fresh",
+    )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")

@@ -8,17 +8,48 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.pretrained import from_transformer, is_new
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
-    """Encoder-decoder over whole documents; a system declares the blocks of its layers in ``build_model``."""
+    """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first."""
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)
         self.cfg = cfg
+
+    @classmethod
+    def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
+        """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
+        cls.check(cfg)
+        check_sharing(cfg, task.source_dictionary, task.target_dictionary)
+        source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
+        own = cls.encoder_config(cfg)
+        encoder = DocumentEncoder(own, task.source_dictionary, source, cls.encoder_blocks(own))
+        return cls(cfg, encoder, DocumentDecoder(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg)))
+
+    @classmethod
+    def check(cls, cfg: DocumentModelConfig) -> None:
+        """UserError for options that do not go together."""
+
+    @classmethod
+    def encoder_config(cls, cfg: DocumentModelConfig) -> DocumentModelConfig:
+        """The configuration that the encoder is built with."""
+        return cfg
+
+    @classmethod
+    def encoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
+        """The attention of each encoder layer."""
+        raise NotImplementedError
+
+    @classmethod
+    def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
+        """The attention of each decoder layer; what reads the source has the memory ``source``."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -35,6 +66,20 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """
         encoder_out = self.encoder(src_tokens, src_lengths)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
+
+    def is_pretrained(self, name: str) -> bool:
+        """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""
+        return not is_new(name)
+
+    def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A complete state of this model with a Transformer's parameters."""
+        return from_transformer(state, self)
+
+    def load_state_dict(self, state_dict: dict[str, Tensor], strict: bool = True, model_cfg=None, args=None):
+        """As fairseq's; with ``--load-partial``, parameters of a Transformer, too (see ``pretrained``)."""
+        if self.cfg.load_partial or getattr(self.cfg, "load_partial_global_from_local", False):
+            state_dict = self.from_transformer(state_dict)
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
 
     def get_normalized_probs(self, net_output: tuple[Tensor, dict], log_probs: bool, sample=None) -> Tensor:
         """(Log) probabilities in float32 (float64 stays), whatever the model's precision."""

@@ -21,9 +21,9 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.pretrained import is_new
 from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
-from gtransformer.models.gtransformer.pretrained import is_new
 from gtransformer.optional import import_transformers
 
 logger = logging.getLogger(__name__)

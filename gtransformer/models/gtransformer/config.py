@@ -29,11 +29,6 @@ class GTransformerConfig(DocumentModelConfig):
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
     )
-    load_partial: bool = option(
-        False,
-        "the checkpoint of --finetune-from-model (or --restore-file) may be a Transformer's (fairseq's transformer, "
-        "--doc-mode full, mBART): its attention becomes group attention; global attention and gates start fresh",
-    )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
     )

@@ -8,7 +8,7 @@ from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.models.common.pretrained import is_new
 from tests.support import relative_error, tiny_dictionary, tiny_task
 from tests.unit.models import fairseq_models
 from tests.unit.models.test_pretrained import force_local

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.models.common.pretrained import is_new
 from tests.support import relative_error, tiny_dictionary, tiny_model
 from tests.unit.models import fairseq_models
 

@@ -11,7 +11,7 @@ from fairseq.optim.lr_scheduler import build_lr_scheduler
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.models.common.pretrained import is_new
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from tests.support import pad_batch, random_document, tiny_model
 

@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.pretrained import is_new
+from gtransformer.models.common.pretrained import is_new
 from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
 from tests.support import fairseqs_model, task_config
 from tests.unit.models import fairseq_models

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoding.history import Masks
-from gtransformer.models.common.decoding.sights import SOURCE, Sight, own_sight
+from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reach, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
@@ -32,13 +32,13 @@ def has_caches(layer: Layer) -> bool:
 
 
 def _has_caches(layer: Layer, block: AttentionBlock) -> bool:
-    if block.memory not in (None, "source") or block.causal != (block.memory is None) or block.relative is not None:
+    if block.memory not in (None, "source") or block.causal != (block.memory is None):
         return False
     scopes = [scope for scopes in block.scopes for scope in scopes]
     if block.memory is None:
-        known = all(scope.prefix_sentences is not None for scope in scopes)
+        known = all(names_reach(scope, block.relative is not None) for scope in scopes)
     else:
-        known = all(type(scope) in SOURCE for scope in scopes)
+        known = block.relative is None and all(type(scope) in SOURCE for scope in scopes)
     return known and all(type(module) is MultiheadAttention for module in layer.modules_of(block))
 
 
@@ -61,7 +61,7 @@ class AttentionStep:
         gate = layer.gate_of(block)
         self.gate = None if gate is None else pack(gate[0])
         self.sights: list[list[Sight]] = [
-            [own_sight(scope) if own else SOURCE[type(scope)](module, sides[block.memory]) for scope in scopes]
+            [own_sight(scope, module) if own else source_sight(scope, module, sides[block.memory]) for scope in scopes]
             for module, scopes in zip(self.modules, block.scopes, strict=True)
         ]
 

@@ -87,7 +87,7 @@ def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tens
 
     Args:
         q: (groups, heads, beam, dim); keys, values: (groups, heads, n_i, dim) each; masks: added to the scores,
-            (groups, 1, beam or 1, n_i), at least one key is visible.
+            (groups, 1 or heads, beam or 1, n_i), at least one key is visible.
 
     Returns:
         (groups, heads, beam, dim).

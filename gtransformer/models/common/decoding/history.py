@@ -29,12 +29,15 @@ class History:
         groups, beam: number of documents and of rows for each.
         sentences: how many sentences, the current one included, some attention sees; each from 1.
         document: whether some attention sees the whole prefix.
+        tokens: how many tokens, the newest one included, some attention sees.
     """
 
-    def __init__(self, groups: int, beam: int, sentences: Collection[int], document: bool):
+    def __init__(
+        self, groups: int, beam: int, sentences: Collection[int], document: bool, tokens: Collection[int] = ()
+    ):
         if min(sentences, default=1) < 1:
             raise ValueError(f"attention to {min(sentences)} sentences of the prefix: one sees at least its own")
-        self.sentences, self.document = sentences, document
+        self.sentences, self.document, self.tokens = sentences, document, tokens
         self.ancestor = np.zeros((groups, beam, FIRST_CAPACITY), dtype=np.int64)
         self.starts = np.zeros((max(sentences, default=0), groups, beam), dtype=np.int64)
         self.trunk_end = np.zeros(groups, dtype=np.int64)
@@ -71,7 +74,7 @@ class History:
 
     def _make_room(self) -> None:
         """Drop the slots that no row sees any more, or double the number of slots if too few can go."""
-        oldest = self.slots
+        oldest = self.slots + 1 - max(self.tokens, default=1)
         if self.starts.size:
             oldest = min(oldest, int(self.starts[-1].min()))
         if self.document and self.trunk_end.size:
@@ -93,6 +96,10 @@ class History:
         first = int(starts.min())
         mine = self.ancestor[:, :, first : self.slots, None] == np.arange(self.ancestor.shape[1])
         return first, mine & (np.arange(first, self.slots) >= starts[..., None])[..., None]
+
+    def first_of(self, tokens: int) -> np.ndarray:
+        """(groups, 1): the slot of the first of the last so many tokens of each document."""
+        return np.maximum(self.slots - tokens, self.slots - self.steps)[:, None]
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
@@ -127,9 +134,9 @@ class History:
 class Masks:
     """What every row sees of the slots and of the trunk at the current step, added to scores; the same for all layers.
 
-    Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences``, by their number: the slot at which
-    keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``trunk`` is of the
-    ``trunk_width`` tokens of the trunk that are read.
+    Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences`` and ``tokens``, by their number:
+    the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``trunk``
+    is of the ``trunk_width`` tokens of the trunk that are read.
     """
 
     def __init__(self, history: History, device: torch.device, dtype: torch.dtype):
@@ -138,6 +145,10 @@ class Masks:
         for number in history.sentences:
             first, seen = history.view(history.starts[number - 1])
             self.sentences[number] = first, visible_to_score(_for_heads(seen), device, dtype)
+        self.tokens: dict[int, tuple[int, torch.Tensor | None]] = {}
+        for number in history.tokens:
+            first, seen = history.view(history.first_of(number))
+            self.tokens[number] = first, visible_to_score(_for_heads(seen), device, dtype)
         if history.document:
             self.tail_first, seen = history.view(history.trunk_end[:, None])
             self.tail = visible_to_score(_for_heads(seen), device, dtype)

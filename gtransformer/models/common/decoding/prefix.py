@@ -53,6 +53,7 @@ class PrefixState:
         memory = Memory(self.memory.states, self.memory.layout, rows)
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
+            layout.whole = False
             x = self.decoder.extract_ragged(prefixes, layout, memory.expanded())
         return x[torch.from_numpy(layout.doc_starts[1:] - 1).to(self.device)]
 

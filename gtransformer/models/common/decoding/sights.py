@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
 from gtransformer.models.common.decoding.caches import DocumentCache, SlotCache, attend
 from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.source_window import SourceSide
+from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.linear import PackedLinear
+from gtransformer.modules.relative import clipped_distance
 
 
 class Sight:
@@ -60,6 +63,28 @@ class OwnDocument(DocumentCache, Sight):
             return attend(q, [keys], [values], [masks.tail])
         trunk_keys, trunk_values = self.read_trunk(masks.trunk_width)
         return attend(q, [trunk_keys, keys], [trunk_values, values], [masks.trunk, masks.tail])
+
+
+class OwnTokens(SlotCache, Sight):
+    """Self-attention to the last ``number`` tokens of the prefix, with or without relative positions (2c + 1, dim)."""
+
+    def __init__(self, number: int, relative: Tensor | None):
+        super().__init__()
+        self.number, self.relative = number, relative
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        history = masks.history
+        self.write(new, history)
+        first, mask = masks.tokens[self.number]
+        keys, values = self.read(first, history)
+        if self.relative is not None:
+            # Keys lie slot by slot, all beams of a slot together; all queries are at the newest.
+            slots = torch.arange(first, history.slots, device=q.device).repeat_interleave(history.beam)
+            newest = torch.tensor([history.slots - 1], device=q.device)
+            rows = clipped_distance(newest, slots, self.relative)[0]
+            scores = torch.matmul(q, self.relative.to(q.dtype).t()).index_select(-1, rows) / math.sqrt(q.shape[-1])
+            mask = scores if mask is None else scores + mask
+        return attend(q, [keys], [values], [mask])
 
 
 class SourceSentence(Sight):
@@ -115,11 +140,42 @@ class SourceDocument(Sight):
         return attend(q, self.sides[:1], self.sides[1:], [self.side.mask])
 
 
-# The scopes of a memory that can be decoded with caches; those of the own states say it (``prefix_sentences``). All
-# others go through the whole prefix.
-SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument}
+class SourceAround(Sight):
+    """Attention to a window of a memory around the place that each row is aligned with."""
+
+    def __init__(self, module: MultiheadAttention, side: SourceSide, scope: AlignedWindow):
+        self.around = side.around[scope]
+        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(side.memory.states))
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        index, mask = self.around.index, self.around.mask
+        rows = q.shape[0] * index.shape[1]  # one a beam, or one a group where all its beams are at the same place
+        # (rows, heads, queries, dim)
+        asked = q if index.shape[1] == 1 else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
+        keys, values = (
+            side.index_select(0, index.flatten()).unflatten(0, (rows, -1)).transpose(1, 2) for side in self.sides
+        )
+        found = attend(asked, [keys], [values], [mask.to(q.dtype)])
+        return found if index.shape[1] == 1 else found.squeeze(2).unflatten(0, (q.shape[0], -1)).transpose(1, 2)
 
 
-def own_sight(scope: Scope) -> Sight:
+# The scopes of a memory that can be decoded with caches; those of the own states say it (``names_reach``). All others
+# go through the whole prefix.
+SOURCE = {BySentence: SourceSentence, ByDocument: SourceDocument, AlignedWindow: SourceAround}
+
+
+def source_sight(scope: Scope, module: MultiheadAttention, side: SourceSide) -> Sight:
+    """Attention to a memory with one of these scopes."""
+    return SourceAround(module, side, scope) if isinstance(scope, AlignedWindow) else SOURCE[type(scope)](module, side)
+
+
+def names_reach(scope: Scope, relative: bool) -> bool:
+    """Whether a scope says what it sees of the prefix; with relative positions in tokens."""
+    return scope.prefix_tokens is not None or (scope.prefix_sentences is not None and not relative)
+
+
+def own_sight(scope: Scope, module: MultiheadAttention) -> Sight:
     """Self-attention with a scope that names its reach."""
+    if scope.prefix_tokens is not None:
+        return OwnTokens(scope.prefix_tokens, None if module.relative is None else module.relative().detach())
     return OwnDocument() if scope.prefix_sentences == math.inf else OwnSentences(scope.prefix_sentences)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import torch
 
+from gtransformer.models.common.blocks import BySentence, Scope
+from gtransformer.models.common.decoding.around_source import AroundSource
 from gtransformer.models.common.decoding.history import visible_to_score
 from gtransformer.models.common.memory import Memory
+from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.ragged import Ragged
 
 ROUND = 8  # windows are as wide as a multiple of this
@@ -83,24 +88,41 @@ class SourceSide:
     """A memory as the rows see it, the same for all layers.
 
     ``mask`` (groups, 1, 1, longest document) says where a group's document ends, None where all are equally long;
-    ``window`` is the stretch by sentence, None if no attention looks by sentence.
+    ``window`` is the stretch by sentence, None if no attention looks by sentence; ``around`` are the windows around an
+    aligned place, by scope.
 
     Args:
         memory: states and layout.
         documents: (groups,) the document that each group reads.
-        by_sentence: whether some attention looks by sentence.
+        beam: rows of a group.
+        scopes: at which attention looks at the memory.
     """
 
-    def __init__(self, memory: Memory, documents: np.ndarray, by_sentence: bool):
+    def __init__(self, memory: Memory, documents: np.ndarray, beam: int, scopes: Collection[Scope]):
         self.memory, self.documents = memory, documents
         self.device = memory.states.device
+        by_sentence = BySentence() in scopes
         self.window = SourceWindow(SourceSpans(memory.layout), documents, self.device) if by_sentence else None
+        aligned = [scope for scope in scopes if isinstance(scope, AlignedWindow)]
+        self.around = {scope: AroundSource(scope, memory.layout, documents, beam) for scope in aligned}
         self._measure()
 
-    def advance(self, tags: np.ndarray) -> None:
-        """``tags`` (groups, beam): the sentence that each row is at."""
+    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
+        """The next token of every row.
+
+        Args:
+            opens: (groups, beam) bool, whether it is ``<s>``; tags: (groups, beam), the sentence that it is in.
+            position: (groups,) its place in the document, from 0.
+        """
         if self.window is not None:
             self.window.advance(tags)
+        for around in self.around.values():
+            around.advance(opens, tags, position)
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        for around in self.around.values():
+            around.reorder(groups, beams)
 
     def pick(self, documents: np.ndarray) -> None:
         """These documents go on."""
@@ -116,6 +138,8 @@ class SourceSide:
         if self.window is not None:
             self.window.documents = self.documents
             self.window.first[group] = -1
+        for around in self.around.values():
+            around.replace(group, document)
         self._measure()
 
     def _measure(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.blocks import BySentence, Scope
+from gtransformer.models.common.blocks import Scope
 from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
@@ -38,9 +38,12 @@ class CachedState:
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
         own, cross = _scopes(decoder, None), _scopes(decoder, "source")
-        seen = {scope.prefix_sentences for scope in own}
-        self.history = History(len(self.documents), self.beam, sorted(seen - {math.inf}), document=math.inf in seen)
-        self.source = SourceSide(memory, self.documents, by_sentence=BySentence() in cross)
+        sentences = {scope.prefix_sentences for scope in own} - {None}
+        tokens = {scope.prefix_tokens for scope in own} - {None}
+        document = math.inf in sentences
+        numbers = sorted(sentences - {math.inf})
+        self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
+        self.source = SourceSide(memory, self.documents, self.beam, cross)
         self.layers = [LayerStep(layer, {"source": self.source}, pack) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]
         self.output = pack(decoder.output_projection)
@@ -62,7 +65,7 @@ class CachedState:
         """
         offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
-        self.source.advance(tags)
+        self.source.advance(opens, tags, self.history.steps - 1)
         masks = Masks(self.history, self.device, self.memory.states.dtype)
         x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
         for layer in self.layers:
@@ -85,6 +88,7 @@ class CachedState:
         """
         groups, beams = regrouped(order, self.beam)
         self.history.reorder(groups, beams)
+        self.source.reorder(groups, beams)
         if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
             return
         self.documents = self.documents[groups]

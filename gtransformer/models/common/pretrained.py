@@ -1,8 +1,10 @@
-"""Parameters of a Transformer trained without group attention, made those of a G-Transformer (appendix C.1).
+"""Parameters of a Transformer, made those of a system of this package (of G-Transformer: appendix C.1).
 
-Its attention becomes group attention; global attention and gates, which it has not, start at random. Sentence
-Transformers come from fairseq's own ``transformer`` or from this package with ``--doc-mode full``; BART and mBART have
-the names of the former.
+Its attention becomes the first attention of each block; what it has not (global attention, gates, tables of relative
+positions) starts at random. Where heads look at several scopes side by side, the output projection goes on with the
+first and has zeros for the others, so that the system starts with what the Transformer computes at the first scope.
+Sentence Transformers come from fairseq's own ``transformer`` or from this package; BART and mBART have the names of the
+former.
 """
 
 from __future__ import annotations
@@ -10,28 +12,29 @@ from __future__ import annotations
 import logging
 import re
 
+import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-NEW_MODULE = re.compile(r"\.(self_attn|encoder_attn)_(global|gate)\.")
+NEW_MODULE = re.compile(r"\.(self_attn|encoder_attn)_((global|gate)\.|local\.relative\.)")
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
 # fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
 BOOKKEEPING = re.compile(r"\.(version|embed_positions\._float_tensor)\Z")
 
 
 def is_new(name: str) -> bool:
-    """Whether a parameter belongs to global attention or a gate, which no Transformer has."""
+    """Whether a parameter belongs to global attention, a gate or relative positions, which no Transformer has."""
     return NEW_MODULE.search(name) is not None
 
 
-def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_local: bool) -> dict[str, Tensor]:
-    """A complete state of ``model`` with the parameters of a Transformer (or of a G-Transformer, unchanged).
+def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_local: bool = False) -> dict[str, Tensor]:
+    """A complete state of ``model`` with the parameters of a Transformer (or of its own kind, unchanged).
 
     Args:
-        state: parameters by name; ``self_attn`` and ``encoder_attn`` are group attention's from now on.
+        state: parameters by name; ``self_attn`` and ``encoder_attn`` become each block's first attention.
         model: its new modules, where ``state`` lacks them, keep the values that they have.
         global_from_local: global attention is a copy of group attention instead; gates stay fresh.
 
@@ -45,6 +48,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         if name not in given and first in given:  # older fairseq stores a shared output layer only once
             given[name] = given[first]
     _check_names(given, own)
+    given |= {name: _widened(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")}
     _check_shapes(given, own)
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
@@ -55,6 +59,14 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
         logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)
     return given
+
+
+def _widened(weight: Tensor, own: Tensor) -> Tensor:
+    """An output projection (channels, channels) for several scopes: zeros for all but the first."""
+    scopes, rest = divmod(own.shape[1], weight.shape[1])
+    if rest or scopes < 2 or own.shape[0] != weight.shape[0]:
+        return weight
+    return torch.cat([weight, weight.new_zeros(own.shape[0], own.shape[1] - weight.shape[1])], dim=1)
 
 
 def _tied_names(model: nn.Module) -> dict[str, str]:

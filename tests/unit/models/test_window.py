@@ -1,0 +1,141 @@
+"""Window attention against masks spelled out by loops: full pass, gradients, decoding with and without caches."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+from dataclasses import fields
+from itertools import product
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.windows import ALIGNMENTS
+from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
+from tests.support import pad_batch, random_document, relative_error, tiny_config
+from tests.unit.models import window_oracle
+from tests.unit.search.conftest import Translator
+
+TOLERANCE = 1e-11  # float64
+RATIO = 1.3
+# Words by sentence, source and target: one-token documents, far more on one side, more sentences on one side.
+SHAPES = [([3, 1, 5], [2, 2, 4]), ([0], [0]), ([9, 8], [1, 0]), ([1], [7]), ([2, 2, 2], [3]), ([4], [2, 1, 1])]
+
+
+def window_model(dictionary, width: int, **options) -> WindowTransformerModel:
+    """A tiny model in float64 with weights drawn wide."""
+    shared = {field.name for field in fields(DocumentModelConfig)}
+    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
+    cfg = WindowTransformerConfig(**{**sizes, "window": width, "length_ratio": RATIO, **options})
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = WindowTransformerModel.build_model(cfg, task)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.double().eval()
+
+
+def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
+    """The documents of SHAPES, and one whose single token is ``<s>``."""
+    draw = random.Random(2)
+    found = [tuple(random_document(draw, dictionary, lengths) for lengths in shape) for shape in SHAPES]
+    return [*found, ([dictionary.bos()], [dictionary.bos()])]
+
+
+@pytest.mark.parametrize("engine", ["packed", "dense"])
+@pytest.mark.parametrize("width, positions, alignment", [*product((1, 3, 40), ("absolute", "relative"), ALIGNMENTS)])
+def test_forward_and_backward_equal_the_oracle(dictionary, engine, width, positions, alignment):
+    options = {"window_positions": positions, "train_alignment": alignment, "group_attention": engine}
+    model = window_model(dictionary, width, **options)
+    documents = pairs(dictionary)
+    pad = dictionary.pad()
+    source = pad_batch([s for s, _ in documents], pad, left=True)
+    target = pad_batch([t for _, t in documents], pad, left=False)
+    found, _ = model(source, None, target)
+    weights = torch.randn_like(found)
+    expected, total = [], 0.0
+    for row, (one, other) in enumerate(documents):
+        expected.append(window_oracle.logits(model, one, other))
+        total = total + (expected[-1] * weights[row, : len(other)]).sum()
+        assert relative_error(found[row, : len(other)], expected[-1]) < TOLERANCE, row
+    parameters = dict(model.named_parameters())
+    ours = torch.autograd.grad((found * weights).sum(), list(parameters.values()))
+    theirs = torch.autograd.grad(total, list(parameters.values()))
+    for name, one, other in zip(parameters, ours, theirs, strict=True):
+        # A bias of keys changes no softmax: its gradient is rounding alone.
+        if not name.endswith("k_proj.bias"):
+            assert relative_error(one, other) < 1e-9, name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("width, positions, alignment", [*product((1, 4, 60), ("absolute", "relative"), ALIGNMENTS)])
+def test_every_step_equals_the_oracle(dictionary, caches, width, positions, alignment):
+    """Token by token, where the target's length is not known; the linear alignment then has its ratio."""
+    model = window_model(dictionary, width, window_positions=positions, decode_alignment=alignment)
+    model.decoder.caches = caches
+    for source, target in pairs(dictionary):
+        memory = model.encoder(torch.tensor([source]))["memory"][0]
+        state = model.decoder.begin(memory, 1)
+        assert type(state) is (CachedState if caches else PrefixState)
+        expected = window_oracle.logits(model, source, target, RATIO)
+        tags = model.decoder.tags(torch.tensor([target])).numpy()
+        for step, token in enumerate(torch.tensor(target)):
+            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
+            x = state.step(token.view(1), opens, tags[:, step : step + 1])
+            assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("at_once", [0, 2])
+@pytest.mark.parametrize("rule", [True, False])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
+def test_search_finds_the_same_without_caches(dictionary, at_once, rule, alignment):
+    """Beams change places, finished documents make room for waiting ones; with and without the rule of sentences."""
+    model = window_model(dictionary, 2, decode_alignment=alignment)
+    draw = random.Random(3)
+    sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2], [6])]
+    options = {"beam": 3, "max_len_a": 1, "max_len_b": 3, "nbest": 3}
+    found = []
+    for caches in (True, False):
+        model.decoder.caches = caches
+        task = {"documents_at_once": at_once, "doc_mode": "partial" if rule else "full"}
+        found.append(Translator(dictionary, [model], task, **options)(sources))
+    for ours, slow in zip(*found, strict=True):
+        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in slow]
+        scores = [torch.stack([one["score"] for one in side]) for side in (ours, slow)]
+        assert torch.allclose(*scores, atol=1e-9)
+
+
+@torch.no_grad()
+def test_long_documents_drop_what_no_window_sees(dictionary):
+    """More tokens than there is room for at first: slots are dropped, and nothing changes."""
+    model = window_model(dictionary, 5, decode_alignment="sentence")
+    draw = random.Random(4)
+    source, target = (random_document(draw, dictionary, [6] * 30) for _ in range(2))
+    state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
+    expected = window_oracle.logits(model, source, target, RATIO)
+    tags = model.decoder.tags(torch.tensor([target])).numpy()
+    for step, token in enumerate(torch.tensor(target)):
+        x = state.step(token.view(1), token.eq(dictionary.bos()).view(1, 1).numpy(), tags[:, step : step + 1])
+    assert relative_error(state.logits(x)[0], expected[-1]) < TOLERANCE
+    assert state.history.capacity == 64 < len(target)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"width": 0}, "--window 0: give at least 1"),
+        ({"decode_alignment": "diagonal"}, "--decode-alignment diagonal is unknown; choose one of one-to-one, linear"),
+        ({"length_ratio": None}, "--decode-alignment linear needs --length-ratio"),
+        ({"length_ratio": -1.0}, "--length-ratio -1: give a number greater than 0"),
+    ],
+)
+def test_what_cannot_be(dictionary, options, message):
+    with pytest.raises(UserError, match=message):
+        window_model(dictionary, **{"width": 2, **options})

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe
 from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.instances import Sidecar, join, split_instance
+from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.moses import SCRIPTS
 from gtransformer.preprocess.postprocess import Postprocessor
 from tests.end_to_end.raw_corpus import OPTIONS, documents, lines, run

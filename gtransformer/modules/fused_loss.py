@@ -18,7 +18,9 @@ from gtransformer.modules.linear import product
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
 CACHED_ELEMENTS = 1 << 18  # logits that the CPU turns into gradients at a time: 1 MiB in float32 stays in its cache
-LARGE_VOCABULARY = 4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)
+LARGE_VOCABULARY = (
+    4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)
+)
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
 

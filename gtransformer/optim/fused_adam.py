@@ -58,7 +58,7 @@ class FusedAdam(FairseqAdam):
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0, groups=None) -> None:
         """A step with the gradients divided by ``scale`` and multiplied by what they were to be multiplied by."""
         factor, self._factor = self._factor, 1.0
-        super().step(closure, scale / factor, groups)
+        self.optimizer.step(closure, scale / factor)
 
     def zero_grad(self) -> None:
         """Forget the gradients and what they were to be multiplied by."""
@@ -74,10 +74,9 @@ class OnePassAdam(Adam):
     """fairseq's Adam, same options and state, whose steps are the fused kernel's where that is possible.
 
     That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like, whose
-    parameters are in half precision: fairseq's own steps then.
+    parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``: where an
+    optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
     """
-
-    supports_step_with_scale = True
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0):

@@ -98,7 +98,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 def _turn_into_gradient(
     logits: Tensor, target: Tensor, exact: torch.dtype, spread: float, peak: float, wanted: bool
 ) -> tuple[Tensor, Tensor]:
-    """Replace logits (tokens, vocabulary) by d loss / d logits = softmax - (peak at the target) - spread, if ``wanted``.
+    """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) - spread, if ``wanted``.
 
     Some rows at a time, so that on the CPU all passes but the first find them in its cache.
 

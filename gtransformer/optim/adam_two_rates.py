@@ -3,8 +3,8 @@
 In the paper 5e-4 for global attention and gates, 1e-4 for all else. Which parameter is which is written on the
 parameters, in the two attributes that fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and
 ``optim_overrides``. That optimizer wants a whole optimizer and a scheduler configured for each group, which
-fairseq-train has no options for; this one keeps the step of fairseq's Adam (``FusedAdam``) and whatever scheduler there is, and
-scales what the scheduler says.
+fairseq-train has no options for; this one keeps the step of fairseq's Adam (``FusedAdam``) and whatever scheduler
+there is, and scales what the scheduler says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """fairseq's Adam in one pass over the parameters: PyTorch's fused kernel, on the CPU and on GPUs.
 
-fairseq's own takes seven passes for a step, and two more before it: one to divide the gradients by the number of tokens,
-one to clip them. Here both become a factor that the kernel applies on the way.
+fairseq's own takes seven passes for a step, and two more before it: one to divide the gradients by the number of
+tokens, one to clip them. Here both become a factor that the kernel applies on the way.
 
 fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)`` with
 ``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v) / sqrt(c2) + eps')``, is
@@ -73,9 +73,9 @@ FusedAdam.__name__ = FairseqAdam.__name__
 class OnePassAdam(Adam):
     """fairseq's Adam, same options and state, whose steps are the fused kernel's where that is possible.
 
-    That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like, whose
-    parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``: where an
-    optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
+    That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like,
+    whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``: where
+    an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
     """
 
     @torch.no_grad()

@@ -74,8 +74,8 @@ class OnePassAdam(Adam):
     """fairseq's Adam, same options and state, whose steps are the fused kernel's where that is possible.
 
     That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like,
-    whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``: where
-    an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
+    whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``:
+    where an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
     """
 
     @torch.no_grad()

@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.translation.lines import Place
 from gtransformer.translation.resumable import ResumableOutput
 from tests.hard_text import hard_lines
+from tests.processes import start
 from tests.support import ROOT
 
 LINES = 130
@@ -84,7 +85,7 @@ def test_killed_and_started_again(saved_model, source, uninterrupted, tmp_path):
     line = [sys.executable, "-m", "gtransformer.cli.translate", *command(saved_model, source, again)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     state = tmp_path / "again.jsonl.part.json"
-    with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE) as process:
+    with start(line, env=environment, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 240
         while not state.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)

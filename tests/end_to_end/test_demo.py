@@ -75,7 +75,7 @@ def contrastive_items(output: Path) -> list[dict]:
 
 @pytest.mark.slow
 def test_contrastive_accuracy_is_no_worse_than_chance(small) -> None:
-    """On this budget it is about that of guessing, 42 % (`exp_logs/demo_precision`: 42 to 49 % with three seeds).
+    """On this budget it is about that of guessing, 42 %.
 
     Three standard deviations below: scores of the wrong sentence, say, or ties would come out near 0. What has been
     learnt of context, scripts/demo.sh itself bounds on its full budget.

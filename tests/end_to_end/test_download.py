@@ -18,8 +18,7 @@ import pytest
 from gtransformer.cli import download as module
 from gtransformer.cli.download import download, file_names
 from gtransformer.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.processes import run_group
 
 
 def content(name: str) -> bytes:
@@ -49,12 +48,11 @@ def no_pins(monkeypatch):
 
 
 def command(corpus: str, data: Path, mirror: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
+    return run_group(
         [sys.executable, "-m", "gtransformer.cli.download", corpus],
-        env=os.environ | {"DATA": str(data), "GTRANSFORMER_MIRROR": mirror, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
+        120,
+        env=os.environ | {"DATA": str(data), "GTRANSFORMER_MIRROR": mirror},
+        stderr=subprocess.PIPE,
     )
 
 

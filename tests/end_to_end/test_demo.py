@@ -1,8 +1,8 @@
 """The demonstration on a smaller budget: its claims hold, and run again it keeps what is done.
 
-Models of 2 + 2 layers, batches of about 1,000 target tokens, 225 updates at a higher learning rate: a tenth of the work of
-scripts/demo.sh. The G-Transformer has then learnt to translate (validation perplexity 1.2), though not yet to look for
-its context, which comes last; the plain Transformer over the document has not left its plateau.
+Models of 2 + 2 layers, batches of about 1,000 target tokens, 225 updates at a higher learning rate: a tenth of the work
+of scripts/demo.sh. The G-Transformer has then learnt to translate (validation perplexity 1.2), though not yet to look
+for its context, which comes last; the plain Transformer over the document has not left its plateau.
 """
 
 from __future__ import annotations

@@ -104,12 +104,13 @@ def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):
     monkeypatch.setattr(beam_module.BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
     draw = random.Random(14)
     batch = documents(draw, [[n] for n in (9, 1, 1, 1, 2)])
-    translate = Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 2}, beam=2, max_len_a=1)
+    options = {"beam": 2, "max_len_a": 1, "max_len_b": 10}
+    translate = Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 2}, **options)
     translate(batch)
     assert max(sizes) == 2 and sizes[-1] == 1
     together = len(sizes)
     sizes.clear()
-    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, beam=2, max_len_a=1)(batch)
+    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(batch)
     assert set(sizes) == {1} and len(sizes) > together
 
 

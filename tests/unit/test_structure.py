@@ -37,7 +37,7 @@ ALLOWED = {
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
-    "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
+    "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
     "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
     "report": BASE | {"files", "evaluation", "experiments"},
 }

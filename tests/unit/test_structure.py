@@ -39,7 +39,7 @@ ALLOWED = {
     "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
     "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
-    "report": BASE | {"files", "evaluation", "experiments"},
+    "report": BASE | {"files", "settings", "evaluation", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

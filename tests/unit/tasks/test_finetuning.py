@@ -68,7 +68,7 @@ def test_without_the_option_nothing_changes(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--optimizer=sgd"], "--doc-double-lr works with --optimizer adam, not with sgd"),
+        (["--optimizer=sgd"], "--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"),
         (["--lr-scale-pretrained=0"], "--lr-scale-pretrained 0.0: give a number greater than 0"),
     ],
 )

@@ -14,7 +14,6 @@ from gtransformer.demo.corpus import PASSAGE
 from gtransformer.files import read_json
 from tests.unit.demo.conftest import read_documents
 
-ITEMS = 24
 ROWS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 10**6))
 ANSWERS = {"pronoun": {"m", "f", "n"}, "address": {"du", "Sie"}, "ambiguity": {"one", "other"}}
 
@@ -93,18 +92,19 @@ def digests(folder) -> dict[str, str]:
     }
 
 
-OPTIONS = ["--items", str(ITEMS), "--documents", "8", "--dev-documents", "2", "--test-documents", "2"]
+SIZES = ["--documents", "8", "--dev-documents", "2", "--test-documents", "2"]
 
 
-@pytest.fixture(scope="module")
-def reach(tmp_path_factory) -> SimpleNamespace:
-    """A set of 24 items a cell, and a small corpus."""
+@pytest.fixture(scope="module", params=[24, pytest.param(400, marks=pytest.mark.slow)])
+def reach(request, tmp_path_factory) -> SimpleNamespace:
+    """A small set and the whole one, each beside a small corpus."""
     folder = tmp_path_factory.mktemp("reach") / "corpus"
-    assert main(["--output", str(folder), *OPTIONS]) == 0
+    items = [] if request.param == 400 else ["--items", str(request.param)]  # 400 without being asked
+    assert main(["--output", str(folder), *SIZES, *items]) == 0
     texts = {lang: read_documents(folder / "set" / f"concatenated_en2de_test_{lang}.txt") for lang in ("en", "de")}
-    suite = read_json(folder / "set" / "contrastive_reach.json")
+    suite, summary = read_json(folder / "set" / "contrastive_reach.json"), read_json(folder / "corpus.json")
     return SimpleNamespace(
-        folder=folder, **texts, suite=suite, items=suite["items"], summary=read_json(folder / "corpus.json")
+        folder=folder, **texts, suite=suite, items=suite["items"], summary=summary, count=request.param
     )
 
 
@@ -114,14 +114,16 @@ def test_every_cell_has_its_items(reach):
     for side in ("source", "target"):
         cells = Counter((item["phenomenon"], row_of(item[f"distance_{side}"])) for item in reach.items)
         assert cells.keys() == {(phenomenon, row) for phenomenon in ANSWERS for row in ROWS}
-        assert min(cells.values()) >= ITEMS
+        assert min(cells.values()) >= reach.count
         named = reach.summary["items"][f"by_distance_{side}"]
         for phenomenon in ANSWERS:
             assert list(named[phenomenon].values()) == [cells[phenomenon, row] for row in ROWS]
     for item in reach.items:
         assert item["distance"] == min(item["distance_source"], item["distance_target"])
     # All distances of a row, not only its first.
-    assert set(range(1, 13)) <= {item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"}
+    assert set(range(1, 37 if reach.count == 400 else 13)) <= {
+        item["distance"] for item in reach.items if item["phenomenon"] == "pronoun"
+    }
 
 
 def test_the_nearest_sentence_that_discloses(reach):
@@ -142,7 +144,7 @@ def test_the_nearest_sentence_that_discloses(reach):
         assert others == ANSWERS[phenomenon] - right
         assert not any(disclosed(phenomenon, word, "en", sentence) for sentence in en[here + 1 :])
         apart[phenomenon] += back_de < back_en
-    assert min(apart[phenomenon] for phenomenon in ANSWERS) >= 2 * ITEMS
+    assert min(apart[phenomenon] for phenomenon in ANSWERS) >= 2 * reach.count
 
 
 def test_a_planted_disclosure_is_found():
@@ -221,13 +223,14 @@ def test_no_passage_of_the_set_is_trained_on(reach):
         known |= found
 
 
-def test_same_seed_same_bytes_and_another_seed_another_set(reach, tmp_path):
-    assert main(["--output", str(tmp_path / "a"), *OPTIONS]) == 0
-    assert digests(tmp_path / "a") == digests(reach.folder)
-    assert main(["--output", str(tmp_path / "b"), *OPTIONS, "--seed", "2", "--items", "2"]) == 0
-    assert not set(digests(tmp_path / "a").values()) & set(digests(tmp_path / "b").values())
-    assert reach.summary["sha256"] == {
-        name: value for name, value in digests(reach.folder).items() if name != "corpus.json"
+def test_same_seed_same_bytes_and_another_seed_another_set(tmp_path):
+    for name, more in (("a", []), ("again", []), ("b", ["--seed", "2"])):
+        assert main(["--output", str(tmp_path / name), *SIZES, "--items", "6", *more]) == 0
+    first = digests(tmp_path / "a")
+    assert digests(tmp_path / "again") == first
+    assert not set(first.values()) & set(digests(tmp_path / "b").values())
+    assert read_json(tmp_path / "a" / "corpus.json")["sha256"] == {
+        name: value for name, value in first.items() if name != "corpus.json"
     }
 
 

@@ -19,7 +19,7 @@ from gtransformer.demo.dice import Dice
 from gtransformer.demo.document import Letter, SentencePair, Writer
 from gtransformer.demo.fillers import FILLERS
 from gtransformer.demo.german import GENDERS
-from gtransformer.demo.lexicon import COLOURS_AND_SIZES, NOUNS, Word, described
+from gtransformer.demo.lexicon import COLOURS_AND_SIZES, NOUNS, Sense, described
 from gtransformer.demo.template import REGISTERS, Slots, Template
 from gtransformer.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS
 
@@ -69,7 +69,8 @@ def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object
     dice = Dice("reach", *key, phenomenon, *row, number)
     gaps = [distance_in(row, number)]
     if row[0] >= FAR:
-        gaps.append(distance_in(NEARBY[number % len(NEARBY)], number // len(NEARBY)))
+        turn = number + number // (row[1] - row[0] + 1)  # so that every distance meets every nearby one
+        gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":
         versions = _about_reader(dice, gaps)
     elif phenomenon == "pronoun":
@@ -139,7 +140,7 @@ def _rewrite(
     slots: Slots,
     register: str = "",
     gender: str = "",
-    sense: Word | None = None,
+    sense: Sense | None = None,
 ) -> Letter:
     """The letter with another disclosing sentence, and another register, gender or sense wherever there was one."""
     result = Letter(register or letter.register)

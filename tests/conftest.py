@@ -1,6 +1,7 @@
 """Shared by all tests."""
 
 import os
+from pathlib import Path
 
 # Models here are tiny: one thread is faster, and results do not depend on the number of cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,6 +24,27 @@ def one_thread_and_fixed_seed():
 def dictionary():
     """Twelve words, [en], [de] and <mask>."""
     return tiny_dictionary()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="unit tests that are not slow; of each with many cases the first, middle, last",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """What --fast leaves: something of every room, in less than two minutes."""
+    if not config.getoption("--fast"):
+        return
+    cases: dict[str, list] = {}
+    for item in items:
+        if "unit" in item.path.relative_to(Path(__file__).parent).parts and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(some[place]) for some in cases.values() for place in (0, len(some) // 2, -1)}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
 
 
 def pytest_runtest_logreport(report):

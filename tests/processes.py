@@ -1,10 +1,182 @@
-"""Commands as a user runs them, each in a process group of its own that a test leaves nothing of."""
+"""Commands as a user runs them, each in a process group of its own that a test leaves nothing of.
+
+``python -m MODULE`` spends six to ten seconds of processor time on importing PyTorch, fairseq and this package. Here
+such a command is forked from a server (multiprocessing's) that has imported them once; its environment, folder,
+standard streams, signals, process group and exit status are those of a new process all the same. What such a command
+starts itself, and every command in a shell script, begins with a new interpreter as ever.
+"""
 
 from __future__ import annotations
 
+import logging
+import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
+import sys
+import threading
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+PRELOADED = ["matplotlib.pyplot", "hydra.main", "gtransformer", "gtransformer.preprocess.pipeline", "sacrebleu"]
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+class Forked:
+    """``[python, "-m", MODULE, ...]`` at work: what tests use of ``subprocess.Popen``, under the same names."""
+
+    def __init__(self, command, *, stdin=None, stdout=None, stderr=None, text=False, env=None, cwd=None, **options):
+        self.args = [str(word) for word in command]
+        assert self.args[:2] == [sys.executable, "-m"]
+        wanted = {"stdin": subprocess.DEVNULL if stdin is None else stdin, "stdout": stdout, "stderr": stderr}
+        self.stdin, self.stdout, self.stderr = None, None, None
+        given = []  # the ends that the process gets
+        for name in STREAMS:
+            given.append(self._open(name, wanted[name], given, text))
+        environment = dict(os.environ if env is None else env)
+        arguments = (self.args[2:], str(cwd or os.getcwd()), environment, [_ToPass(fd) for fd in given])
+        self.process = _context().Process(target=_become, args=arguments, kwargs=options)
+        try:
+            self.process.start()
+        finally:
+            for fd in given:
+                os.close(fd)
+        self.pid = self.process.pid
+
+    def _open(self, name: str, wanted: int | None, given: list[int], text: bool) -> int:
+        """The process's end of a standard stream; the other end of a pipe becomes an attribute."""
+        if wanted == subprocess.STDOUT:
+            return os.dup(given[1])
+        if wanted == subprocess.DEVNULL:
+            return os.open(os.devnull, os.O_RDWR)
+        if wanted is None:
+            return os.dup(STREAMS.index(name))
+        assert wanted == subprocess.PIPE
+        read, write = os.pipe()
+        ours, theirs, mode = (write, read, "w") if name == "stdin" else (read, write, "r")
+        setattr(self, name, open(ours, mode if text else f"{mode}b"))
+        return theirs
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, negative for the signal that ended it; None while it runs."""
+        return self.process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self.process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, input=None, timeout: float | None = None) -> tuple:
+        """Write ``input``, read to the end what comes, and wait: ``(output, errors)``, as far as they are pipes."""
+        found: dict[str, str | bytes] = {}
+
+        def read(name: str, stream: IO) -> None:
+            found[name] = stream.read()
+
+        threads = [
+            threading.Thread(target=read, args=(name, stream), daemon=True)
+            for name in STREAMS[1:]
+            if (stream := getattr(self, name)) and not stream.closed
+        ]
+        for thread in threads:
+            thread.start()
+        if self.stdin and not self.stdin.closed:
+            try:
+                self.stdin.write(input or "")
+                self.stdin.close()
+            except BrokenPipeError:
+                pass
+        for thread in threads:
+            thread.join(timeout)
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout)
+        self.wait(timeout)
+        for name in found:
+            getattr(self, name).close()
+        return found.get("stdout"), found.get("stderr")
+
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *_error) -> None:
+        for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
+            stream.close()
+        self.wait()
+
+
+class _ToPass:
+    """A file descriptor on its way to the process; pickled when it is started."""
+
+    def __init__(self, fd: int):
+        self.fd = fd
+
+    def __reduce__(self):
+        return _received, (DupFd(self.fd),)
+
+
+def _received(duplicate) -> int:
+    return duplicate.detach()
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """The server; it is started by the first command, and finds this checkout first."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before]))
+    try:
+        multiprocessing.forkserver.ensure_running()
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    return context
+
+
+def _become(command: list[str], folder: str, environment: dict, fds: list[int], start_new_session=False) -> None:
+    """In the forked process: do what ``python -m`` does."""
+    if start_new_session:
+        os.setsid()
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.stdin = open(0, closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
+    multiprocessing.set_start_method(None, force=True)  # the usual one, not the server's, for what it starts itself
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    module, sys.argv = command[0], list(command)
+    if module.startswith("fairseq_cli."):  # they set logging up before fairseq is imported, which does it otherwise
+        logging.getLogger().handlers.clear()
+    sys.path.insert(0, folder)
+    sys.modules.pop(module, None)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except Exception:  # multiprocessing would not ask the hook, which says errors of users in one line
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
+
+
+def start(command, **options) -> Forked | subprocess.Popen:
+    """``subprocess.Popen`` with these options; ``python -m`` is forked where nothing else is asked for."""
+    known = {"stdin", "stdout", "stderr", "text", "env", "cwd", "start_new_session"}
+    forked = list(map(str, command[:2])) == [sys.executable, "-m"] and options.keys() <= known
+    return (Forked if forked else subprocess.Popen)(command, **options)
 
 
 def run_group(command, timeout: float = 560, input: str | None = None, **options) -> subprocess.CompletedProcess:
@@ -14,7 +186,7 @@ def run_group(command, timeout: float = 560, input: str | None = None, **options
     """
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, **options}
     stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
-    process = subprocess.Popen(command, stdin=stdin, start_new_session=True, **options)
+    process = start(command, stdin=stdin, start_new_session=True, **options)
     try:
         output, errors = process.communicate(input, timeout=timeout)
     except BaseException as problem:
@@ -23,7 +195,7 @@ def run_group(command, timeout: float = 560, input: str | None = None, **options
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def _end(process: subprocess.Popen) -> str:
+def _end(process: Forked | subprocess.Popen) -> str:
     """Ask the group to end, which lets a program end what it has put in groups of their own, then kill it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:

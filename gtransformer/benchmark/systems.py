@@ -11,6 +11,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.optim.fused_adam import FusedAdam
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -128,20 +130,24 @@ class System:
         return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
 
     def train_step(self) -> dict:
-        """One forward, backward and optimizer step; seconds, and target tokens."""
+        """What fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer: with
+        fairseq's Adam); seconds, and target tokens."""
         if self.optimizer is None:
             kind = LabelSmoothedCrossEntropyCriterion
             if self.setting.system != "fairseq":
                 kind = FusedLabelSmoothedCrossEntropy
             self.criterion = kind(self.task, sentence_avg=False, label_smoothing=0.1)
-            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, betas=(0.9, 0.98))
+            kind = FairseqAdam if self.setting.system == "fairseq" else FusedAdam
+            self.optimizer = kind(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-4]), self.model.parameters())
             self.batch = self._batch()
             self.model.train()
         began = now(self.setting.device)
         with self._precision():
-            loss, _, _ = self.criterion(self.model, self.batch)
+            loss, sample_size, _ = self.criterion(self.model, self.batch)
         self.optimizer.zero_grad()
-        loss.backward()
+        self.optimizer.backward(loss)
+        self.optimizer.multiply_grads(1.0 / sample_size)
+        self.optimizer.clip_grad_norm(0.0)  # for the logs
         self.optimizer.step()
         return {"seconds": now(self.setting.device) - began, "tokens": self.batch["ntokens"]}
 

@@ -23,7 +23,7 @@ from gtransformer.translation.options import add_search_options
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as gtransformer-translate")
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument("--document", type=int, default=1, metavar="N", help="which document of the file (%(default)s)")

@@ -65,19 +65,6 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise UserError("there is no segment to score; translate the split first")
 
 
-def corpus_metric(
-    name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"
-) -> MetricScore:
-    """A corpus score of ``hypotheses`` against one reference each, as ``sacrebleu --metrics NAME`` computes it.
-
-    Raises UserError for no segments and for unequal numbers of segments.
-    """
-    check_pairs(hypotheses, references)
-    metric = make_metric(name, tokenizer)
-    result = metric.corpus_score(list(hypotheses), [list(references)])
-    return MetricScore(result.score, str(metric.get_signature()), len(hypotheses))
-
-
 class SegmentStatistics:
     """The counts that a corpus score is computed from, by segment, so that the score of any group is a sum away.
 

@@ -22,17 +22,11 @@ from gtransformer.evaluation.prepared_split import (
     find_sidecar,
     read_target,
     reference_files,
-    references_available,
 )
-from gtransformer.evaluation.references import REFERENCES, TOKENIZERS, raw_tokenizer, render
+from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
-
-__all__ = [
-    "REFERENCES", "TOKENIZERS", "Evaluation", "Scores", "find_sidecar", "references_available", "score_text",
-    "score_translations",
-]  # fmt: skip
 
 
 @dataclass
@@ -45,21 +39,6 @@ class Scores:
     values: dict[str, BleuScore | MetricScore]
     segments: Segments = field(repr=False)
     detokeniser: str | None = None
-
-    @property
-    def s_bleu(self) -> BleuScore:
-        """BLEU over sentences."""
-        return self.values["s_bleu"]
-
-    @property
-    def d_bleu(self) -> BleuScore:
-        """BLEU over whole documents."""
-        return self.values["d_bleu"]
-
-    @property
-    def d_bleu_instance(self) -> BleuScore:
-        """BLEU over instances."""
-        return self.values["d_bleu_instance"]
 
     @property
     def documents(self) -> Documents:

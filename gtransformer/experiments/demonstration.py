@@ -25,7 +25,7 @@ from gtransformer.experiments.demonstration_report import (
     total_time,
 )
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage, say_done
-from gtransformer.experiments.progress import batch_status, last_line, say, training_status
+from gtransformer.experiments.progress import BATCHES, batch_status, last_line, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.files import atomic_write, read_json, write_json
@@ -122,9 +122,8 @@ class Demo:
 
     def translation(self, system: str, before: Sequence[str]) -> Stage:
         """fairseq-generate."""
-        changes = ["generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true"]
         log = self.directory / system / "demo.translate.log"
-        work = Program(self.command(system, "generate", *changes), log, partial(batch_status, log))
+        work = Program(self.command(system, "generate", *BATCHES), log, partial(batch_status, log))
         outputs, options = [self.directory / system / "test.jsonl"], self.recipes[system].options("generate")
         return Stage(f"translate-{system}", options, outputs, work, [f"train-{system}"], before)
 

@@ -46,6 +46,13 @@ def hydra_config(recipe: Recipe) -> dict[str, dict[str, Any]]:
         name = options.pop(option)
         config.setdefault(group, {})["_name"] = name
         groups[group] = known[name]
+    # Only what is written down can be overridden by GROUP.KEY=VALUE: the sizes that go with the name, too.
+    sizes = groups["model"].__annotations__
+    config["model"] |= {
+        part.name: part.default
+        for part in fields(groups["model"])
+        if part.name in sizes and isinstance(part.default, int)
+    }
     types = {group: {part.name: str(part.type) for part in fields(made)} for group, made in groups.items()}
     for option, value in options.items():
         key = option.replace("-", "_")

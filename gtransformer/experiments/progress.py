@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 EVERY = 20.0  # seconds between progress lines where the output is not a terminal
+# What makes fairseq-generate say how far it is as ``batch_status`` reads it, and nothing else.
+BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true")
 
 
 def say(line: str) -> None:

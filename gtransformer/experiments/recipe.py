@@ -26,6 +26,7 @@ FILES = (
 LANGUAGES = ("source-lang", "target-lang", "langs")
 REFERENCE = ("score.paper", "score.reference")
 
+
 Options = dict[str, Any]
 
 

@@ -25,12 +25,12 @@ def random_mask(x: Tensor, p: float) -> Tensor:
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, p: float) -> Tensor:
-        mask = random_mask(x, p)
-        ctx.save_for_backward(mask)
+        kept = random_mask(x, p).logical_not_()
+        ctx.save_for_backward(kept)
         ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
-        return x.masked_fill(mask, 0.0).mul_(ctx.scale)
+        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        (mask,) = ctx.saved_tensors
-        return grad.masked_fill(mask, 0.0).mul_(ctx.scale), None
+        (kept,) = ctx.saved_tensors
+        return grad.mul(ctx.scale).mul_(kept), None

@@ -17,6 +17,10 @@ from gtransformer.modules.linear import product
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
+CACHED_ELEMENTS = 1 << 18  # logits that the CPU turns into gradients at a time: 1 MiB in float32 stays in its cache
+LARGE_VOCABULARY = (
+    4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)
+)
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
 
@@ -61,21 +65,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
         largest_weight = _largest(weight)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
-            logits = product(h, weight).to(exact)
-            normaliser = logits.logsumexp(dim=1, keepdim=True)
-            chunk_nll = (normaliser - logits.gather(1, target)).sum()
+            grad = product(h, weight)
+            if grad.dtype == torch.float16:
+                grad = grad.float()
+            wanted = want_features or want_weight
+            chunk_nll, total = _turn_into_gradient(grad, target, exact, spread, peak, wanted)
             nll += chunk_nll
             loss += peak * chunk_nll
             if smoothing:
-                loss += spread * (vocabulary * normaliser.sum() - logits.sum())
-            if not (want_features or want_weight):
-                continue
-            # d loss / d logits = softmax - (peak at the target) - spread
-            grad = logits.sub_(normaliser).exp_()
-            grad.sub_(spread) if smoothing else None
-            grad.scatter_add_(1, target, torch.full_like(normaliser, -peak))
-            if h.dtype != torch.float16:
-                grad = grad.to(h.dtype)
+                loss += spread * total
             if want_features:
                 grad_features[start : start + rows] = _times(grad, weight, largest_weight)
             if want_weight:
@@ -89,11 +87,46 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, _):
+        unscaled = grad_loss.device.type == "cpu" and grad_loss.item() == 1.0  # on a GPU, looking would mean waiting
         grads = [
-            None if grad is None else (grad * grad_loss).to(dtype)
+            None if grad is None else (grad if unscaled else grad * grad_loss).to(dtype)
             for grad, dtype in zip(ctx.saved_tensors, ctx.types, strict=True)
         ]
         return *grads, None, None, None
+
+
+def _turn_into_gradient(
+    logits: Tensor, target: Tensor, exact: torch.dtype, spread: float, peak: float, wanted: bool
+) -> tuple[Tensor, Tensor]:
+    """Replace logits (tokens, words) by d loss / d logits = softmax - (peak at the target) - spread, if ``wanted``.
+
+    Some rows at a time, so that on the CPU all passes but the first find them in its cache.
+
+    Returns:
+        two scalars of the type ``exact``, in which everything is computed: the summed negative log likelihood, and that
+        of all words together.
+    """
+    vocabulary = logits.shape[1]
+    rows = max(1, CACHED_ELEMENTS // vocabulary) if logits.device.type == "cpu" else len(logits)
+    nlls, totals = [], []
+    for part, words in zip(logits.split(rows), target.split(rows), strict=True):
+        x = part.to(exact)
+        at_target, total = x.gather(1, words), x.sum(dim=1, keepdim=True)
+        if vocabulary < LARGE_VOCABULARY or not wanted:
+            normaliser = x.logsumexp(dim=1, keepdim=True)
+            x = x.sub_(normaliser).exp_() if wanted else x
+        else:
+            largest = x.amax(dim=1, keepdim=True)
+            normaliser = x.sub_(largest).exp_().sum(dim=1, keepdim=True)
+            x.div_(normaliser)
+            normaliser = normaliser.log_().add_(largest)
+        nlls.append(normaliser - at_target)
+        totals.append(vocabulary * normaliser - total)
+        if wanted:
+            x.sub_(spread) if spread else None
+            x.scatter_add_(1, words, torch.full_like(normaliser, -peak))
+            part.copy_(x)  # itself, where the types are one
+    return torch.cat(nlls).sum(), torch.cat(totals).sum()
 
 
 def _largest(x: Tensor) -> Tensor | None:

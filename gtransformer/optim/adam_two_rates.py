@@ -3,17 +3,18 @@
 In the paper 5e-4 for global attention and gates, 1e-4 for all else. Which parameter is which is written on the
 parameters, in the two attributes that fairseq's own ``composite`` optimizer reads: ``param_group``, a name, and
 ``optim_overrides``. That optimizer wants a whole optimizer and a scheduler configured for each group, which
-fairseq-train has no options for; this one keeps fairseq's Adam and whatever scheduler there is, and scales what the
-scheduler says.
+fairseq-train has no options for; this one keeps the step of fairseq's Adam (``FusedAdam``) and whatever scheduler
+there is, and scales what the scheduler says.
 """
 
 from __future__ import annotations
 
 from fairseq.optim import register_optimizer
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim.adam import FairseqAdamConfig
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.optim.fused_adam import FusedAdam
 
 NAME = "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
@@ -36,7 +37,7 @@ def mark_parameter(
 
 
 @register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
-class AdamTwoRates(FairseqAdam):
+class AdamTwoRates(FusedAdam):
     """fairseq's Adam over the groups of ``mark_parameter``; the reported learning rate is that of fresh parameters.
 
     Raises UserError if no parameter is marked: then two rates would silently be one.

@@ -9,19 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gtransformer.data.instances import MARKS, greedy, sentence_costs
-from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-
-__all__ = [
-    "MARKS",
-    "Sidecar",
-    "document_instances",
-    "greedy_instances",
-    "instance_line",
-    "join",
-    "sentence_costs",
-    "split_instance",
-]
 
 BEGIN, END = "<s>", "</s>"
 

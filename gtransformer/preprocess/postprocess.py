@@ -13,8 +13,6 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
 from gtransformer.preprocess.tokenise import Detokeniser
 from gtransformer.preprocess.truecase import detruecase
 
-__all__ = ["PieceJoiner", "Postprocessor", "postprocessor_for", "remove_bpe"]
-
 
 class Postprocessor:
     """Turns BPE (or tokenised, truecased) sentences of one language into plain text.

@@ -9,7 +9,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.report.keys import ABOUT, NUMBER, need, read_yaml
+from gtransformer.report.keys import ABOUT, NUMBER, need
 from gtransformer.report.results import (
     Result,
     ResultFile,
@@ -18,6 +18,7 @@ from gtransformer.report.results import (
     listed_file,
     listed_results,
 )
+from gtransformer.settings import read_entries
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 KEYS = {"about", "machine", "corpus", "results", "statistics"}
@@ -109,7 +110,7 @@ def read_about(path: Path) -> dict[str, Any]:
     Raises UserError if neither is there, or for keys that are not known.
     """
     if (path / ABOUT).is_file():
-        content = read_yaml(path / ABOUT)
+        content = read_entries(path / ABOUT)
         unknown = sorted(set(content) - KEYS)
         if unknown or not isinstance(content.get("about"), str):
             wrong = f"unknown key '{unknown[0]}'" if unknown else "no line 'about: what was run'"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gtransformer.errors import UserError
 
 ABOUT = "about.yaml"  # of a folder of results: what it is
@@ -58,16 +56,3 @@ def _wrong(path: Path, keys: tuple[str, ...], value: Any, kind: Any) -> UserErro
 
 def _dotted(keys: tuple[str, ...]) -> str:
     return ".".join(map(str, keys))
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file that holds keys and values; UserError with its name for anything else."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path}: must hold lines of the form 'key: value'")
-    return content

@@ -9,9 +9,10 @@ from typing import Any
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.report.folders import TOKENS, UNITS, Folder, read_folders
-from gtransformer.report.keys import ABOUT, need, read_yaml
+from gtransformer.report.keys import ABOUT, need
 from gtransformer.report.paper import PAPER, Column, Paper, Row, Table, commands, read_paper
 from gtransformer.report.results import Result
+from gtransformer.settings import read_entries
 
 SPLITS = ("train", "valid", "test")
 
@@ -59,7 +60,7 @@ def make_page(logs: Path, paper: Path = PAPER) -> str:
     """
     if not (logs / ABOUT).is_file():
         raise UserError(f"{logs}: no folder of results; it must hold {ABOUT}, as exp_logs/ of the checkout does")
-    machine = need(read_yaml(logs / ABOUT), logs / ABOUT, "machine", kind=str, optional=True) or "not noted"
+    machine = need(read_entries(logs / ABOUT), logs / ABOUT, "machine", kind=str, optional=True) or "not noted"
     return page(read_paper(paper), read_folders(logs), machine)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
-from gtransformer.report.keys import need, need_texts, read_yaml
+from gtransformer.report.keys import need, need_texts
+from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
@@ -59,7 +60,7 @@ def read_paper(path: Path) -> Paper:
 
     Raises UserError for a missing or mistaken key, an unknown recipe, too few or too many figures.
     """
-    content = read_yaml(path)
+    content = read_entries(path)
     corpora = need(content, path, "corpora", kind=dict)
     rows = need(content, path, "statistics", "rows", kind=dict)
     paper = Paper(

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.checkpoint_file import read_settings
 
@@ -75,8 +76,8 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
     if whole is None:
         return
     chosen = whole.optimizer._name
-    if chosen not in ("adam", NAME):
-        raise UserError(f"--doc-double-lr works with --optimizer adam, not with {chosen}")
+    if chosen not in ("adam", fused_adam.NAME, NAME):
+        raise UserError(f"--doc-double-lr works with --optimizer adam or {fused_adam.NAME}, not with {chosen}")
     # An option of the release alone must be enough; fairseq has no other place where a task could choose an optimizer.
     with open_dict(whole):
         whole.optimizer._name = NAME

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import random
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
-from tests.processes import run_group
+from tests import processes
 from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
@@ -52,15 +52,14 @@ def line(command: str, *arguments) -> list[str]:
     return [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
 
 
-def start(command: str, *arguments, **options) -> subprocess.Popen:
+def start(command: str, *arguments) -> processes.Forked:
     """Start ``fairseq-{command}``; output and errors come through one pipe."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment(), **options}
-    return subprocess.Popen(line(command, *arguments), **options)
+    return processes.start(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment())
 
 
 def run(command: str, *arguments, status: int = 0, input: str | None = None) -> str:
     """Run ``fairseq-{command}`` to its end; its output, after checking the exit status."""
-    done = run_group(line(command, *arguments), input=input, env=environment())
+    done = processes.run_group(line(command, *arguments), input=input, env=environment())
     assert done.returncode == status, done.stdout[-3000:]
     return done.stdout
 

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 
 from gtransformer.cli import demo_corpus
 from gtransformer.cli.compare import main
-from tests.processes import run_group
+from tests.processes import run_group, start
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,7 @@ def interrupted(arguments: list[str]) -> str:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "gtransformer.cli.compare", *arguments]
     checkpoint = Path(arguments[1]) / "runs" / "cpu_small_doc" / "checkpoints" / "checkpoint_last.pt"
-    process = subprocess.Popen(
+    process = start(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
     )
     try:

@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe
 from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.instances import Sidecar, join, split_instance
+from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.moses import SCRIPTS
 from gtransformer.preprocess.postprocess import Postprocessor
 from tests.end_to_end.raw_corpus import OPTIONS, documents, lines, run
-from tests.processes import run_group
+from tests.processes import run_group, start
 from tests.unit.preprocess.perl_scripts import write_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,7 +151,7 @@ def kill_when(raw: Path, output: Path, condition) -> None:
     """Start preparing in a process of its own and kill -9 that process when ``condition`` holds."""
     command = [sys.executable, "-m", "gtransformer.cli.prepare", str(raw), str(output), *OPTIONS]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+    with start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
         until = time.monotonic() + 120
         while not condition() and process.poll() is None and time.monotonic() < until:
             time.sleep(0.0005)

@@ -1,7 +1,9 @@
-"""Every recipe from text to scores, as scripts/run.sh drives it, on a few short documents with a tiny model.
+"""Recipes as scripts/run.sh drives them, on a few short documents with a tiny model.
 
-The stages run in this process (tests/in_process.py); tests/end_to_end/test_run.py has them in processes of their own.
-Whatever a recipe takes from another (prepared corpus, dictionary, checkpoint) is made first, by that recipe.
+One recipe of each kind goes from text to scores; of every other one the training command is given to fairseq's own
+parser, and its model is built. The stages run in this process (tests/in_process.py);
+tests/end_to_end/test_run.py has them in processes of their own. Whatever a recipe takes from another (prepared corpus,
+dictionary, checkpoint) is made first, by that recipe.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import options as fairseq_options
+from fairseq import tasks
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.run import main
@@ -30,6 +36,14 @@ pytestmark = pytest.mark.slow
 DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
 SENTENCES = 5  # of the beginning of each document of the demonstration corpus
 UPDATES = 2
+# A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
+# sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
+# parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
+# attention on one side, other numbers of combined layers on the two sides.
+KINDS = [
+    "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
+    "table5_no_dropout_language", "table3_no_target",
+]  # fmt: skip
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
     "prepare": {"workers": 1},
@@ -94,15 +108,18 @@ class Workshop:
                 self.make_mbart(name)
         else:
             self.run(name, "train" if stage == "generate" else "generate")
-        changes = self.changes(name)
-        line = [name, str(self.corpus), stage, "--set", "devices=1"]
-        for section, options in changes.items():
-            for key, value in options.items():
-                line += ["--set", f"{section}.{key}={value}"]
-        status = main(line)
+        status = main(self.line(name, stage))
         logs = self.directory(name).glob(f"{stage}*.log")
         assert status == 0, "\n".join(log.read_text()[-3000:] for log in logs)
         self.done.add((name, stage))
+
+    def line(self, name: str, stage: str) -> list[str]:
+        """The driver's arguments for a stage of a recipe, made tiny."""
+        line = [name, str(self.corpus), stage, "--set", "devices=1"]
+        for section, options in self.changes(name).items():
+            for key, value in options.items():
+                line += ["--set", f"{section}.{key}={value}"]
+        return line
 
     def make_pretrained_pieces(self, options: Options) -> None:
         """The SentencePiece model and dictionary of a small mBART, or a small BERT with its wordpieces."""
@@ -154,10 +171,10 @@ def workshop(tmp_path_factory) -> Iterator[Workshop]:
         yield Workshop(root)
 
 
-def options_of(checkpoint: dict) -> dict[str, list]:
+def options_of(configuration: dict) -> dict[str, list]:
     """What fairseq noted of each option, under its dashed name, in whichever sections it stands."""
     found: dict[str, list] = {}
-    for section, content in checkpoint["cfg"].items():
+    for section, content in configuration.items():
         if isinstance(content, dict):
             for key, value in content.items():
                 found.setdefault({"_name": {"model": "arch"}.get(section, section)}.get(key, key), []).append(value)
@@ -173,8 +190,23 @@ def same(found: object, expected: object) -> bool:
         return str(found).strip("()[]").replace("'", "") == str(expected).strip("()[]")
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_recipe(workshop: Workshop, name: str) -> None:
+def check_options(workshop: Workshop, name: str, configuration: dict, different: Options) -> None:
+    """Every option of the recipe that was not changed stands in fairseq's configuration, but for ``different`` ones."""
+    noted, changed = options_of(configuration), workshop.changes(name)["train"]
+    recipe = load_recipe(name)
+    options = recipe.options("task", "train")
+    if not torch.cuda.is_available():
+        options = without_half_precision(options)
+    options |= different
+    if recipe.pretrained_from and "stop-time-hours" in options:  # fairseq counts from the pretrained model's start
+        assert noted["stop-time-hours"][0] > options.pop("stop-time-hours")
+    for key, value in options.items():
+        if key not in changed:
+            assert any(same(one, value) for one in noted[key]), (key, value, noted[key])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     recipe = load_recipe(name)
     workshop.run(name, "score")
     directory = workshop.directory(name)
@@ -182,17 +214,8 @@ def test_recipe(workshop: Workshop, name: str) -> None:
     checkpoint = torch.load(directory / "checkpoints" / "checkpoint_best.pt")
     assert checkpoint["optimizer_history"][-1]["num_updates"] == UPDATES
     assert all(value.isfinite().all() for value in checkpoint["model"].values())
-    noted, changed = options_of(checkpoint), workshop.changes(name)["train"]
-    options = recipe.options("task", "train")
-    if not torch.cuda.is_available():
-        options = without_half_precision(options)
-    if options.get("doc-double-lr"):
-        options["optimizer"] = "adam_two_rates"
-    if recipe.pretrained_from and "stop-time-hours" in options:  # fairseq counts from the pretrained model's start
-        assert noted["stop-time-hours"][0] > options.pop("stop-time-hours")
-    for key, value in options.items():
-        if key not in changed:
-            assert any(same(one, value) for one in noted[key]), (key, value, noted[key])
+    two_rates = {"optimizer": "adam_two_rates"} if recipe.options("train").get("doc-double-lr") else {}
+    check_options(workshop, name, checkpoint["cfg"], two_rates)
 
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -206,6 +229,29 @@ def test_recipe(workshop: Workshop, name: str) -> None:
     )
     for one in scores.values():
         assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
+
+
+@pytest.mark.parametrize("name", sorted(set(recipe_names()) - set(KINDS)))
+def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, monkeypatch) -> None:
+    """What fairseq-train makes of the command that the driver gives it; the model can be built of it."""
+    recipe = load_recipe(name)
+    data = "mbart" if "sentencepiece" in recipe.sections["prepare"] else "base"
+    workshop.run(data, "prepare")
+    line = [*workshop.line(name, "train"), "--prepared", str(workshop.prepared(data)), "--output", str(tmp_path)]
+    if recipe.pretrained_from:
+        workshop.run("sent_base", "train")
+        model = workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt"
+        line += ["--set", f"train.finetune-from-model={model}"]
+    commands: list[list[str]] = []
+    monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
+    assert driver.main(line) == 0
+    ((_, dash_m, program, *arguments),) = commands
+    assert (dash_m, program) == ("-m", "fairseq_cli.train")
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    configuration = convert_namespace_to_omegaconf(parsed)
+    check_options(workshop, name, OmegaConf.to_container(configuration), {})
+    model = tasks.setup_task(configuration.task).build_model(configuration.model)
+    assert sum(parameter.numel() for parameter in model.parameters()) > 1000
 
 
 def test_fine_tuning_starts_from_the_sentence_transformer(workshop: Workshop) -> None:

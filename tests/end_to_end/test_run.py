@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.experiments.processes import take_lock
-from tests.processes import run_group
+from tests.processes import run_group, start
 
 ROOT = Path(__file__).resolve().parents[2]
 ANIMALS = {"dog": "Hund", "cat": "Katze", "horse": "Pferd", "cow": "Kuh", "bird": "Vogel", "fish": "Fisch"}
@@ -132,7 +132,7 @@ def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path)
     arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
     command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), "--set", "train.max-update=100000"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
         seen = ""
         while '"num_updates"' not in seen and "num_updates=" not in seen and (line := process.stdout.readline()):

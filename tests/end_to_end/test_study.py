@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from tests.processes import run_group
+from tests.processes import run_group, start
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMON = """
@@ -56,7 +56,7 @@ def command(tmp_path) -> list[str]:
 
 def interrupt_when(command: list[str], environment: dict, words: str, logs: str, folder: Path) -> str:
     """Start the command, end it by SIGTERM as soon as a log has these words, and return its output."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     try:
         while process.poll() is None and not any(words in log.read_text() for log in folder.glob(logs)):
             time.sleep(0.02)

@@ -37,9 +37,9 @@ ALLOWED = {
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
-    "benchmark": NETWORK | {"files", "models", "criterions", "tasks"},
+    "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
     "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
-    "report": BASE | {"files", "evaluation", "experiments"},
+    "report": BASE | {"files", "settings", "evaluation", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

@@ -25,7 +25,7 @@ from gtransformer.experiments.comparison.result import (
     set_scores,
 )
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
-from gtransformer.experiments.progress import batch_status, last_line, training_status
+from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
@@ -169,8 +169,7 @@ class Comparison:
                 log = output.parent / "compare.generate.log"
                 options = {"output": output.parent, "prepared": prepared, "checkpoint": self.best(name)}
                 options["split"] = PREPARED[one.split]
-                changes = [*self.changes, "generate.log-format=simple", "generate.log-interval=1"]
-                changes.append("generate.quiet=true")
+                changes = [*self.changes, *BATCHES]
                 command = run_command(self.plan.arguments[name], self.training_corpus, "generate", options, changes)
                 work = Program(command, log, partial(batch_status, log))
                 after = [f"train-{name}", f"prepare-{prepared.name}"]

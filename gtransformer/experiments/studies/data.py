@@ -40,12 +40,8 @@ class Corpora:
     fingerprint: str  # of its files
 
     def __init__(self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe):
-        self.pipeline, self.directory, self.corpus, self.options = (
-            pipeline,
-            pipeline.directory,
-            corpus,
-            recipe.preparing(),
-        )
+        self.pipeline, self.directory = pipeline, pipeline.directory
+        self.corpus, self.options = corpus, recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
         self.base = Data(self.length)  # the corpus as the recipe prepares it

@@ -23,10 +23,9 @@ from gtransformer.modules.reach import Reach, by_document, by_sentence
 class Scope:
     """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
 
-    ``prefix_sentences`` names the reach of causal self-attention for decoding: the newest token sees so many sentences
-    of the prefix, its own, the last one, included; infinity: all. ``prefix_tokens`` does it in tokens, the newest
-    included. None: nothing is said, and decoding goes through the whole prefix at every step. Neither is inherited
-    together with another ``reach``.
+    ``prefix_sentences`` names the reach of causal self-attention for decoding: the newest token sees the last so many
+    sentences of the prefix, its own included; infinity: all. ``prefix_tokens`` says it in tokens. None: nothing is
+    said, and decoding goes through the whole prefix at every step. A kind with a ``reach`` of its own inherits neither.
     """
 
     name = ""

@@ -56,7 +56,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         self.layers = nn.ModuleList(Layer(cfg, "decoder", own, cfg.encoder_embed_dim) for own in blocks)
         self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
-        if cfg.share_decoder_input_output_embed or cfg.share_all_embeddings:
+        self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
+        if self.shares_output:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)

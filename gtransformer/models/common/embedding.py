@@ -14,6 +14,7 @@ from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.dropout import dropout
+from gtransformer.modules.embedding import embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged
 
@@ -41,6 +42,7 @@ class DocumentEmbedding(nn.Module):
         self.cfg = cfg
         self.padding, self.bos = dictionary.pad(), dictionary.bos()
         self.embed_tokens = embed_tokens
+        self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None
@@ -69,7 +71,7 @@ class DocumentEmbedding(nn.Module):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,), offset (n,) in their documents -> (n, channels) with dropout."""
-        x = self.embed_scale * self.embed_tokens(tokens)
+        x = self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if self.layernorm_embedding is not None:

@@ -178,6 +178,7 @@ def test_whatever_the_models_engine(dictionary, mode):
         assert np.allclose(one.tokens, other.tokens, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_text_and_pictures(dictionary, tmp_path):
     found = look(tiny_model(dictionary), dictionary)
     drawn = found.drawn_from()

@@ -43,6 +43,7 @@ def test_one_document_of_a_file(inspect, saved_model):
     assert "text.txt, document 2" in output and "cross        2" in output
 
 
+@pytest.mark.slow
 def test_a_long_document_is_shown_by_instances(inspect):
     folder, output, _ = inspect(DOCUMENT * 5)
     instances = json.loads((folder / "inspection.json").read_text(encoding="utf-8"))["instances"]

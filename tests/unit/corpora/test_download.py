@@ -18,6 +18,7 @@ import pytest
 from gtransformer.corpora import download as module
 from gtransformer.corpora.download import download, file_names
 from gtransformer.errors import UserError
+from tests.processes import run_group
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -49,12 +50,11 @@ def no_pins(monkeypatch):
 
 
 def command(corpus: str, data: Path, mirror: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
+    return run_group(
         [sys.executable, "-m", "gtransformer.cli.download", corpus],
-        env=os.environ | {"DATA": str(data), "GTRANSFORMER_MIRROR": mirror, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
+        120,
+        env=os.environ | {"DATA": str(data), "GTRANSFORMER_MIRROR": mirror},
+        stderr=subprocess.PIPE,
     )
 
 

@@ -16,6 +16,7 @@ from gtransformer.demo.corpus import PASSAGE
 from gtransformer.demo.document import write_document
 from gtransformer.demo.lexicon import NOUNS
 from gtransformer.demo.template import count_tokens
+from tests.support import ROOT
 
 SPLITS = ("train", "dev", "test")
 FILES = [f"concatenated_en2de_{split}_{lang}.txt" for split in SPLITS for lang in ("en", "de")]
@@ -47,6 +48,9 @@ def test_same_seed_same_bytes_and_another_seed_another_corpus(tmp_path):
 
 def test_bytes_do_not_depend_on_hash_order(tmp_path):
     code = (
+        # The package without its __init__, which imports PyTorch and fairseq.
+        "import sys, types; package = sys.modules['gtransformer'] = types.ModuleType('gtransformer');"
+        f"package.__path__ = [{str(ROOT / 'gtransformer')!r}];"
         "from gtransformer.demo.document import write_document;"
         "import hashlib;"
         "text = ''.join(l.en + l.de for n in range(3) for l in write_document(1, 'train', n).lines);"

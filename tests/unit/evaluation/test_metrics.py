@@ -6,8 +6,9 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.breakdown import by_document, by_position, position_name
-from gtransformer.evaluation.metrics import METRICS, SegmentStatistics, corpus_metric, make_metric
+from gtransformer.evaluation.metrics import METRICS, SegmentStatistics, make_metric
 from gtransformer.evaluation.segments import segments_of_text
+from tests.unit.evaluation.corpus_metric import corpus_metric
 
 HYPOTHESIS = [["Das Haus, sagt er, ist alt.", "Wir sehen (morgen) 3,5 Hunde!", "", "Und er geht."], ["Ja, er kommt."]]
 REFERENCE = [["Das Haus, sagte er, ist alt.", "Wir sehen 3,5 Hunde.", "Ja, gewiss.", "Er geht."], ["Ja, sie kommt."]]
@@ -71,6 +72,6 @@ def test_wrong_input() -> None:
     with pytest.raises(UserError, match="unknown metric 'meteor'; choose from: bleu, chrf, ter"):
         make_metric("meteor")
     with pytest.raises(UserError, match="2 translated segments stand against 1 references"):
-        corpus_metric("chrf", ["a", "b"], ["a"])
+        SegmentStatistics("chrf", ["a", "b"], ["a"])
     with pytest.raises(UserError, match="no segment"):
         SegmentStatistics("ter", [], [])

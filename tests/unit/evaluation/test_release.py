@@ -11,8 +11,9 @@ from sacremoses import MosesDetokenizer
 from gtransformer.cli.score import build_parser, check_arguments, main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
+from gtransformer.evaluation.prepared_split import references_available
 from gtransformer.evaluation.release import cut_when_detokenised
-from gtransformer.evaluation.score import references_available, score_translations
+from gtransformer.evaluation.score import score_translations
 
 # Three instances. The translation lacks a quotation mark in its first sentence, which turns those of the second.
 REFERENCE = [
@@ -92,7 +93,11 @@ def test_by_hand(instances) -> None:
 def test_truecasing_counts(instances) -> None:
     """A wrong case is an error, and the untouched text is not looked at."""
     lower = [[sentence.replace("Boote", "boote") for sentence in sentences] for sentences in TRANSLATION]
-    assert instances(lower, TRANSLATION).s_bleu.score < 99 < instances(TRANSLATION, TRANSLATION).s_bleu.score
+    assert (
+        instances(lower, TRANSLATION).values["s_bleu"].score
+        < 99
+        < instances(TRANSLATION, TRANSLATION).values["s_bleu"].score
+    )
 
 
 def test_unknown_words_of_the_reference_match_nothing(instances) -> None:
@@ -101,7 +106,7 @@ def test_unknown_words_of_the_reference_match_nothing(instances) -> None:
     scores = instances(unknown, REFERENCE, unknown=("schön",))
     assert scores.segments.sentences.references[2] == "Hausboote sind <<unk>>."
     assert scores.segments.sentences.hypotheses[2] == "Hausboote sind <unk>."
-    assert scores.s_bleu.score < 99
+    assert scores.values["s_bleu"].score < 99
 
 
 def test_the_variable_moses_changes_nothing(instances, monkeypatch) -> None:
@@ -130,7 +135,7 @@ def test_instances_of_a_document_in_any_number_of_sentences(instances) -> None:
     cut = [[f"{TRANSLATION[0][0]} {TRANSLATION[0][1]}"], *TRANSLATION[1:]]
     scores = instances(cut, REFERENCE)
     produced = detokenised(cut)
-    assert scores.d_bleu_instance.score == bleu(produced, detokenised(REFERENCE), True)[0]
+    assert scores.values["d_bleu_instance"].score == bleu(produced, detokenised(REFERENCE), True)[0]
     assert scores.documents[0] == [produced[0][0], "", *produced[1]]
 
 
@@ -141,7 +146,7 @@ def test_sentences_that_no_instance_holds(prepared, tmp_path, helpers) -> None:
     helpers.write_pieces(prepared, kept)
     path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines(kept, places))
     scores = score_translations(prepared, "test", path, ["release"]).scores["release"]
-    assert scores.s_bleu.score == pytest.approx(100) and scores.s_bleu.segments == 4
+    assert scores.values["s_bleu"].score == pytest.approx(100) and scores.values["s_bleu"].segments == 4
 
 
 def test_sentencepiece(prepared, tmp_path, helpers) -> None:

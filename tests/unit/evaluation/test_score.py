@@ -11,7 +11,9 @@ import pytest
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.score import REFERENCES, references_available, score_translations
+from gtransformer.evaluation.prepared_split import references_available
+from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.score import score_translations
 
 PLAIN = [
     ["Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut."],
@@ -37,7 +39,7 @@ def segments(documents: list[list[str]], kind: str) -> list[str]:
 @pytest.mark.parametrize("reference", ["raw", "tokenised"])
 def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, reference, kind) -> None:
     scores = score_translations(prepared, "test", hypotheses, [reference]).scores[reference]
-    ours = getattr(scores, kind)
+    ours = scores.values[kind]
     hypothesis, target = (PLAIN, helpers.TEXT["de"]) if reference == "raw" else (TOKENISED, helpers.TOK["de"])
     options = ["--tokenize", "13a"] if reference == "raw" else ["--tokenize", "none", "--force"]
     command = helpers.sacrebleu_command(segments(hypothesis, kind), segments(target, kind), tmp_path, *options)
@@ -49,21 +51,21 @@ def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, refe
 def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "d_bleu"), segments(helpers.TOK["de"], "d_bleu"))
-    assert scores.d_bleu.score == pytest.approx(expected, abs=1e-9)
-    assert scores.d_bleu.segments == 2
-    assert scores.d_bleu_instance.segments == 3
-    assert scores.s_bleu.segments == 5
+    assert scores.values["d_bleu"].score == pytest.approx(expected, abs=1e-9)
+    assert scores.values["d_bleu"].segments == 2
+    assert scores.values["d_bleu_instance"].segments == 3
+    assert scores.values["s_bleu"].segments == 5
 
 
 def test_s_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     """Appendix A: split into sentences, pair each with the reference of the same source sentence; n-grams by hand."""
     scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "s_bleu"), segments(helpers.TOK["de"], "s_bleu"))
-    assert scores.s_bleu.score == pytest.approx(expected, abs=1e-9)
+    assert scores.values["s_bleu"].score == pytest.approx(expected, abs=1e-9)
     # Counted by hand: 24 of 27 words, 16 of 22 pairs, 9 of 17 triples and 4 of 12 quadruples are right; 27 words stand
     # against 27, so there is no brevity penalty.
     by_hand = (24 / 27 * 16 / 22 * 9 / 17 * 4 / 12) ** 0.25
-    assert scores.s_bleu.score == pytest.approx(100 * by_hand, abs=1e-9)
+    assert scores.values["s_bleu"].score == pytest.approx(100 * by_hand, abs=1e-9)
 
 
 def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_path, helpers) -> None:
@@ -72,7 +74,11 @@ def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_pa
     evaluation = score_translations(prepared, "test", perfect, list(REFERENCES))
     assert list(evaluation.scores) == ["raw", "release", "tokenised"]
     for scores in evaluation.scores.values():
-        assert [scores.s_bleu.score, scores.d_bleu.score, scores.d_bleu_instance.score] == pytest.approx([100] * 3)
+        assert [
+            scores.values["s_bleu"].score,
+            scores.values["d_bleu"].score,
+            scores.values["d_bleu_instance"].score,
+        ] == pytest.approx([100] * 3)
     assert evaluation.scores["raw"].documents == helpers.TEXT["de"]
 
 
@@ -84,12 +90,12 @@ def test_misaligned_instances(prepared, tmp_path, helpers) -> None:
     evaluation = score_translations(prepared, "test", path, ["tokenised"])
     scores = evaluation.scores["tokenised"]
     assert evaluation.counts["misaligned_instances"] == 2
-    assert scores.d_bleu.score == pytest.approx(100)
-    assert scores.d_bleu_instance.score == pytest.approx(100)
+    assert scores.values["d_bleu"].score == pytest.approx(100)
+    assert scores.values["d_bleu_instance"].score == pytest.approx(100)
     assert scores.documents == [[f"{a} {b}", "", c], [d, e]]
     aligned = [f"{a} {b}", "", c, d, e]
     expected = helpers.sacrebleu_command(aligned, [a, b, c, d, e], tmp_path, "--tokenize", "none", "--force")["score"]
-    assert round(scores.s_bleu.score, 14) == expected
+    assert round(scores.values["s_bleu"].score, 14) == expected
     assert expected < 95
 
 
@@ -99,8 +105,8 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
     (a, _, c), (d, e) = helpers.TOK["de"]
     path = helpers.write_jsonl(tmp_path / "rest.jsonl", helpers.jsonl_lines([[a], [c], [d, e]], instances))
     evaluation = score_translations(prepared, "test", path, ["tokenised"])
-    assert evaluation.scores["tokenised"].s_bleu.score == pytest.approx(100)
-    assert evaluation.scores["tokenised"].d_bleu.score == pytest.approx(100)
+    assert evaluation.scores["tokenised"].values["s_bleu"].score == pytest.approx(100)
+    assert evaluation.scores["tokenised"].values["d_bleu"].score == pytest.approx(100)
     assert evaluation.counts["left_out_sentences"] == 1
     assert evaluation.counts["sentences"] == 4
 

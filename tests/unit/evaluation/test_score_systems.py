@@ -9,7 +9,7 @@ import types
 import pytest
 
 from gtransformer.cli.score import main
-from gtransformer.evaluation.metrics import corpus_metric
+from tests.unit.evaluation.corpus_metric import corpus_metric
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
 SYSTEM = REFERENCE.replace("alt", "neu").replace("Es ist", "Er ist")

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import SegmentStatistics, corpus_metric
+from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.segments import segments_of_text
 from gtransformer.evaluation.sign_test import binomial_p_value, sign_test
 from gtransformer.evaluation.significance import compare
+from tests.unit.evaluation.corpus_metric import corpus_metric
 
 WORDS = "the cat sat on a mat and it was very warm there so nobody went home before night".split()
 SEED = 12345  # sacrebleu's

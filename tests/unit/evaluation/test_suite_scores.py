@@ -10,6 +10,8 @@ import pytest
 from gtransformer.cli.contrastive import main
 from tests.unit.evaluation.spelled import MODELS, brute_force, save_model, write_prepared
 
+pytestmark = pytest.mark.slow
+
 # Two documents: lines of context and the sentences in question, which are the third and the second.
 DOCUMENTS = {
     "a/1": (["the dog .", "see ?", "it barks .", "no ."], ["der hund .", "ja ?", "er bellt .", "nein ."]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.experiments.processes import take_lock
-from tests.support import ROOT
+from tests.processes import start
 
 COMMAND = """
 import signal, sys
@@ -40,15 +39,11 @@ sys.exit(main())
         ("SIG_IGN", signal.SIGHUP, 0, "done\n"),  # as nohup leaves it
     ],
 )
-def test_signals_end_a_command_unless_they_are_ignored(before, number, status, end):
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND.format(before=before)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
+def test_signals_end_a_command_unless_they_are_ignored(before, number, status, end, tmp_path):
+    (tmp_path / "a_command.py").write_text(COMMAND.format(before=before))
+    command = [sys.executable, "-m", "a_command"]
+    pipe = subprocess.PIPE
+    process = start(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
     try:
         while process.stdout.readline() not in ("ready\n", ""):
             pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.experiments import stage as stage_module
 from gtransformer.experiments.stage import run_logged, run_stage, was_run
-from tests.support import ROOT
+from tests.processes import start
 
 
 def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
@@ -47,7 +46,8 @@ def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
     driver = (
         f"from gtransformer.experiments.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
     )
-    process = subprocess.Popen([sys.executable, "-c", driver], env=os.environ | {"PYTHONPATH": str(ROOT)})
+    (tmp_path / "a_driver.py").write_text(driver)
+    process = start([sys.executable, "-m", "a_driver"], cwd=tmp_path)
     try:
         while not (tmp_path / "pid.part").is_file() or not (tmp_path / "pid.part").read_text():
             assert process.poll() is None

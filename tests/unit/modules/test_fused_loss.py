@@ -28,18 +28,24 @@ def inputs():
     return torch.randn(37, 12).double(), torch.randn(50, 12).double(), torch.randint(50, (37,))
 
 
-@pytest.mark.parametrize("chunk", [1 << 24, 500, 1])
+@pytest.mark.parametrize("large", [50, 51])  # the vocabulary is large, or not
+@pytest.mark.parametrize(("chunk", "cached"), [(1 << 24, 1 << 18), (1 << 24, 150), (500, 150), (1, 1)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_value_and_gradients(inputs, smoothing, chunk, monkeypatch):
+def test_value_and_gradients(inputs, smoothing, chunk, cached, large, monkeypatch):
     monkeypatch.setattr(fused_loss, "CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr(fused_loss, "FEWEST_ROWS", 7)
+    monkeypatch.setattr(fused_loss, "CACHED_ELEMENTS", cached)
+    monkeypatch.setattr(fused_loss, "LARGE_VOCABULARY", large)
     for found, expected in zip(
         run(fused_cross_entropy, *inputs, smoothing, scale=3.0), run(written_out, *inputs, smoothing, 3.0), strict=True
     ):
         assert torch.allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("large", [50, 51])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2), (torch.float16, 3e-3)])
-def test_lower_precision(inputs, dtype, tolerance):
+def test_lower_precision(inputs, dtype, tolerance, large, monkeypatch):
+    monkeypatch.setattr(fused_loss, "LARGE_VOCABULARY", large)
     features, weight, targets = inputs
     features, weight = features.to(dtype), weight.to(dtype)
     loss, nll, *gradients = run(fused_cross_entropy, features, weight, targets, 0.1)

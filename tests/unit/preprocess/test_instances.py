@@ -6,14 +6,13 @@ import random
 
 import pytest
 
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.instances import (
-    Sidecar,
     document_instances,
     greedy_instances,
     instance_line,
-    join,
     sentence_costs,
     split_instance,
 )

@@ -79,6 +79,7 @@ def is_running(pid):
         return False
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_starter_is_killed():
     """kill -9 leaves neither workers nor their server behind."""
     program = (

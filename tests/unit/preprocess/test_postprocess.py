@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gtransformer.cli.postprocess import main
-from gtransformer.preprocess.postprocess import Postprocessor, remove_bpe
+from gtransformer.preprocess.bpe import remove_bpe
+from gtransformer.preprocess.postprocess import Postprocessor
 
 
 def test_plain():

@@ -139,6 +139,7 @@ def test_sampling_follows_the_models_distribution(two_words):
         assert abs(drawn.count(index) / len(drawn) - probability) < 4 * deviation + 1e-9
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_sum_of_limits_replaces_fairseqs_limit(dictionary, documents):
     """Forty one-word sentences with 5 words each are 280 tokens; 1.2 * 120 + 10, fairseq's reading, would be 154."""

@@ -66,6 +66,7 @@ def test_nbest_lists_are_the_releases(release, expected, fast):
             assert bits == pytest.approx(theirs["positional_scores_bits"], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_sinusoidal_positions_do_not_shorten_translations(release, expected):
     """The release's checkpoints say --max-target-positions 1024; documents may come out longer all the same."""
     assert release.model.decoder.max_positions() == 1024

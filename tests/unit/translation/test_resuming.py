@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.resumable import ResumableOutput
 from tests.hard_text import hard_lines
+from tests.processes import start
 from tests.support import ROOT
 
 LINES = 130
@@ -59,6 +60,7 @@ def command(saved_model, source, output, *more) -> list[str]:
     return [str(word) for word in (*line, *more)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [0, 1, 5])
 def test_resumed_equals_uninterrupted(saved_model, source, uninterrupted, tmp_path, monkeypatch, windows):
     again = tmp_path / "again.jsonl"
@@ -84,7 +86,7 @@ def test_killed_and_started_again(saved_model, source, uninterrupted, tmp_path):
     line = [sys.executable, "-m", "gtransformer.cli.translate", *command(saved_model, source, again)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     state = tmp_path / "again.jsonl.part.json"
-    with subprocess.Popen(line, env=environment, stderr=subprocess.PIPE) as process:
+    with start(line, env=environment, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 240
         while not state.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
@@ -115,6 +117,7 @@ def test_another_model_or_input_is_refused(saved_model, source, tmp_path, monkey
     assert len(output.read_bytes().split(b"\n")) == 2
 
 
+@pytest.mark.slow
 def test_what_lies_behind_may_change(saved_model, source, tmp_path, monkeypatch):
     lines = source.read_bytes().split(b"\n")
     output, whole = tmp_path / "out.jsonl", tmp_path / "whole.jsonl"

@@ -69,6 +69,7 @@ def hypotheses(output: str) -> list[str]:
     return [text for _, text in sorted((int(number), text) for number, text in found)]
 
 
+@pytest.mark.slow
 def test_generate_interactive_and_translate_agree(text, instances, saved_model, tmp_path, monkeypatch):
     from fairseq_cli import generate, interactive
 

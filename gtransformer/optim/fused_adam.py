@@ -1,0 +1,139 @@
+"""fairseq's Adam in one pass over the parameters: PyTorch's fused kernel, on the CPU and on GPUs.
+
+fairseq's own takes seven passes for a step, and two more before it: one to divide the gradients by the number of
+tokens, one to clip them. Here both become a factor that the kernel applies on the way.
+
+fairseq's step is ``p -= lr * decay * p``, then ``p -= lr * sqrt(c2) / c1 * m / (sqrt(v) + eps)`` with
+``c1 = 1 - beta1 ** t`` and ``c2 = 1 - beta2 ** t``. PyTorch's AdamW, ``lr / c1 * m / (sqrt(v) / sqrt(c2) + eps')``, is
+the same for ``eps' = eps / sqrt(c2)``; only rounding differs. The state is fairseq's, so a training may go on with
+either of the two optimizers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+
+import torch
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.adam import Adam, FairseqAdam, FairseqAdamConfig
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from gtransformer.errors import UserError
+
+NAME = "fused_adam"
+
+
+@register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
+class FusedAdam(FairseqAdam):
+    """fairseq's Adam by ``OnePassAdam``; what gradients are to be multiplied by is kept until the step.
+
+    Raises UserError for ``--use-old-adam`` and ``--fp16-adam-stats``, which ask for another implementation.
+    """
+
+    def __init__(self, cfg: FairseqAdamConfig, params):
+        FairseqOptimizer.__init__(self, cfg)  # FairseqAdam's own would choose another implementation
+        for option in ("use_old_adam", "fp16_adam_stats"):
+            if getattr(cfg, option, False):
+                raise UserError(
+                    f"--{option.replace('_', '-')} is for --optimizer adam, not for the fused one: "
+                    "leave it out, or choose --optimizer adam without --doc-double-lr"
+                )
+        self._optimizer = OnePassAdam(params, **self.optimizer_config)
+        self._factor: float | Tensor = 1.0
+
+    def multiply_grads(self, c: float | Tensor) -> None:
+        """Gradients count ``c`` times as much in the next step; as tensors they stay as they are until then."""
+        self._factor = self._factor * c
+
+    def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """The norm of all gradients, which the next step scales down to ``max_norm`` (0: does not)."""
+        norm = super().clip_grad_norm(0, aggregate_norm_fn) * self._factor
+        if max_norm > 0:
+            self._factor = self._factor * (max_norm / (norm + 1e-6)).clamp(max=1)
+        return norm
+
+    def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0, groups=None) -> None:
+        """A step with the gradients divided by ``scale`` and multiplied by what they were to be multiplied by."""
+        factor, self._factor = self._factor, 1.0
+        self.optimizer.step(closure, scale / factor)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients and what they were to be multiplied by."""
+        self._factor = 1.0
+        super().zero_grad()
+
+
+# A checkpoint has the optimizer's class in it, and fairseq resumes training with no other.
+FusedAdam.__name__ = FairseqAdam.__name__
+
+
+class OnePassAdam(Adam):
+    """fairseq's Adam, same options and state, whose steps are the fused kernel's where that is possible.
+
+    That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like,
+    whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``:
+    where an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0):
+        """One step with the gradients divided by ``scale``; returns what ``closure`` does."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if all(_fits(p) for group in self.param_groups for p in group["params"] if p.grad is not None):
+            for group in self.param_groups:
+                self._fused_step(group, scale)
+            return loss
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad.div_(scale)
+        super().step()
+        return loss
+
+    def _fused_step(self, group: dict, scale: float | Tensor) -> None:
+        beta1, beta2 = group["betas"]
+        alike = defaultdict(list)  # parameters by device and number of steps, which begins with the first gradient
+        for p in group["params"]:
+            if p.grad is not None:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+                state["step"] += 1
+                alike[p.device, state["step"]].append(p)
+        for (device, step), parameters in alike.items():
+            states = [self.state[p] for p in parameters]
+            scaled = isinstance(scale, Tensor) or scale != 1.0
+            adamw(
+                parameters,
+                [p.grad for p in parameters],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                list(torch.full((len(states),), step - 1.0, device=device).unbind()),
+                fused=True,
+                grad_scale=torch.as_tensor(scale, dtype=torch.float32, device=device) if scaled else None,
+                amsgrad=False,
+                beta1=beta1,
+                beta2=beta2,
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=group["eps"] / math.sqrt(1 - beta2**step),
+                maximize=False,
+            )
+
+
+def _fits(p: Tensor) -> bool:
+    """Whether the kernel can update a parameter with this gradient."""
+    return (
+        p.dtype == p.grad.dtype == torch.float32
+        and p.device.type in ("cpu", "cuda")
+        and p.grad.layout == torch.strided
+        and p.is_contiguous()
+        and p.grad.is_contiguous()
+    )

@@ -28,6 +28,7 @@ COMMANDS = {
     "postprocess": "postprocess",
     "score": "score",
     "demo-corpus": "demo_corpus",
+    "reach-corpus": "reach_corpus",
     "contrastive": "contrastive",
     "export": "export",
     "translate": "translate",

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.contrastive import read_items, report, score_items
+from gtransformer.evaluation.contrastive import OPTIONAL, read_items, report, score_items
 from gtransformer.evaluation.corpus_instances import corpus_instances
 from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.provenance import provenance
@@ -97,6 +97,7 @@ def score_own(args: argparse.Namespace) -> dict:
             "phenomenon": score.item.phenomenon,
             "detail": score.item.detail,
             "distance": score.item.distance,
+            **{key: getattr(score.item, key) for key in OPTIONAL if getattr(score.item, key) is not None},
             "correct": score.correct,
             "wrong": list(score.wrong),
             "solved": score.solved,

@@ -7,6 +7,19 @@ from gtransformer.report.score_table import align
 
 def table(result: dict) -> str:
     """Accuracy of a contrastive set over a prepared corpus, by phenomenon and distance."""
+    if "by_distance_source" in result:
+        lines = [_reach_table(result, side) for side in ("source", "target")]
+        lines.append("(accuracy and standard error of items whose answer the nearest sentence N back discloses)")
+    else:
+        lines = [_distance_table(result), "(at N: solved/items whose deciding sentence stands N sentences back)"]
+    if result["context_out_of_view"]:
+        lines.append(
+            f"note: of {result['context_out_of_view']} items the deciding sentence is not in the instance with the item"
+        )
+    return "\n".join(lines)
+
+
+def _distance_table(result: dict) -> str:
     distances = list(result["by_distance"])
     rows = [["phenomenon", "all", "items", *(f"at {distance}" for distance in distances)]]
     parts = {**result["by_phenomenon"], "all": result["total"]}
@@ -15,13 +28,23 @@ def table(result: dict) -> str:
         cells = [by_distance[name].get(distance) for distance in distances]
         shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
         rows.append([name, f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}", *shown])
-    lines = [align(rows, range(1, len(rows[0])))]
-    lines.append("(at N: solved/items whose deciding sentence stands N sentences back)")
-    if result["context_out_of_view"]:
-        lines.append(
-            f"note: of {result['context_out_of_view']} items the deciding sentence is not in the instance with the item"
-        )
-    return "\n".join(lines)
+    return align(rows, range(1, len(rows[0])))
+
+
+def _reach_table(result: dict, side: str) -> str:
+    """Accuracy by the distance of one side, beside that of guessing; phenomena differ in it, so there is no mean."""
+    distances = list(result[f"by_distance_{side}"])
+    rows = [[f"disclosed by {side}", "items", "chance", *(f"at {distance}" for distance in distances)]]
+    for name, part in result["by_phenomenon"].items():
+        cells = result[f"by_phenomenon_and_distance_{side}"][name]
+        shown = [_with_error(cells[distance]) if distance in cells else "-" for distance in distances]
+        rows.append([name, str(part["items"]), f"{part['chance']:.1f}", *shown])
+    return align(rows, range(1, len(rows[0]))) + "\n"
+
+
+def _with_error(part: dict) -> str:
+    error = "" if part["standard_error"] is None else f" ±{part['standard_error']:.1f}"
+    return f"{part['accuracy']:.1f}{error}"
 
 
 def suite_table(result: dict) -> str:

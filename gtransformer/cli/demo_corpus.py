@@ -9,7 +9,9 @@ from gtransformer.demo.corpus import write_corpus
 from gtransformer.errors import cli_main
 
 
-def _at_least(low: int) -> Callable[[str], int]:
+def at_least(low: int) -> Callable[[str], int]:
+    """For argparse: a whole number that is not smaller."""
+
     def number(text: str) -> int:
         try:
             value = int(text)
@@ -22,6 +24,21 @@ def _at_least(low: int) -> Callable[[str], int]:
     return number
 
 
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """The options for the sizes of the splits and for the seed."""
+    for option, default, split in (
+        ("--documents", 500, "training"),
+        ("--dev-documents", 16, "development"),
+        ("--test-documents", 24, "test"),
+    ):
+        parser.add_argument(
+            option, type=at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
+        )
+    parser.add_argument(
+        "--seed", type=at_least(0), default=1, metavar="N", help="another seed, another corpus (default 1)"
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     result = argparse.ArgumentParser(
@@ -30,25 +47,25 @@ def parser() -> argparse.ArgumentParser:
         "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
     )
     result.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
-    for option, default, split in (
-        ("--documents", 500, "training"),
-        ("--dev-documents", 16, "development"),
-        ("--test-documents", 24, "test"),
-    ):
-        result.add_argument(
-            option, type=_at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
-        )
-    result.add_argument(
-        "--seed", type=_at_least(0), default=1, metavar="N", help="another seed, another corpus (default 1)"
-    )
+    add_sizes(result)
     result.add_argument(
         "--contrastive-items",
-        type=_at_least(1),
+        type=at_least(1),
         default=300,
         metavar="N",
         help="at most so many contrastive items, shared evenly by phenomenon and document (default 300)",
     )
     return result
+
+
+def print_splits(splits: dict[str, dict]) -> None:
+    """A line for every split."""
+    for split, counts in splits.items():
+        print(
+            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "
+            f"{counts['tokens_per_document_en']['mean']} English and {counts['tokens_per_document_de']['mean']} German "
+            f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
+        )
 
 
 @cli_main
@@ -57,12 +74,7 @@ def main(argv: list[str] | None = None) -> None:
     options = parser().parse_args(argv)
     sizes = {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
     summary = write_corpus(options.output, sizes, options.seed, options.contrastive_items)
-    for split, counts in summary["splits"].items():
-        print(
-            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "
-            f"{counts['tokens_per_document_en']['mean']} English and {counts['tokens_per_document_de']['mean']} German "
-            f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
-        )
+    print_splits(summary["splits"])
     items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
     print(f"contrastive items: {items}")
     print(f"written to {options.output}")

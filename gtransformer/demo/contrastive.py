@@ -7,7 +7,7 @@ right one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gtransformer.demo.ambiguity import AMBIGUOUS
@@ -92,10 +92,15 @@ def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: s
             elif len(chosen) < count:
                 chosen.append(item)
     chosen.sort(key=lambda item: (item["document"], item["sentence"], PHENOMENA.index(item["phenomenon"])))
+    return contrastive_file(chosen, split)
+
+
+def contrastive_file(items: Iterable[dict[str, Any]], split: str = "test") -> dict[str, Any]:
+    """The content of a file of items over a split, numbered through."""
     return {
         "version": 1,
         "source_lang": "en",
         "target_lang": "de",
         "split": split,
-        "items": [{"id": number, **item} for number, item in enumerate(chosen)],
+        "items": [{"id": number, **item} for number, item in enumerate(items)],
     }

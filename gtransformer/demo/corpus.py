@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,32 @@ _TRIES = 50
 SIDES = ("en", "de")
 
 
-def _passages(document: Letter) -> set[tuple[str, ...]]:
+def passages(document: Letter) -> set[tuple[str, ...]]:
+    """The document's runs of ``PASSAGE`` English sentences."""
     english = [line.en for line in document.lines]
     return {tuple(english[start : start + PASSAGE]) for start in range(len(english) - PASSAGE + 1)}
 
 
-def write_splits(sizes: Mapping[str, int], seed: int) -> dict[str, list[Letter]]:
+def write_splits(
+    sizes: Mapping[str, int],
+    seed: int,
+    write: Callable[[int, str, int, int], Letter] = write_document,
+    taken: Set[tuple[str, ...]] = frozenset(),
+) -> dict[str, list[Letter]]:
     """Write so many documents for each split, in order; raises UserError if splits cannot be kept apart.
 
     A document depends on seed, split and its number alone, so a larger corpus begins with the smaller one, except that
-    a document of a later split is written anew while it shares a passage with an earlier split.
+    a document of a later split is written anew while it shares a passage with an earlier one or with those ``taken``.
+    ``write`` makes a document of seed, split, its number and the attempt.
     """
     corpus: dict[str, list[Letter]] = {}
-    taken: set[tuple[str, ...]] = set()
+    taken = set(taken)
     for split, size in sizes.items():
         documents = []
         for number in range(size):
             for attempt in range(_TRIES):
-                document = write_document(seed, split, number, attempt)
-                if taken.isdisjoint(_passages(document)):
+                document = write(seed, split, number, attempt)
+                if taken.isdisjoint(passages(document)):
                     break
             else:
                 raise UserError(
@@ -47,7 +54,7 @@ def write_splits(sizes: Mapping[str, int], seed: int) -> dict[str, list[Letter]]
                 )
             documents.append(document)
         for document in documents:
-            taken |= _passages(document)
+            taken |= passages(document)
         corpus[split] = documents
     return corpus
 
@@ -78,6 +85,28 @@ def describe(documents: Sequence[Letter]) -> dict[str, Any]:
     return result
 
 
+def make_folder(output: Path) -> None:
+    """Make a directory for a corpus, taking its ``corpus.json`` away; UserError if it cannot be written."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "corpus.json").unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"{output}: cannot be used as output directory ({error.strerror}); choose another") from None
+
+
+def write_text(output: Path, split: str, documents: Sequence[Letter]) -> list[Path]:
+    """Write both sides of a split in the raw corpus format; the files, source first."""
+    written = []
+    for side in SIDES:
+        path = output / f"concatenated_en2de_{split}_{side}.txt"
+        with atomic_write(path) as stream:
+            for document in documents:
+                stream.write("<d>\n")
+                stream.writelines(f"{getattr(line, side)}\n" for line in document.lines)
+        written.append(path)
+    return written
+
+
 def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contrastive_items: int) -> dict[str, Any]:
     """Write the corpus into a directory, making it if need be, and return what ``corpus.json`` says.
 
@@ -85,21 +114,9 @@ def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contra
     directory cannot be written.
     """
     output = Path(output)
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "corpus.json").unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"{output}: cannot be used as output directory ({error.strerror}); choose another") from None
+    make_folder(output)
     splits = write_splits(sizes, seed)
-    written = []
-    for split, documents in splits.items():
-        for side in SIDES:
-            path = output / f"concatenated_en2de_{split}_{side}.txt"
-            with atomic_write(path) as stream:
-                for document in documents:
-                    stream.write("<d>\n")
-                    stream.writelines(f"{getattr(line, side)}\n" for line in document.lines)
-            written.append(path)
+    written = [path for split, documents in splits.items() for path in write_text(output, split, documents)]
     contrastive = contrastive_set(splits["test"], contrastive_items, seed)
     written.append(output / "contrastive.json")
     write_json(written[-1], contrastive)

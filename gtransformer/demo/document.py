@@ -77,7 +77,7 @@ class _Deck:
         self._order.remove(template)
 
 
-class _Writer:
+class Writer:
     """Adds sentences to a document, never the same twice, nor two that contradict each other about one thing."""
 
     def __init__(self, dice: Dice) -> None:
@@ -162,7 +162,7 @@ class _Writer:
 
 
 def _attempt(dice: Dice) -> Letter:
-    writer = _Writer(dice)
+    writer = Writer(dice)
     length = dice.between(55, 67)
     things, senses = (6, 1) if dice.chance(0.3) else (5, 2)
     scenes: list[tuple[str, str | Noun, list[str]]] = []

@@ -1,8 +1,8 @@
 """Contrastive items of the demo corpus: does the model prefer the right translation to the wrong ones, in its document?
 
 An item names one sentence of a split, its right translation and one or more wrong ones, and how many sentences back the
-context stands that decides between them. It counts as solved if the right one is strictly more probable than every
-wrong one.
+context stands that decides between them; in the set that shows reach, for each side by itself. It counts as solved if
+the right one is strictly more probable than every wrong one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,18 @@ from gtransformer.files import read_json
 
 # Distances of the deciding context, in sentences: (first, last) of each row of the report.
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
+SIDES = ("distance_source", "distance_target")
+OPTIONAL = (*SIDES, "group")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One item; ``document`` and ``sentence`` count from 0, ``sentence`` within its document."""
+    """One item; ``document`` and ``sentence`` count from 0, ``sentence`` within its document.
+
+    ``distance_source`` and ``distance_target``: sentences back to the nearest that discloses the answer on that side;
+    ``distance`` is the smaller one. None where a set does not tell the sides apart. Items of one ``group`` differ in
+    the answer alone, so their outcomes depend on each other; None: on no other's.
+    """
 
     id: int
     phenomenon: str
@@ -33,11 +40,14 @@ class Item:
     distance: int
     correct: str
     wrong: tuple[str, ...]
+    distance_source: int | None = None
+    distance_target: int | None = None
+    group: int | None = None
 
 
 @dataclass(frozen=True)
 class ItemScores:
-    """Log probabilities of an item's right and wrong translations, and whether its context was in the model's view."""
+    """Log probabilities of an item's right and wrong translations, and whether its instance discloses the answer."""
 
     item: Item
     correct: float
@@ -48,6 +58,11 @@ class ItemScores:
     def solved(self) -> bool:
         """Whether the right translation is strictly better than all wrong ones."""
         return all(self.correct > wrong for wrong in self.wrong)
+
+    @property
+    def group(self) -> int | None:
+        """The item's group."""
+        return self.item.group
 
 
 def read_items(path: str | Path) -> tuple[str, list[Item]]:
@@ -74,7 +89,11 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
             raise UserError(
                 f"{path}: entry {number} of 'items' has no valid 'wrong' (list of at least one text); correct it"
             )
-        items.append(Item(**{key: entry[key] for key in kinds}, wrong=tuple(wrong)))
+        more = {key: entry[key] for key in OPTIONAL if key in entry}
+        for key, value in more.items():
+            if not isinstance(value, int):
+                raise UserError(f"{path}: entry {number} of 'items' has no valid {key!r} (int); correct it")
+        items.append(Item(**{key: entry[key] for key in kinds}, wrong=tuple(wrong), **more))
     if not items:
         raise UserError(f"{path}: the contrastive set has no items")
     return data["split"], items
@@ -122,8 +141,10 @@ def score_items(
         wrong = range(len(requests), len(requests) + len(item.wrong))
         requests += [Request(source, [*target[:offset], encoded[text]]) for text in item.wrong]
         # Both sides end with the same sentence, but one of them may begin earlier.
-        before = offset + max(0, len(source) - len(target))
-        wanted.append((whole[number], offset, list(wrong), item.distance <= before))
+        before = offset + len(source) - len(target), offset
+        sides = zip((item.distance_source, item.distance_target), before, strict=True)
+        in_view = any((item.distance if back is None else back) <= seen for back, seen in sides)
+        wanted.append((whole[number], offset, list(wrong), in_view))
     scores = scorer.score(requests, progress)
     return [
         ItemScores(item, scores[reference][offset], tuple(scores[number][offset] for number in wrong), in_view)
@@ -142,17 +163,37 @@ def current_in(places: Sequence[Place]) -> dict[tuple[int, int], tuple[int, int]
 
 
 def accuracy(scores: Sequence[ItemScores]) -> dict:
-    """Accuracy in per cent with the number of items, and the margin's mean (right minus best wrong, natural
-    logarithm).
+    """Accuracy in per cent with the number of items, its standard error and that of guessing, and the margin's mean
+    (right minus best wrong, natural logarithm).
     """
-    solved = sum(score.solved for score in scores)
+    solved = [score.solved for score in scores]
     margins = [score.correct - max(score.wrong) for score in scores]
     return {
-        "accuracy": 100.0 * solved / len(scores),
-        "solved": solved,
+        "accuracy": 100.0 * sum(solved) / len(scores),
+        "standard_error": standard_error(solved, [score.group for score in scores]),
+        "chance": 100.0 * math.fsum(1 / (1 + len(score.wrong)) for score in scores) / len(scores),
+        "solved": sum(solved),
         "items": len(scores),
         "mean_margin": math.fsum(margins) / len(scores),
     }
+
+
+def standard_error(solved: Sequence[bool], groups: Sequence[int | None]) -> float | None:
+    """Standard error of an accuracy, in points, over groups of items that depend on each other; None for one group.
+
+    The variance of a mean over clusters, sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item whose group is
+    None is one by itself; where all are, that is mean (1 - mean) / (n - 1).
+    """
+    mean = sum(solved) / len(solved)
+    residuals: dict[tuple, float] = {}
+    for number, (outcome, group) in enumerate(zip(solved, groups, strict=True)):
+        key = ("item", number) if group is None else ("group", group)
+        residuals[key] = residuals.get(key, 0.0) + outcome - mean
+    count = len(residuals)
+    if count == 1:
+        return None
+    variance = math.fsum(residual**2 for residual in residuals.values()) * count / (count - 1)
+    return 100.0 * math.sqrt(variance) / len(solved)
 
 
 def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
@@ -168,22 +209,31 @@ def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS
 def report(scores: Sequence[ItemScores]) -> dict:
     """Accuracy in total, by phenomenon, by distance, and by distance within each phenomenon.
 
-    ``context_out_of_view`` counts items whose deciding sentence is not in their instance: no model could solve them but
-    by luck.
+    Where all items tell the sides apart: also by the source's distance and by the target's. ``context_out_of_view``
+    counts items whose answer nothing in their instance discloses: no model could solve them but by luck;
+    ``by_phenomenon_and_view`` has the accuracy of these and of the others.
     """
     phenomena = sorted({score.item.phenomenon for score in scores})
     by_phenomenon = {name: [score for score in scores if score.item.phenomenon == name] for name in phenomena}
-    return {
+    result = {
         "total": accuracy(scores),
         "by_phenomenon": {name: accuracy(part) for name, part in by_phenomenon.items()},
-        "by_distance": _by_distance(scores),
-        "by_phenomenon_and_distance": {name: _by_distance(part) for name, part in by_phenomenon.items()},
-        "context_out_of_view": sum(not score.context_in_view for score in scores),
+        "by_phenomenon_and_view": {name: _by_view(part) for name, part in by_phenomenon.items()},
     }
+    sides = SIDES if all(None not in (s.item.distance_source, s.item.distance_target) for s in scores) else ()
+    for key in ("distance", *sides):
+        result[f"by_{key}"] = _by_distance(scores, key)
+        result[f"by_phenomenon_and_{key}"] = {name: _by_distance(part, key) for name, part in by_phenomenon.items()}
+    return result | {"context_out_of_view": sum(not score.context_in_view for score in scores)}
 
 
-def _by_distance(scores: Sequence[ItemScores]) -> dict:
+def _by_view(scores: Sequence[ItemScores]) -> dict:
+    groups = {view: [score for score in scores if score.context_in_view == view] for view in (True, False)}
+    return {"in view" if view else "out of view": accuracy(group) for view, group in groups.items() if group}
+
+
+def _by_distance(scores: Sequence[ItemScores], key: str) -> dict:
     groups: dict[str, list[ItemScores]] = {}
-    for score in sorted(scores, key=lambda score: score.item.distance):
-        groups.setdefault(bucket_name(score.item.distance), []).append(score)
+    for score in sorted(scores, key=lambda score: getattr(score.item, key)):
+        groups.setdefault(bucket_name(getattr(score.item, key)), []).append(score)
     return {name: accuracy(group) for name, group in groups.items()}

@@ -48,6 +48,11 @@ class ExampleScores:
         """Whether the right candidate is strictly better than all others."""
         return all(self.correct > wrong for wrong in self.wrong)
 
+    @property
+    def group(self) -> None:
+        """No other example depends on this one."""
+        return None
+
 
 Encode = Callable[[Sequence[str]], Sentences]
 

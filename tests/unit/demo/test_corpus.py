@@ -81,6 +81,11 @@ def test_a_known_document_never_changes():
     ]
 
 
+def test_the_contrastive_set_never_changes(corpus):
+    # 300 items over the 24 default test documents: what published results of the demo are about.
+    assert checksums(corpus.folder)["contrastive.json"].startswith("6e1fac01160adc0f")
+
+
 def test_a_larger_corpus_begins_with_the_smaller_one(tmp_path):
     small(tmp_path / "a")
     small(tmp_path / "b", "--documents", "9")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -12,7 +13,7 @@ from typing import BinaryIO
 
 import pooch
 from requests import Response
-from requests.exceptions import ChunkedEncodingError, HTTPError, RequestException
+from requests.exceptions import ChunkedEncodingError, HTTPError, InvalidURL, RequestException
 
 from gtransformer.errors import UserError
 
@@ -38,11 +39,14 @@ def fetch(url: str, target: Path) -> Path:
         raise UserError(f"{url}: no address to fetch from; it must begin with https://, http:// or file://")
     target.unlink(missing_ok=True)
     pooch.get_logger().setLevel("WARNING")  # what is fetched, and that it is tried again
+    logging.getLogger("urllib3").setLevel("WARNING")  # fairseq leaves the root logger at DEBUG
     files = pooch.create(target.parent, "", registry={target.name: None}, retry_if_failed=ATTEMPTS - 1)
     files.urls[target.name] = url
     transfer = _Resuming(target.with_name(f"{target.name}.part"))
     try:
         files.fetch(target.name, downloader=_copy if scheme == "file" else transfer)
+    except InvalidURL as error:
+        raise UserError(f"{url}: no address to fetch from ({_problem(error)})") from None
     except RequestException as error:
         raise UserError(
             f"{url}: cannot be fetched ({_problem(error)}); run the command again, it goes on where it stopped"
@@ -87,6 +91,7 @@ class _Resuming(pooch.HTTPDownloader):
         if answer.status_code in (200, 416):  # the whole file; or the part is longer than the file has become
             stream.truncate(0)
         if answer.ok:
+            answer.raw.headers.pop("Content-Encoding", None)  # of a packed file servers say it is; it stays packed
             found = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
             self.version.write_text(found, encoding="utf-8")
 

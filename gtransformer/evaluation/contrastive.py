@@ -112,7 +112,8 @@ def score_items(
     ``places[i]`` says where instance i stands; ``read(i)`` gives its source and target sentences as token indices;
     ``encode`` turns plain sentences of the target language into token indices.
     All right translations of an instance come from one pass over its reference. A wrong one takes the place of its
-    sentence, and the target ends there: what follows cannot change its probability.
+    sentence, and the target ends there: what follows cannot change its probability, but where windows lie by the
+    target's length it moves them, and so it stays.
     Raises UserError if an item's sentence is in no instance or if its right translation is not the reference.
     """
     current = current_in(places)
@@ -139,7 +140,8 @@ def score_items(
                 f"{item.sentence} of document {item.document}; use the items that belong to the corpus"
             )
         wrong = range(len(requests), len(requests) + len(item.wrong))
-        requests += [Request(source, [*target[:offset], encoded[text]]) for text in item.wrong]
+        rest = target[offset + 1 :] if scorer.minds_length else []
+        requests += [Request(source, [*target[:offset], encoded[text], *rest]) for text in item.wrong]
         # Both sides end with the same sentence, but one of them may begin earlier.
         before = offset + len(source) - len(target), offset
         sides = zip((item.distance_source, item.distance_target), before, strict=True)

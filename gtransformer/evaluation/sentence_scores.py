@@ -81,6 +81,11 @@ class SentenceScorer:
         self.max_tokens = max_tokens
         self.layouts = layouts or (document_layout(source), document_layout(target))
 
+    @property
+    def minds_length(self) -> bool:
+        """Whether the probability of a sentence depends on how long the target is behind it."""
+        return getattr(self.model.decoder, "minds_length", False)
+
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
     ) -> list[list[float]]:

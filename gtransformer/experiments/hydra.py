@@ -5,7 +5,7 @@ configs/hydra/base.yaml is what this prints for the recipe base.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -84,8 +84,9 @@ def hydra_text(recipe: Recipe) -> str:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Print the configuration of one recipe."""
-    (name,) = sys.argv[1:] if argv is None else argv
-    print(hydra_text(load_recipe(name)), end="")
+    parser = argparse.ArgumentParser(prog="python -m gtransformer.experiments.hydra", description=__doc__)
+    parser.add_argument("recipe", help="a name in configs/, or the path of a YAML file")
+    print(hydra_text(load_recipe(parser.parse_args(argv).recipe)), end="")
 
 
 if __name__ == "__main__":

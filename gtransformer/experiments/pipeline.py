@@ -166,7 +166,7 @@ class Pipeline:
                 continue
             stamp = self._stamp(name)
             if stamp.get("identity") != self._identities[name]:
-                if stage.precious:
+                if stage.precious or (stamp and "identity" not in stamp):
                     raise UserError(
                         f"{stage.folder}: was trained with other settings, on another corpus, or by an older version "
                         f"than this {self.what} has; choose another output directory, or remove that folder to train "
@@ -198,6 +198,9 @@ class Pipeline:
         failures: set[str] = set()
 
         def finish(stage: Stage, seconds: float) -> None:
+            missing = [str(path) for path in stage.outputs if not path.exists()]
+            if missing:
+                raise UserError(f"{label}: {stage.name} ended well but did not write {', '.join(missing)}")
             self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16])
             self._over.add(stage.name)
             finished(stage, seconds)

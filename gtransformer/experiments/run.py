@@ -12,10 +12,11 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
+from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Options, Recipe, load_recipe
 from gtransformer.experiments.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
-from gtransformer.files import read_json
+from gtransformer.files import read_json, write_json
 from gtransformer.installation import project_root
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
@@ -81,10 +82,11 @@ class Run:
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         best = self.directory / "checkpoints" / "checkpoint_best.pt"
+        corpus = self._hold_corpus(best.parent)
         if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
             return
-        self._run("train", command, {"checkpoints": str(best.parent)})
+        self._run("train", command, {"checkpoints": str(best.parent), "corpus": corpus})
 
     def generate(self) -> None:
         """fairseq-generate; writes SPLIT.jsonl."""
@@ -118,6 +120,23 @@ class Run:
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
         self._run(f"score.{self.split}", command, {"scores": str(output)})
         sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])
+
+    def _hold_corpus(self, checkpoints: Path) -> str:
+        """Digest of what a training reads of the prepared corpus, noted beside its checkpoints.
+
+        Raises UserError if the model there is of another corpus: it would be kept, or trained on, as if of this one.
+        """
+        files = read_json(self.prepared / "manifest.json").get("outputs") or {}
+        corpus = digest({name: sha for name, sha in files.items() if name.startswith("bin/") and "/test." not in name})
+        path = checkpoints / "corpus.json"
+        if path.is_file() and read_json(path) != corpus and any(checkpoints.glob("*.pt")):
+            raise UserError(
+                f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
+                "that folder to train anew, or choose another directory with --output"
+            )
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        write_json(path, corpus)
+        return corpus
 
     def _run(self, name: str, command: list[str], results: Options) -> None:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""

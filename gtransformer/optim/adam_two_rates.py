@@ -54,6 +54,11 @@ class AdamTwoRates(FusedAdam):
                 )
             groups[name]["params"].append(parameter)
             groups[name] |= parameter.optim_overrides["optimizer"]
+        if not groups[FRESH]["params"]:
+            raise UserError(
+                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions), so that "
+                "all of it would learn at the rate of pretrained ones; leave it out, or give --optimizer adam"
+            )
         super().__init__(cfg, [group for group in groups.values() if group["params"]])
         self.set_lr(self.optimizer_config["lr"])
 

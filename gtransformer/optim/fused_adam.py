@@ -42,28 +42,32 @@ class FusedAdam(FairseqAdam):
                     "leave it out, or choose --optimizer adam without --doc-double-lr"
                 )
         self._optimizer = OnePassAdam(params, **self.optimizer_config)
-        self._factor: float | Tensor = 1.0
 
     def multiply_grads(self, c: float | Tensor) -> None:
         """Gradients count ``c`` times as much in the next step; as tensors they stay as they are until then."""
-        self._factor = self._factor * c
+        self.optimizer.factor = self._factor * c
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """The norm of all gradients, which the next step scales down to ``max_norm`` (0: does not)."""
         norm = super().clip_grad_norm(0, aggregate_norm_fn) * self._factor
         if max_norm > 0:
-            self._factor = self._factor * (max_norm / (norm + 1e-6)).clamp(max=1)
+            self.optimizer.factor = self._factor * (max_norm / (norm + 1e-6)).clamp(max=1)
         return norm
 
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0, groups=None) -> None:
         """A step with the gradients divided by ``scale`` and multiplied by what they were to be multiplied by."""
-        factor, self._factor = self._factor, 1.0
-        self.optimizer.step(closure, scale / factor)
+        factor, self.optimizer.factor = self._factor, 1.0
+        self.optimizer.step(closure, scale=scale / factor)
 
     def zero_grad(self) -> None:
         """Forget the gradients and what they were to be multiplied by."""
-        self._factor = 1.0
+        self.optimizer.factor = 1.0
         super().zero_grad()
+
+    @property
+    def _factor(self) -> float | Tensor:
+        """What gradients count; it lies with the optimizer that has them (sharding puts another in its place)."""
+        return getattr(self.optimizer, "factor", 1.0)
 
 
 # A checkpoint has the optimizer's class in it, and fairseq resumes training with no other.
@@ -76,7 +80,17 @@ class OnePassAdam(Adam):
     That is in float32, with dense gradients, on the CPU or a GPU; not with ``--memory-efficient-fp16`` and the like,
     whose parameters are in half precision: fairseq's own steps then. It does not say ``supports_step_with_scale``:
     where an optimizer does, fairseq's ``FP16Optimizer`` with ``--bf16`` lets the factors of all steps pile up.
+
+    ``factor`` is ``FusedAdam``'s and goes with the gradients: with ``--amp``, a step after an overflow is left out, and
+    only this optimizer is told to forget them.
     """
+
+    factor: float | Tensor = 1.0
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients and their factor."""
+        self.factor = 1.0
+        super().zero_grad(set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None, scale: float | Tensor = 1.0):

@@ -11,6 +11,7 @@ from fairseq.tasks import FairseqTask
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
 from gtransformer.tasks.config import TranslationDocConfig
@@ -48,10 +49,21 @@ def check_sides(cfg: TranslationDocConfig, model: object, trained: bool) -> None
     given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
     if has_group_attention(cfg, model):
         advice = "give equal numbers" if trained else "give equal numbers, or train with --doc-mode full"
-        raise UserError(f"{given}: the model's group attention wants as many sentences on both sides; {advice}")
+        raise UserError(f"{given}: the model (--doc-mode partial) wants as many sentences on both sides; {advice}")
     if cfg.doc_constraint:
         raise UserError(
             f"{given}: --doc-constraint wants as many sentences on both sides; leave it out, or give equal numbers"
+        )
+
+
+def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
+    """Raise UserError for instances of unequal sides with a model whose windows align one side with the other."""
+    grouping = grouping_of(cfg)
+    scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
+    if grouping.is_unequal and any(isinstance(scope, AlignedWindow) for scope in scopes):
+        given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
+        raise UserError(
+            f"{given}: the model's windows align target and source from their beginnings on; give equal numbers"
         )
 
 

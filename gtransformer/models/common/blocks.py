@@ -29,6 +29,7 @@ class Scope:
     """
 
     name = ""
+    minds_length = False  # whether who sees whom depends on how long whole documents are
     prefix_sentences = None
     prefix_tokens = None
 

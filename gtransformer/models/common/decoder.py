@@ -11,7 +11,7 @@ from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.blocks import AttentionBlock, Scope, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.attention_step import has_caches, keeps
 from gtransformer.models.common.decoding.prefix import PrefixState
@@ -121,6 +121,16 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """Whether decoding with caches does what the full pass of this decoder does."""
         ours = keeps(self, DocumentDecoder, *FULL_PASS)
         return self.caches and ours and all(has_caches(layer) for layer in self.layers)
+
+    def scopes(self, memory: str | None) -> set[Scope]:
+        """All scopes of the layers' blocks with this memory."""
+        blocks = [block for layer in self.layers for block in layer.blocks if block.memory == memory]
+        return {scope for block in blocks for scopes in block.scopes for scope in scopes}
+
+    @property
+    def minds_length(self) -> bool:
+        """Whether a prefix of a target computes something else than it does within the target."""
+        return any(scope.minds_length for memory in (None, "source") for scope in self.scopes(memory))
 
     @property
     def output_is_product(self) -> bool:

@@ -46,6 +46,11 @@ class AlignedWindow(Scope):
     begun: str
     ratio: float
 
+    @property
+    def minds_length(self) -> bool:
+        """Of linear windows: they stretch the one document to the other's length."""
+        return self.whole == LINEAR
+
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         chosen = self.whole if queries.whole else self.begun
         known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
+import random
 import threading
 from pathlib import Path
 
@@ -18,6 +20,7 @@ class Interrupting(http.server.BaseHTTPRequestHandler):
     body = bytes(range(256)) * 4000
     limit = 300_000
     version = '"1"'
+    encoding = ""
     seen: list[str | None] = []
 
     def do_GET(self):
@@ -32,6 +35,8 @@ class Interrupting(http.server.BaseHTTPRequestHandler):
             return self.send_error(416)
         self.send_response(206 if start else 200)
         self.send_header("ETag", self.version)
+        if self.encoding:
+            self.send_header("Content-Encoding", self.encoding)
         self.send_header("Content-Length", str(len(self.body) - start))
         self.end_headers()
         self.wfile.write(self.body[start : start + self.limit])
@@ -65,6 +70,15 @@ def test_interrupted_transfer_goes_on(server, waits, tmp_path: Path):
     assert handler.seen == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
     assert waits == [1, 2, 3]
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_packed_file_stays_packed(server, waits, tmp_path: Path):
+    """Servers say of what is packed on their disk that it is packed for the way; broken off, it goes on."""
+    handler, address = server
+    handler.body = gzip.compress(random.Random(1).randbytes(400_000))
+    handler.encoding = "x-gzip"
+    assert fetch(f"{address}/file", tmp_path / "file.gz").read_bytes() == handler.body
+    assert handler.seen == [None, "bytes=300000-"]
 
 
 def test_interrupted_transfer_of_an_earlier_run(server, waits, tmp_path: Path):

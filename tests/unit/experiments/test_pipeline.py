@@ -159,8 +159,13 @@ def test_an_interrupted_stage_is_gone_on_with(plan):
     with pytest.raises(KeyboardInterrupt), stages(half, 1) as pipeline:
         pipeline.run("trial")
     assert not stages(half, 1).is_done("more")
+
+    def rest() -> None:
+        seen.append(folder.exists())
+        folder.mkdir(exist_ok=True)
+
     for settings in (1, 2):
-        with stages(lambda: seen.append(folder.exists()), settings) as pipeline:
+        with stages(rest, settings) as pipeline:
             pipeline.run("trial")
     assert seen == [True, False], "with other settings nothing is left to go on with"
 
@@ -192,3 +197,25 @@ def test_digest_and_stamps(tmp_path):
     (tmp_path / "damaged.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     assert [read_stamp(tmp_path / f"{name}.json") for name in ("none", "damaged", "list")] == [{}, {}, {}]
+
+
+def test_a_stage_that_leaves_nothing_is_not_done(tmp_path: Path):
+    with Pipeline(tmp_path, "trial") as pipeline:
+        pipeline.add(Stage("quiet", 1, [tmp_path / "text"], lambda: None))
+        with pytest.raises(UserError, match="quiet ended well but did not write .*text"):
+            pipeline.run("trial")
+    assert read_stamp(tmp_path / "stages" / "quiet.json")["done"] is False
+
+
+def test_a_model_of_an_older_version_is_not_thrown_away(tmp_path: Path):
+    """Whose stamps say less: it may be of the same settings, which nobody can tell any more."""
+    model = tmp_path / "model" / "checkpoints" / "best.pt"
+    model.parent.mkdir(parents=True)
+    model.touch()
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "train.json").write_text('{"settings": "0123", "done": true, "seconds": 3}')
+    with Pipeline(tmp_path, "trial") as pipeline:
+        pipeline.add(Stage("train", 1, [model], lambda: None, folder=tmp_path / "model"))
+        with pytest.raises(UserError, match="or by an older version.*remove that folder to train"):
+            pipeline.run("trial")
+    assert model.is_file()

@@ -76,6 +76,7 @@ def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, monkeyp
     assert own.pretrained is None
 
     monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
     with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
         run.train()
     commands = []
@@ -91,6 +92,7 @@ def test_hours_of_fine_tuning_are_its_own(corpus: Path, monkeypatch, tmp_path: P
     model = tmp_path / "sent.pt"
     torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
     monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
     commands = []
     monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
     for hours in ("0.25", ""):
@@ -139,6 +141,25 @@ def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
         run.execute("score")
 
 
+def test_a_model_of_another_corpus_is_neither_kept_nor_trained_on(corpus: Path, monkeypatch, tmp_path: Path):
+    """The corpus of the same name was prepared from other text; a test set of its own changes no model."""
+    run = make_run(parse("cpu_tiny", corpus, "train", "--output", tmp_path / "out"))
+    commands = []
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
+    bin_, manifest = run.prepared / "bin", run.prepared / "manifest.json"
+    bin_.mkdir(parents=True)
+    (bin_ / "train.en-de.en.idx").touch()
+    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "1", "text/x": "1"}})
+    run.train()
+    (run.directory / "checkpoints" / "checkpoint_last.pt").touch()
+    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "2", "text/x": "2"}})
+    run.train()
+    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "2"}})
+    with pytest.raises(UserError, match="the model there was trained on another corpus than .* remove that folder"):
+        run.train()
+    assert len(commands) == 2
+
+
 def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:
     """A run whose stages leave records and a score file without doing anything, and their commands."""
     commands = []
@@ -155,7 +176,7 @@ def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> t
         (run.prepared / name).parent.mkdir(parents=True, exist_ok=True)
         (run.prepared / name).touch()
     Sidecar("test", "en", "de", 0).save(run.prepared / "bin" / "test.en-de.instances.json")
-    (run.prepared / "manifest.json").touch()
+    (run.prepared / "manifest.json").write_text("{}")
     for name in ("train", "test"):
         (run.prepared / "bin" / f"{name}.en-de.en.idx").touch()
     run.checkpoint.parent.mkdir(parents=True, exist_ok=True)

@@ -29,3 +29,11 @@ def test_a_table_of_its_own_has_a_dense_gradient():
     table = nn.Embedding(LARGE_VOCABULARY, 6)
     embed_words(torch.tensor([3]), table, shared=False).sum().backward()
     assert table.weight.grad.layout == torch.strided
+
+
+def test_where_nothing_dense_reaches_the_table_its_gradient_is_dense_all_the_same():
+    table = nn.Embedding(LARGE_VOCABULARY, 6)
+    for _ in range(2):
+        embed_words(torch.tensor([3, 5, 3]), table, shared=True).sum().backward()
+    assert table.weight.grad.layout == torch.strided
+    assert table.weight.grad[3].eq(4).all() and table.weight.grad[5].eq(2).all()

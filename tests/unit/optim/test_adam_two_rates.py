@@ -122,3 +122,10 @@ def test_half_precision_keeps_the_groups():
     optimiser = optimizer(copies)
     assert [group["lr_scale"] for group in optimiser.param_groups] == [1.0, SCALE]
     assert not optimiser.supports_flat_params
+
+
+def test_a_model_without_new_modules_is_refused(dictionary):
+    """All of it would learn at the rate of pretrained parameters, and nobody would say so."""
+    model = tiny_model(dictionary, doc_mode="full")
+    with pytest.raises(UserError, match="--doc-double-lr: this model has no new modules"):
+        optimizer(marked(model).parameters())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from fairseq import optim
-from fairseq.optim import FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
@@ -133,3 +133,42 @@ def test_a_factor_does_not_outlive_its_gradients():
 def test_other_implementations_are_refused(option):
     with pytest.raises(UserError, match=option.replace("_", "-")):
         make(NAME, **{option: True})
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_step_that_amp_leaves_out_leaves_nothing_behind(bad):
+    """After an overflow fairseq's AMPOptimizer tells PyTorch's optimizer alone to forget the gradients."""
+    found = []
+    for name in ("adam", NAME):
+        _, parameters = make(name)
+        cfg = {"common": {"fp16_init_scale": 4, "min_loss_scale": 1e-4}, "optimizer": options(name)}
+        amp = AMPOptimizer.build_optimizer(OmegaConf.create(cfg), parameters)
+        amp._grad_scaler = torch.amp.GradScaler("cpu", init_scale=4.0)  # fairseq's is for CUDA
+        for value in (1.0, bad, 1.0, 1.0):
+            amp.zero_grad()
+            amp.backward(sum((p * value).sum() for p in parameters))
+            amp.multiply_grads(0.5)
+            try:
+                amp.clip_grad_norm(1.0)
+            except OverflowError:
+                assert value == bad
+            amp.step()
+        found.append(parameters)
+    for one, other in zip(*found, strict=True):
+        assert other.isfinite().all() and torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+class Sharded(torch.optim.SGD):
+    """As fairscale's: a step takes a closure, and everything else by name."""
+
+    def step(self, closure=None, **kwargs):
+        self.scales = [*getattr(self, "scales", []), float(kwargs["scale"])]
+
+
+def test_a_sharded_optimizer_takes_the_scale_by_name():
+    optimiser, parameters = make(NAME)
+    optimiser._optimizer = Sharded(parameters, lr=0.1)
+    optimiser.multiply_grads(0.25)
+    optimiser.step()
+    optimiser.step()
+    assert optimiser.optimizer.scales == [4.0, 1.0]

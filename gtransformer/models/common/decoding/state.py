@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.blocks import Scope
 from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
@@ -37,7 +36,7 @@ class CachedState:
         self.device = memory.states.device
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
-        own, cross = _scopes(decoder, None), _scopes(decoder, "source")
+        own, cross = decoder.scopes(None), decoder.scopes("source")
         sentences = {scope.prefix_sentences for scope in own} - {None}
         tokens = {scope.prefix_tokens for scope in own} - {None}
         document = math.inf in sentences
@@ -104,15 +103,3 @@ class CachedState:
         self.documents = self.source.documents
         for sight in self.sights:
             sight.put(group, document)
-
-
-def _scopes(decoder: DocumentEmbedding, memory: str | None) -> set[Scope]:
-    """All scopes of the layers' blocks with this memory."""
-    return {
-        scope
-        for layer in decoder.layers
-        for block in layer.blocks
-        if block.memory == memory
-        for scopes in block.scopes
-        for scope in scopes
-    }

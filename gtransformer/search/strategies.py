@@ -77,19 +77,19 @@ class Strategy:
                     "context leave --strategy out"
                 )
 
-    def windows(self, lengths: Sequence[int], document: int, opens: int = 0) -> list[Window]:
+    def windows(self, lengths: Sequence[int], document: int = 0) -> list[Window]:
         """The way through a document.
 
         Args:
             lengths: source tokens of its sentences, ``<s>`` and ``</s>`` included.
-            document, opens: its number and that of its first sentence, from 0, for messages.
+            document: its number, from 0, for messages.
 
         Raises UserError for a sentence that is longer than a window.
         """
         if self.kind == FULL:
             return [Window(0, 0, 0, len(lengths))]
-        for number, length in enumerate(lengths):
-            self.check_sentence(length, document + 1, opens + number + 1)
+        for number, length in enumerate(lengths, start=1):
+            self.check_sentence(length, document + 1, number)
         found, new = [], 0
         while new < len(lengths):
             first = self._begin(lengths, new)
@@ -121,7 +121,7 @@ class Strategy:
                 f"--window-tokens {self.tokens}: give {length} or more"
             )
 
-    def cost(self, lengths: Sequence[int], document: int = 0, opens: int = 0) -> int:
+    def cost(self, lengths: Sequence[int]) -> int:
         """Source tokens of the longest window of a document: what it takes of a batch at a time."""
-        ways = self.windows(lengths, document, opens)
+        ways = self.windows(lengths)
         return max((sum(lengths[window.first : window.last]) for window in ways), default=0)

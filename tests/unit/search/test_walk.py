@@ -43,7 +43,8 @@ def slow_loop(dictionary, model, document: list[int], ways: list[tuple[int, int,
     fairseq counts a prefix in a hypothesis's score: what is not divided by length is ranked alike all the same.
     """
     model.decoder.caches = False
-    plain = Translator(dictionary, [model], {"doc_constraint": True}, **SEARCH, unnormalized=True)
+    task = {"doc_constraint": True, "langs": "en,de"}
+    plain = Translator(dictionary, [model], task, **SEARCH, unnormalized=True)
     source, chosen = sentences_of(dictionary, document), []
     for first, forced, new, last in ways:
         prefix = sum(chosen[forced:new], [])

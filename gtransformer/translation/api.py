@@ -87,10 +87,10 @@ class GTransformer:
         return cls(directory, TextChain(directory, moses), engine)
 
     @overload
-    def translate(self, text: Sequence[str], **search: float) -> list[str]: ...
+    def translate(self, text: Sequence[str], **search: float | str) -> list[str]: ...
 
     @overload
-    def translate(self, text: Sequence[Sequence[str]], **search: float) -> list[list[str]]: ...
+    def translate(self, text: Sequence[Sequence[str]], **search: float | str) -> list[list[str]]: ...
 
     def translate(self, text, **search):
         """Translate a document (a list of sentences) or several (a list of such lists).
@@ -104,7 +104,7 @@ class GTransformer:
         best = [[line[0].text if line else "" for line in document] for document in self.nbest(documents, **search)]
         return best[0] if single else best
 
-    def nbest(self, documents: Sequence[Sequence[str]], **search: float) -> list[list[list[Translation]]]:
+    def nbest(self, documents: Sequence[Sequence[str]], **search: float | str) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
         options = self._walked(self.options.changed(**search))
         results: list[list[list[Translation]]] = []

@@ -68,13 +68,15 @@ class SearchOptions:
         return {name: value for name, value in values.items() if name not in WAY or self.strategy != FULL}
 
     def changed(self, **values: Any) -> SearchOptions:
-        """These options with some replaced. Raises TypeError for what is no option."""
+        """These options with some replaced; another strategy takes none of the former's. TypeError for no option."""
+        if "strategy" in values:
+            values = {**dict.fromkeys(WAY), **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
         """These options with those replaced that a command line gave; what is None or no option is passed over."""
         names = {field.name for field in fields(self)}
-        return replace(self, **{name: value for name, value in values.items() if name in names and value is not None})
+        return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
 
 
 def dashed(name: str) -> str:

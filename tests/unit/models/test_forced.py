@@ -78,3 +78,25 @@ def test_one_pass_for_all_beams(dictionary, monkeypatch, name):
     state.force(begun)
     number = sum(isinstance(module, MultiheadAttention) for module in model.decoder.modules())
     assert seen == [sum(map(len, begun))] * number
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["gtransformer", "window linear, relative"])
+def test_in_bfloat16(dictionary, name):
+    """What is forced under autocast is kept in the type of the steps, and they go on as from the steps themselves."""
+    draw = random.Random(9)
+    model = SYSTEMS[name](dictionary).float()
+    for part in (model, model.encoder, model.decoder):
+        part.cfg.autocast = "bfloat16"
+    memory = model.encoder(torch.tensor([random_document(draw, dictionary, [3, 2, 4])]))["memory"][0]
+    begun = random_document(draw, dictionary, [5, 4])
+    forced, stepped = (model.decoder.begin(memory, 1) for _ in range(2))
+    forced.force([torch.tensor(begun)])
+    tokens = [*begun, *random_document(draw, dictionary, [3])]
+    tags = model.decoder.tags(torch.tensor([tokens])).numpy()
+    for place, token in enumerate(tokens):
+        step = torch.tensor([token]), torch.tensor([[token == dictionary.bos()]]).numpy(), tags[:, place : place + 1]
+        expected = stepped.logits(stepped.step(*step))
+        if place >= len(begun):
+            found = forced.logits(forced.step(*step))
+            assert found.dtype == expected.dtype and relative_error(found, expected) < 0.05

@@ -113,3 +113,12 @@ def test_what_files_record():
     chosen = SearchOptions(strategy="sliding", window_tokens=9)
     assert SearchOptions(**json.loads(json.dumps(chosen.recorded()))) == chosen
     assert SearchOptions(**SearchOptions(beam=3).recorded()) == SearchOptions(beam=3)
+
+
+def test_another_strategy_than_the_model_directorys():
+    """What belongs to the one does not stand in the way of the other; without another, single values change."""
+    default = SearchOptions(strategy="sliding", window_tokens=9)
+    assert default.given({"strategy": "full", "window_tokens": None}) == SearchOptions()
+    by_sentence = default.changed(strategy="sequential", context_sentences=2)
+    assert by_sentence == SearchOptions(strategy="sequential", context_sentences=2)
+    assert default.given({"window_tokens": 12}).walk().tokens == 12

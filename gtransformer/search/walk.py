@@ -42,7 +42,7 @@ class WalkingGenerator:
     hypothesis, the best of each window. Its score is the sum of the tokens' scores, normalised as the generator does.
 
     Args:
-        generator: what searches each window.
+        generator: what searches each window; its models' weights must not change any more.
         strategy: the way.
 
     Raises UserError for options of search that go through fairseq's loop, and for more than one hypothesis.
@@ -66,7 +66,8 @@ class WalkingGenerator:
         if generator.nbest > 1:
             raise UserError(f"--strategy {strategy.kind} makes one translation of each document; leave --nbest out")
         self.longest = min(longest_source(model) for model in models)
-        self.laid_out = False
+        for model in models:
+            model.decoder.hold_weights()  # or each window would lay them out again
 
     @property
     def symbols_to_strip_from_output(self) -> set[int]:
@@ -81,10 +82,6 @@ class WalkingGenerator:
                 f"--strategy {self.strategy.kind} forces what it has chosen itself; leave --prefix-size and "
                 "--constraints out"
             )
-        if not self.laid_out:
-            for model in self.generator.model.models:
-                model.decoder.hold_weights()
-            self.laid_out = True
         tokens = sample["net_input"]["src_tokens"]
         walks = [self._walk(row, number) for number, row in enumerate(tokens)]
         waiting = deque(walk for walk in walks if walk.windows)
@@ -153,9 +150,4 @@ class WalkingGenerator:
         scores = torch.cat([*scores, nothing])
         total = scores.double().sum()
         score = total / len(scores) ** generator.len_penalty if generator.normalize_scores else total
-        return {
-            **last,
-            "tokens": torch.cat([*tokens, end]),
-            "score": score,
-            "positional_scores": scores,
-        }
+        return {**last, "tokens": torch.cat([*tokens, end]), "score": score, "positional_scores": scores}

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import asdict
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
@@ -69,7 +68,7 @@ def main(argv: list[str] | None = None) -> None:
     total = count_lines(args)
     split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
     key = {
-        "model": directory.fingerprint, "search": asdict(options), "format": args.format, "nbest": args.nbest,
+        "model": directory.fingerprint, "search": options.recorded(), "format": args.format, "nbest": args.nbest,
         "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
         "fp16": args.precision == "float16",
     }  # fmt: skip

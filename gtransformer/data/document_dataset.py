@@ -33,6 +33,7 @@ class DocumentPairDataset(LanguagePairDataset):
         documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document,
             in order. None: batches are filled by size.
         places: reads where the instances stand in their documents; None, or what it returns: not known.
+        costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
     """
 
@@ -49,6 +50,7 @@ class DocumentPairDataset(LanguagePairDataset):
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
         places: Callable[[], Sequence[Place] | None] | None = None,
+        costs: np.ndarray | None = None,
         **options,
     ):
         super().__init__(
@@ -64,7 +66,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
-        self.context, self.documents = context, documents
+        self.context, self.documents, self.costs = context, documents, costs
         self._read_places = places
         self._epoch = SharedEpoch()
 
@@ -129,7 +131,8 @@ class DocumentPairDataset(LanguagePairDataset):
         than ``max_tokens`` is a batch of its own. In the order of documents, each ends a batch.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
-        return fill_batches(indices, self.num_tokens_vec(indices), max_tokens, max_sentences, documents)
+        tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
+        return fill_batches(indices, tokens, max_tokens, max_sentences, documents)
 
 
 def _reordered(batch: dict, ids: list[int]) -> dict:

@@ -71,6 +71,8 @@ class BeamSearch:
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
         on_step: called before every step, for clocks and progress.
+        forced: for each document (length,) int64 on the device: sentences that its translation begins with, perhaps
+            none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class BeamSearch:
         sentences: Tensor,
         at_once: int = 0,
         on_step: Callable[[], None] | None = None,
+        forced: Sequence[Tensor] | None = None,
     ):
         self.device = memories[0].states.device
         self.rule, self.scoring, self.beam, self.on_step = rule.on(self.device), scoring, scoring.beam, on_step
@@ -97,6 +100,10 @@ class BeamSearch:
             for decoder, memory in zip(decoders, memories, strict=True)
         ]
         self.prefixes = rule.start(slots, self.beam)
+        if forced is not None and any(map(len, forced)):
+            self.prefixes = rule.start(slots, self.beam, [int(one.eq(rule.eos).sum()) for one in forced])
+            for state in self.states:
+                state.force(forced)
         self.scores = first_scores(slots, self.beam)  # sums of log probabilities
 
     def run(self) -> list[list[dict]]:

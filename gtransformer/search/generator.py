@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from fairseq.search import BeamSearch as FairseqBeamSearch
@@ -65,7 +65,7 @@ class DocumentGenerator(SequenceGenerator):
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens = sample["net_input"]["src_tokens"]
         bos = self.tgt_dict.bos()
-        words = ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
+        words = self._words(src_tokens)
         limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
         limits = within_positions(limits, sentences, self.positions)
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
@@ -93,7 +93,40 @@ class DocumentGenerator(SequenceGenerator):
         limits = {"max_len_a": 0, "max_len_b": longest, "max_len": longest + 1}
         return SequenceGenerator(self.model, self.tgt_dict, **{**self.options, **limits, "search_strategy": strategy})
 
-    def _search(self, net_input: dict, limits: Tensor, sentences: Tensor) -> list[list[dict]]:
+    def behind(self, net_input: dict, forced: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
+        """Translate the last sentences of every document behind translations that are there already.
+
+        What is forced costs nothing and does not count in length normalisation, nor does the ``<s>`` behind it.
+
+        Args:
+            net_input: ``src_tokens`` and ``src_lengths``, context sentences and new ones.
+            forced: for each document (length,) int64, the context's translations, ``<s> words </s>`` each; or none.
+            new: (documents,) int64, how many sentences are to be translated.
+
+        Returns:
+            as fairseq's generator; hypotheses hold what is new: ``words </s> <s> words </s> [de]``.
+        """
+        src_tokens = net_input["src_tokens"]
+        limits, sentences = sentence_limits(
+            src_tokens, self.tgt_dict.bos(), self._words(src_tokens), self.sentence_a, self.sentence_b
+        )
+        given = torch.tensor([int(one.eq(self.tgt_dict.eos()).sum()) for one in forced], device=src_tokens.device)
+        lengths = torch.tensor([len(one) for one in forced], device=src_tokens.device)
+        column = torch.arange(int((given + new).max()), device=src_tokens.device) - given.unsqueeze(1)
+        wanted = (column >= 0) & (column < new.unsqueeze(1))
+        # From the place in the translation to that of the source sentence: contexts may be of different lengths.
+        source = (column + (sentences - new).unsqueeze(1)).clamp(0, limits.shape[1] - 1)
+        limits = limits.gather(1, source).where(wanted, 0)
+        limits = within_positions(limits, new, self.positions - lengths)
+        return self._search(net_input, limits, given + new, forced)
+
+    def _words(self, src_tokens: Tensor) -> Tensor:
+        """(batch, length) bool, True at words."""
+        return ~torch.isin(src_tokens, self.symbols.to(src_tokens.device))
+
+    def _search(
+        self, net_input: dict, limits: Tensor, sentences: Tensor, forced: Sequence[Tensor] | None = None
+    ) -> list[list[dict]]:
         """Beam search document by document (search/beam.py)."""
         scoring = Scoring(
             beam=self.beam_size,
@@ -107,5 +140,6 @@ class DocumentGenerator(SequenceGenerator):
         outputs = [model.encoder.forward_torchscript(net_input) for model in models]
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
-        at_once, on_step = self.documents_at_once, self.on_step
-        return BeamSearch(self.rule, scoring, decoders, memories, limits, sentences, at_once, on_step).run()
+        at_once = self.documents_at_once if forced is None else 0
+        documents = limits, sentences, at_once, self.on_step, forced
+        return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()

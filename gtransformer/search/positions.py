@@ -27,7 +27,7 @@ def longest_source(model: nn.Module) -> int:
     return min(available(model.encoder), available(model.decoder))
 
 
-def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tensor:
+def within_positions(limits: Tensor, sentences: Tensor, positions: int | Tensor) -> Tensor:
     """Sentence limits that no document can exceed the model's positions with.
 
     The decoder reads ``<s>``, words and ``</s>`` of every sentence. Where the limits allow more than ``positions``,
@@ -36,6 +36,7 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tenso
     Args:
         limits: (batch, most sentences) int64, words; 0 where there is no sentence.
         sentences: (batch,) int64.
+        positions: of the model; (batch,) int64: those that are left behind what each translation begins with.
 
     Raises UserError for a document that does not fit with one word a sentence either.
     """
@@ -44,6 +45,12 @@ def within_positions(limits: Tensor, sentences: Tensor, positions: int) -> Tenso
     if bool((wanted <= room).all()):
         return limits
     crowded = (room < sentences).nonzero().flatten()
+    if len(crowded) and isinstance(positions, Tensor):
+        raise UserError(
+            f"{int(positions[crowded[0]])} of the model's positions are left behind the translations that are there "
+            f"already, too few for {int(sentences[crowded[0]])} sentences: give a smaller --window-tokens or less "
+            "context"
+        )
     if len(crowded):
         raise UserError(
             f"a document of {int(sentences[crowded[0]])} sentences does not fit the model's {positions} positions: "

@@ -6,6 +6,7 @@ Models without it, fairseq's own among them, are searched by fairseq's loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,10 @@ from torch import Tensor, nn
 
 class StepState(Protocol):
     """Everything that decoding remembers of its rows; those of a document stand together, ``beam`` of them."""
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        """In front of the first step: the rows of each document begin with (length,) int64 tokens, whole sentences."""
+        ...
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """Take in a new last token of every row.

@@ -12,6 +12,7 @@ from gtransformer.data.instances import GROUPINGS, STORED
 from gtransformer.models.common.config import option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
+from gtransformer.search.strategies import FULL, STRATEGIES
 
 DECODER_STARTS = ("bos",)
 SWITCH = ("on", "off")
@@ -69,6 +70,17 @@ class TranslationDocConfig(TranslationConfig):
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"
+    )
+    strategy: ChoiceEnum(STRATEGIES) = option(
+        FULL,
+        "in generation, how a document is walked through. full: instance by instance; sequential: a sentence at a time "
+        "behind the translations of its context, --context-sentences of it with --instances sliding and current, else "
+        "what fits --window-tokens, or without that all that stands before it in its instance; sliding: windows of "
+        "--window-tokens, each behind the translations of what it shares with the one before. As many sentences as the "
+        "source has, whatever --doc-mode",
+    )
+    window_tokens: Optional[int] = option(  # noqa: UP045
+        None, "W of --strategy sliding and sequential: source tokens of a window at most, with <s> and </s>"
     )
     documents_at_once: int = option(
         0,

@@ -14,6 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import SentenceRule
+from gtransformer.search.strategies import FULL
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import grouping_of
 
@@ -24,6 +25,8 @@ def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
         raise UserError("--print-alignment is not available: fused attention does not give out its weights")
     if getattr(args, "match_source_len", False):
         raise UserError("--match-source-len is not available: documents have limits sentence by sentence; leave it out")
+    if str(cfg.strategy) != FULL and getattr(args, "score_reference", False):
+        raise UserError(f"--strategy {cfg.strategy} is a way to translate; with --score-reference leave it out")
     if cfg.documents_at_once < 0:
         raise UserError(f"--documents-at-once {cfg.documents_at_once}: give 0 (all of a batch) or more")
 
@@ -73,7 +76,7 @@ def generator_maker(
     """What fairseq's ``build_generator`` is to call with models, dictionary, search strategy and options.
 
     Documents are held to the sentences of their source unless the first model is ``--doc-mode full`` and
-    ``--doc-constraint`` is not given.
+    neither ``--doc-constraint`` nor a ``--strategy`` other than full is given.
 
     Args:
         task: a task translation_doc.
@@ -86,7 +89,7 @@ def generator_maker(
     model = getattr(models[0], "cfg", None)
     check_sides(task.cfg, model, trained=True)
     rule = None
-    if has_group_attention(task.cfg, model) or task.cfg.doc_constraint:
+    if has_group_attention(task.cfg, model) or task.cfg.doc_constraint or str(task.cfg.strategy) != FULL:
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)

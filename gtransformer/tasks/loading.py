@@ -24,6 +24,7 @@ from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.strategy import MakeInstances, strategy_of, walked_documents, window_costs
 
 logger = logging.getLogger(__name__)
 
@@ -88,11 +89,14 @@ class Loader:
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         parts = self.parts(path, split, combine)
         logger.info("%s %s %d instances", path, split, sum(len(part.source.instances) for part in parts))
-        groups = [self._group(part, grouping) for part in parts]
+        strategy = strategy_of(self.cfg, grouping)
+        walked = walked_documents(strategy)
+        groups = [self._group(part, grouping, walked) for part in parts]
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
-        if grouping.kind != STORED:
-            logger.info("%s %s %d instances by --instances %s", path, split, len(source), grouping.kind)
+        if walked is not None or grouping.kind != STORED:
+            how = f"--instances {grouping.kind}" if walked is None else f"--strategy {strategy.kind}"
+            logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and target is not None
         return self.pairs(
             source,
@@ -102,6 +106,7 @@ class Loader:
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None,
             places=places_of(groups, grouping),
+            costs=None if walked is None else window_costs(strategy, [one.source for one in groups]),
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
@@ -194,7 +199,10 @@ class Loader:
             return None
         return StoredSide(self.instances(dataset, dataset.sizes, dictionary), Path(f"{prefix}{lang}.bin"))
 
-    def _group(self, part: Part, grouping: Grouping) -> Grouped:
+    def _group(self, part: Part, grouping: Grouping, walked: MakeInstances | None) -> Grouped:
+        if walked is not None:
+            view = part.sentences()
+            return regrouped(view, walked(view))
         if grouping.kind == STORED:
             return stored_as_they_are(part, self.cfg.batch_order == DOCUMENT)
         view = part.sentences()

@@ -17,6 +17,8 @@ from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.loss_mask import without_context
 from gtransformer.errors import UserError
 from gtransformer.search.positions import available
+from gtransformer.search.strategies import FULL
+from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
@@ -27,6 +29,7 @@ from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader, grouping_of
+from gtransformer.tasks.strategy import strategy_of, walked_documents
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -60,7 +63,7 @@ class TranslationDocTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
-        grouping_of(cfg)  # so that options that contradict each other are said before a model is made
+        strategy_of(cfg, grouping_of(cfg))  # options that contradict each other are said before a model is made
         if not cfg.data:
             raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
@@ -112,7 +115,12 @@ class TranslationDocTask(FairseqTask):
         return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """As fairseq's; that instances are too long is said, and a UserError where they may not be left out."""
+        """As fairseq's; that instances are too long is said, and a UserError where they may not be left out.
+
+        Of documents that are walked through window by window none is: the windows are checked when they come.
+        """
+        if walked_documents(strategy_of(self.cfg, grouping_of(self.cfg))) is not None:
+            return indices
         return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None) -> DocumentPairDataset:
@@ -135,6 +143,8 @@ class TranslationDocTask(FairseqTask):
         """
         if from_checkpoint:
             check_saved_with(cfg)
+        elif str(self.cfg.strategy) != FULL:
+            raise UserError(f"--strategy {self.cfg.strategy} is for generation; leave it out of training")
         elif str(getattr(cfg, "autocast", "none")) == "float16":
             raise UserError(
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
@@ -164,14 +174,17 @@ class TranslationDocTask(FairseqTask):
         """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
         check_generation(args, self.cfg)
         make = seq_gen_cls or generator_maker(self, models, args)
-        return super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
+        strategy = strategy_of(self.cfg, grouping_of(self.cfg))
+        return made if strategy.kind == FULL else WalkingGenerator(made, strategy)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.
 
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
-        if self.datasets and not self.told_of_overlap and grouping_of(self.cfg).repeats_targets:
+        overlap = str(self.cfg.strategy) == FULL and grouping_of(self.cfg).repeats_targets
+        if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True
             logger.warning(
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "

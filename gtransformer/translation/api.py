@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.preprocess.instances import MARKS
+from gtransformer.search.strategies import FULL, SEQUENTIAL, Strategy
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text
 from gtransformer.translation.model_directory import ModelDirectory
@@ -85,10 +87,10 @@ class GTransformer:
         return cls(directory, TextChain(directory, moses), engine)
 
     @overload
-    def translate(self, text: Sequence[str], **search: float) -> list[str]: ...
+    def translate(self, text: Sequence[str], **search: float | str) -> list[str]: ...
 
     @overload
-    def translate(self, text: Sequence[Sequence[str]], **search: float) -> list[list[str]]: ...
+    def translate(self, text: Sequence[Sequence[str]], **search: float | str) -> list[list[str]]: ...
 
     def translate(self, text, **search):
         """Translate a document (a list of sentences) or several (a list of such lists).
@@ -102,9 +104,9 @@ class GTransformer:
         best = [[line[0].text if line else "" for line in document] for document in self.nbest(documents, **search)]
         return best[0] if single else best
 
-    def nbest(self, documents: Sequence[Sequence[str]], **search: float) -> list[list[list[Translation]]]:
+    def nbest(self, documents: Sequence[Sequence[str]], **search: float | str) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
-        options = self.options.changed(**search)
+        options = self._walked(self.options.changed(**search))
         results: list[list[list[Translation]]] = []
         for window in self._windows(
             documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens), options
@@ -134,14 +136,36 @@ class GTransformer:
         Yields:
             windows of consecutive lines, every line of the input once, in order.
         """
-        options = options or self.options
+        options = self._walked(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
         for window in self._windows(text, options):
             yield self._translate(window, options)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
-        limits = self.max_instance_tokens, BATCHES * options.max_tokens, self.directory.max_sents
-        return windows(lines, *limits)
+        walk, many = options.walk(), BATCHES * options.max_tokens
+        if walk.kind == FULL:
+            return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
+        return windows(checked(lines, walk), math.inf, many)
+
+    def _walked(self, options: SearchOptions) -> SearchOptions:
+        """The options with all that their strategy needs: what they leave open the model's instances decide.
+
+        Raises UserError where these have no context, and for windows that the model has no positions for.
+        """
+        if options.strategy == FULL:
+            return options
+        wanted, most = f"--strategy {options.strategy}", self.directory.max_sents
+        if options.window_tokens is not None and options.window_tokens > self.engine.longest:
+            raise UserError(f"--window-tokens {options.window_tokens}: the model takes {self.engine.longest}")
+        if options.strategy == SEQUENTIAL and most == 1:
+            raise UserError(f"{wanted}: the model was trained on single sentences, without context; leave it out")
+        if options.window_tokens is not None or options.context_sentences is not None:
+            return options
+        if options.strategy == SEQUENTIAL and most is not None:
+            return options.changed(context_sentences=most - 1)
+        if self.directory.max_instance_tokens is None:
+            raise UserError(f"{wanted}: the model's instances have no limit in tokens; give --window-tokens W")
+        return options.changed(window_tokens=self.max_instance_tokens - 1)
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
         instances = [[window.tokens(reference) for reference in one] for one in window.instances]
@@ -153,6 +177,14 @@ class GTransformer:
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
         return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
+
+
+def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:
+    """The lines; raises UserError, with its place, for a sentence that no window holds."""
+    for line in lines:
+        for tokens in line.tokens:
+            walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
+        yield line
 
 
 def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[Sequence[str]]]:

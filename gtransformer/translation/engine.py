@@ -12,10 +12,12 @@ from fairseq import utils
 from torch import Tensor
 
 from gtransformer.data.batching import fill_batches
-from gtransformer.data.instances import STORED
+from gtransformer.data.instances import MARKS, STORED
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
 from gtransformer.search.stepwise import decodes_stepwise
+from gtransformer.search.strategies import FULL
+from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
 from gtransformer.tasks.trained import load_trained
@@ -31,6 +33,8 @@ AS_GIVEN = {
     "context_sentences": None,
     "target_context_sentences": None,
     "context_loss": "on",
+    "strategy": FULL,
+    "window_tokens": None,
 }
 
 
@@ -105,6 +109,8 @@ class Engine:
     def translate(self, instances: Sequence[Instance], options: SearchOptions) -> list[list[Hypothesis]]:
         """The n best translations of every instance, best first; instances may stand in any order of length.
 
+        With another ``options.strategy`` than full, an instance is a document, which is walked through.
+
         Raises UserError for an instance that the model gives no translation to.
         """
         if not instances:
@@ -115,7 +121,9 @@ class Engine:
         # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
         order = sorted(range(len(tokens)), key=lambda number: (-len(tokens[number]), number))
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
-        for batch in fill_batches(order, lengths[order], options.max_tokens, None):
+        walk = options.walk()
+        costs = [walk.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
+        for batch in fill_batches(order, torch.tensor(costs)[order], options.max_tokens, None):
             sample = dataset.collater([dataset[int(number)] for number in batch])
             if self.device.type == "cuda":
                 sample = utils.move_to_cuda(sample, self.device)
@@ -135,7 +143,8 @@ class Engine:
         if options not in self._generators:
             names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
             wanted = Namespace(**{name: getattr(options, name) for name in names})
-            self._generators = {options: self.task.build_generator([self.model], wanted)}
+            generator, walk = self.task.build_generator([self.model], wanted), options.walk()
+            self._generators = {options: generator if walk.kind == FULL else WalkingGenerator(generator, walk)}
         return self._generators[options]
 
     def _hypothesis(self, hypo: dict) -> Hypothesis:

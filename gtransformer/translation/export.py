@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
             "kind": KIND,
             "version": VERSION,
             "settings": settings,
-            "search": asdict(search),
+            "search": search.recorded(),
             "checkpoint": sources.checkpoint.name,
             "checkpoint_sha256": sha256(sources.checkpoint),
             "parameters": sum(value.numel() for value in state["model"].values()),

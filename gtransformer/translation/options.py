@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.search.strategies import FULL, SLIDING, STRATEGIES, Strategy
+
+WAY = ("strategy", "window_tokens", "context_sentences")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,9 @@ class SearchOptions:
         min_len: fewest tokens of a sentence.
         unkpen: taken off the log probability of ``<unk>``.
         max_tokens: BPE tokens of a batch on the source side; a longer instance is a batch of its own.
+        strategy: how a document is walked through (``search/strategies.py``): full, sequential or sliding.
+        window_tokens: of sliding and sequential, source tokens of a window at most, ``<s>`` and ``</s>`` counted.
+        context_sentences: of sequential, most previous sentences. Without both, the model's instances decide.
     """
 
     beam: int = 5
@@ -32,6 +38,9 @@ class SearchOptions:
     min_len: int = 1
     unkpen: float = 0.0
     max_tokens: int = 4096
+    strategy: str = FULL
+    window_tokens: int | None = None
+    context_sentences: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("beam", "nbest", "max_tokens"):
@@ -44,15 +53,30 @@ class SearchOptions:
                 raise UserError(f"--{dashed(name)} {getattr(self, name)}: must not be negative")
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
+        left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
+        (self.changed(window_tokens=1) if left_open else self).walk()
+        if self.strategy != FULL and self.nbest > 1:
+            raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
+
+    def walk(self) -> Strategy:
+        """The way through documents. Raises UserError for one that cannot be."""
+        return Strategy(self.strategy, self.window_tokens, self.context_sentences)
+
+    def recorded(self) -> dict[str, Any]:
+        """As they stand in files: the way through a document only where one was chosen, as files from before it do."""
+        values = asdict(self)
+        return {name: value for name, value in values.items() if name not in WAY or self.strategy != FULL}
 
     def changed(self, **values: Any) -> SearchOptions:
-        """These options with some replaced. Raises TypeError for what is no option."""
+        """These options with some replaced; another strategy takes none of the former's. TypeError for no option."""
+        if "strategy" in values:
+            values = {**dict.fromkeys(WAY), **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
         """These options with those replaced that a command line gave; what is None or no option is passed over."""
         names = {field.name for field in fields(self)}
-        return replace(self, **{name: value for name, value in values.items() if name in names and value is not None})
+        return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
 
 
 def dashed(name: str) -> str:
@@ -70,3 +94,10 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--min-len", type=int, help="fewest tokens of a sentence")
     group.add_argument("--unkpen", type=float, help="penalty of <unk>")
     group.add_argument("--max-tokens", type=int, help="source tokens of a batch")
+    group.add_argument("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translation.md)")
+    group.add_argument(
+        "--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window"
+    )
+    group.add_argument(
+        "--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read"
+    )

@@ -31,12 +31,13 @@ class Window:
 
 
 def windows(
-    lines: Iterable[InputLine], max_instance_tokens: int, window_tokens: int, max_sents: int | None = None
+    lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: int, max_sents: int | None = None
 ) -> Iterator[Window]:
     """Cut a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines), the last one shorter.
 
     Instances are filled by source length as ``data.instances.Filling`` does, a sentence costs its tokens and two marks.
-    A window ends where an instance and a line end, at the first such place after it is full.
+    A window ends where an instance and a line end, at the first such place after it is full. With infinitely many
+    tokens an instance is a document.
     """
     window = Window()
     filling = Filling(max_instance_tokens, max_sents)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reach, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
@@ -52,6 +53,7 @@ class AttentionStep:
     """
 
     def __init__(self, layer: Layer, block: AttentionBlock, sides: dict[str, SourceSide], pack: Pack):
+        self.layer, self.block = layer, block
         self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
         own = block.memory is None
         inputs = ("q_proj", "k_proj", "v_proj") if own else ("q_proj",)
@@ -79,6 +81,16 @@ class AttentionStep:
         local, over_all = results
         return torch.lerp(over_all, local, torch.sigmoid(self.gate(torch.cat(results, dim=-1))))  # Eq. 10
 
+    def force(self, h: Tensor, forced: Forced) -> Tensor:
+        """The full pass, h (N, channels) -> (N, channels), over what all beams begin with; its keys are kept."""
+        if self.block.memory is None:
+            parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
+            for number, sights in enumerate(self.sights):
+                _, *new = parts[self.each * number : self.each * (number + 1)]
+                for sight in sights:
+                    sight.force(new, forced)
+        return self.layer.attend(self.block, h, forced.view)
+
 
 class LayerStep:
     """One decoder layer: its attention blocks, then feed-forward; arguments as for AttentionStep."""
@@ -94,6 +106,13 @@ class LayerStep:
         for block in self.blocks:
             x = layer.residual(x, lambda h, block=block: block.attend(h, masks), block.norm)
         return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
+
+    def force(self, x: Tensor, forced: Forced) -> Tensor:
+        """The full pass of the layer over what all beams begin with, (N, channels) -> (N, channels)."""
+        layer = self.layer
+        for block in self.blocks:
+            x = layer.residual(x, lambda h, block=block: block.force(h, forced), block.norm)
+        return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
 
     def sights(self) -> list[Sight]:
         """All attentions of the layer."""

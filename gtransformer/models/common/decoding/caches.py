@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, History
 
 
@@ -33,6 +34,16 @@ class SlotCache:
         for side, value in zip(self.sides, grouped, strict=True):
             side[:, :, history.slots - 1] = value
 
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        """Store keys and values (N, heads, dim) of the forced tokens in reach, each once for all beams."""
+        history = forced.history
+        if len(forced.slot):
+            groups, beam = history.ancestor.shape[:2]
+            shape = groups, new[0].shape[1], history.capacity, beam, new[0].shape[2]
+            self.sides = [side.new_zeros(shape) for side in new]
+            for side, value in zip(self.sides, new, strict=True):
+                side[forced.group, :, forced.slot, 0] = value.index_select(0, forced.token)
+
     def read(self, first: int, history: History) -> list[Tensor]:
         """Keys and values from slot ``first`` on, (groups, heads, slots * beam, dim)."""
         return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
@@ -49,6 +60,15 @@ class DocumentCache(SlotCache):
     def __init__(self):
         super().__init__()
         self.trunk: list[Tensor] | None = None
+
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        """Store keys and values (N, heads, dim) of the forced tokens in the trunk."""
+        self.trunk = [
+            side.new_zeros(len(forced.history.steps), *side.shape[1:2], forced.layout.length, side.shape[2])
+            for side in new
+        ]
+        for trunk, value in zip(self.trunk, new, strict=True):
+            trunk[forced.groups] = forced.layout.pad(value).transpose(1, 2)
 
     def absorb(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
         """Copy what beams agree on from the slots to the trunk."""

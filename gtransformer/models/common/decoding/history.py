@@ -8,7 +8,7 @@ a trunk that the group keeps once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
@@ -71,6 +71,35 @@ class History:
         self.trunk_end[fresh] = slot
         self.steps += 1
         self.clock += 1
+
+    def force(self, begins: Sequence[np.ndarray], lengths: np.ndarray) -> np.ndarray:
+        """Whole sentences in front of the first token, the same in all rows of a group: take slots for those in reach.
+
+        Slots end together, at the newest, and hold what attention by sentences or tokens will see behind the ``<s>``
+        that comes next; all rows see what beam 0 has there. What attends to the document has its tokens in the trunk.
+
+        Args:
+            begins: for each group the places of its ``<s>``; lengths: (groups,) int64, its tokens, perhaps none.
+
+        Returns:
+            (groups,) int64, how many of the last tokens stand in slots.
+        """
+        sentences, tokens = max(len(self.starts) - 1, 0), max(self.tokens, default=1) - 1
+        oldest = [
+            one[-sentences:][0] if sentences and len(one) else end for one, end in zip(begins, lengths, strict=True)
+        ]
+        kept = np.minimum(lengths, np.maximum(lengths - np.array(oldest, dtype=np.int64), tokens))
+        self.slots = int(kept.max(initial=0))
+        wider = max(0, self.slots - self.capacity)
+        self.ancestor = np.pad(self.ancestor, ((0, 0), (0, 0), (0, wider)))
+        self.starts[:] = self.slots
+        for group, (places, length) in enumerate(zip(begins, lengths, strict=True)):
+            for back in range(sentences if len(places) else 0):
+                self.starts[back:, group] = self.slots - length + places[max(0, len(places) - 1 - back)]
+        self.steps = lengths.copy()
+        self.trunk_end[:] = self.slots
+        self.trunk_length = lengths.copy()
+        return kept
 
     def _make_room(self) -> None:
         """Drop the slots that no row sees any more, or double the number of slots if too few can go."""

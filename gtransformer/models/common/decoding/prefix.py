@@ -6,6 +6,8 @@ system decodes with until its scopes have caches, and what caches are tested aga
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -56,6 +58,14 @@ class PrefixState:
             layout.whole = False
             x = self.decoder.extract_ragged(prefixes, layout, memory.expanded())
         return x[torch.from_numpy(layout.doc_starts[1:] - 1).to(self.device)]
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        """Let the rows of each group begin with (length,) int64 tokens; as CachedState."""
+        self.lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
+        room = max(0, self.steps - self.tokens.shape[1])
+        self.tokens = torch.nn.functional.pad(self.tokens, (0, room), value=self.decoder.padding)
+        for group, prefix in enumerate(prefixes):
+            self.tokens[group * self.beam : (group + 1) * self.beam, : len(prefix)] = prefix
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gtransformer.models.common.blocks import ByDocument, BySentence, Scope
 from gtransformer.models.common.decoding.caches import DocumentCache, SlotCache, attend
+from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.windows import AlignedWindow
@@ -28,6 +29,9 @@ class Sight:
     def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
         """See above."""
         raise NotImplementedError
+
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        """Take in the keys and values (N, heads, dim) of what all beams begin with."""
 
     def absorb(self, moves: list) -> None:
         """Move what beams agree on to the trunk."""

@@ -8,12 +8,14 @@ projected once per document and shared by its beams. Reordering beams moves no k
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
+from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import History, Masks
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
@@ -75,6 +77,17 @@ class CachedState:
                 sight.absorb(moves)
         norm = self.decoder.layer_norm
         return x if norm is None else norm(x)
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        """Take in what the rows of each group begin with, in front of the first step: one full pass for all beams.
+
+        ``prefixes``: for each group (length,) int64 on the device, whole sentences; the next token will be ``<s>``.
+        """
+        forced = Forced(self.decoder, self.memory, self.documents, prefixes, self.history)
+        with self.decoder.autocast():
+            x = self.decoder.embed(forced.tokens, forced.layout.offset, forced.layout.length)
+            for layer in self.layers:
+                x = layer.force(x, forced)
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""

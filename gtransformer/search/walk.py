@@ -1,0 +1,153 @@
+"""Documents translated by a strategy (strategies.py): window by window, those of a batch side by side."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.search.generator import DocumentGenerator
+from gtransformer.search.positions import longest_source
+from gtransformer.search.stepwise import decodes_stepwise
+from gtransformer.search.strategies import Strategy, Window
+
+
+@dataclass
+class Walk:
+    """A document on its way.
+
+    Attributes:
+        sentences: its source, ``<s> words </s>`` each, (length,) int64.
+        windows: those that are still to come.
+        chosen: translations so far, ``words </s>`` each; scores: of their tokens.
+        hypothesis: what the newest window gave; None: nothing was found, and the document goes no further.
+    """
+
+    sentences: list[Tensor]
+    windows: deque[Window]
+    chosen: list[Tensor] = field(default_factory=list)
+    scores: list[Tensor] = field(default_factory=list)
+    hypothesis: dict | None = None
+
+
+class WalkingGenerator:
+    """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
+
+    Each window is held to the sentences of its source. What is chosen is never changed later; so there is one
+    hypothesis, the best of each window. Its score is the sum of the tokens' scores, normalised as the generator does.
+
+    Args:
+        generator: what searches each window; its models' weights must not change any more.
+        strategy: the way.
+
+    Raises UserError for options of search that go through fairseq's loop, and for more than one hypothesis.
+    """
+
+    def __init__(self, generator: DocumentGenerator, strategy: Strategy):
+        self.generator, self.strategy = generator, strategy
+        self.nbest = 1
+        models = list(generator.model.models)
+        unfit = next((type(model).__name__ for model in models if not decodes_stepwise(model)), None)
+        if unfit is not None:
+            raise UserError(
+                f"--strategy {strategy.kind}: {unfit} knows nothing of documents and cannot go on behind forced "
+                "sentences; leave --strategy out"
+            )
+        if not generator.fast:
+            raise UserError(
+                f"--strategy {strategy.kind} is for plain beam search; leave sampling, diverse beams, n-gram blocking, "
+                "language models and suppressed tokens out"
+            )
+        if generator.nbest > 1:
+            raise UserError(f"--strategy {strategy.kind} makes one translation of each document; leave --nbest out")
+        self.longest = min(longest_source(model) for model in models)
+        for model in models:
+            model.decoder.hold_weights()  # or each window would lay them out again
+
+    @property
+    def symbols_to_strip_from_output(self) -> set[int]:
+        """fairseq-generate's name for what it does not print."""
+        return self.generator.symbols_to_strip_from_output
+
+    @torch.no_grad()
+    def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
+        """fairseq's hypotheses of every document of the batch, one or, where nothing was found, none."""
+        if prefix_tokens is not None or constraints is not None:
+            raise UserError(
+                f"--strategy {self.strategy.kind} forces what it has chosen itself; leave --prefix-size and "
+                "--constraints out"
+            )
+        tokens = sample["net_input"]["src_tokens"]
+        walks = [self._walk(row, number) for number, row in enumerate(tokens)]
+        waiting = deque(walk for walk in walks if walk.windows)
+        at_once = self.generator.documents_at_once or len(waiting)
+        active: list[Walk] = []
+        while active or waiting:
+            while waiting and len(active) < at_once:
+                active.append(waiting.popleft())
+            self._advance(active)
+            active = [walk for walk in active if walk.windows]
+        return [[] if walk.hypothesis is None else [self._whole(walk)] for walk in walks]
+
+    def _walk(self, row: Tensor, number: int) -> Walk:
+        tokens = row[row.ne(self.generator.tgt_dict.pad())]
+        begins = tokens.eq(self.generator.tgt_dict.bos()).nonzero().flatten().tolist()
+        sentences = [tokens[first:last] for first, last in pairwise([*begins, len(tokens)])]
+        windows = self.strategy.windows([len(sentence) for sentence in sentences], number)
+        return Walk(sentences, deque(windows))
+
+    def _advance(self, active: Sequence[Walk]) -> None:
+        """The next window of every document."""
+        windows = [walk.windows.popleft() for walk in active]
+        sources = [
+            torch.cat(walk.sentences[window.first : window.last]) for walk, window in zip(active, windows, strict=True)
+        ]
+        lengths = torch.tensor([len(source) for source in sources], device=sources[0].device)
+        if int(lengths.max()) > self.longest:
+            raise UserError(
+                f"a window of {int(lengths.max())} source tokens: the model takes {self.longest}; give a smaller "
+                "--window-tokens or less context"
+            )
+        pad = self.generator.tgt_dict.pad()
+        padded = nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=pad)
+        forced = [self._forced(walk, window) for walk, window in zip(active, windows, strict=True)]
+        new = torch.tensor([window.last - window.new for window in windows], device=lengths.device)
+        found = self.generator.behind({"src_tokens": padded, "src_lengths": lengths}, forced, new)
+        for walk, hypotheses in zip(active, found, strict=True):
+            walk.hypothesis = hypotheses[0] if hypotheses else None
+            if walk.hypothesis is None:
+                walk.windows.clear()
+            else:
+                self._take(walk, walk.hypothesis)
+
+    def _forced(self, walk: Walk, window: Window) -> Tensor:
+        """What a window's translation begins with, ``<s> words </s>`` each."""
+        bos = walk.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
+        return torch.cat([bos[:0], *(part for one in walk.chosen[window.forced : window.new] for part in (bos, one))])
+
+    def _take(self, walk: Walk, hypothesis: dict) -> None:
+        """Note the sentences of a hypothesis ``words </s> <s> words </s> [de]``."""
+        tokens = hypothesis["tokens"]
+        ends = (tokens.eq(self.generator.tgt_dict.eos()).nonzero().flatten() + 1).tolist()
+        for begin, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
+            walk.chosen.append(tokens[begin:end])
+            walk.scores.append(hypothesis["positional_scores"][begin:end])
+
+    def _whole(self, walk: Walk) -> dict:
+        """The hypothesis of a document; that of its only window as it was found."""
+        generator, last = self.generator, walk.hypothesis
+        if len(walk.chosen) == int(last["tokens"].eq(generator.tgt_dict.eos()).sum()):
+            return last
+        bos, end = walk.chosen[0].new_tensor([generator.tgt_dict.bos()]), last["tokens"][-1:]
+        nothing = walk.scores[0].new_zeros(1)
+        tokens = [part for one in walk.chosen for part in (bos, one)][1:]
+        scores = [part for one in walk.scores for part in (nothing, one)][1:]
+        scores = torch.cat([*scores, nothing])
+        total = scores.double().sum()
+        score = total / len(scores) ** generator.len_penalty if generator.normalize_scores else total
+        return {**last, "tokens": torch.cat([*tokens, end]), "score": score, "positional_scores": scores}

@@ -1,0 +1,76 @@
+"""Every system as a tiny random model in float64."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.lst import LstTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
+from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import Reach, in_reading_order
+from tests.support import tiny_config, tiny_model
+
+
+@dataclass(frozen=True)
+class LastSentences(Scope):
+    """The query's own sentence and so many before it."""
+
+    name = "last_sentences"
+    before: int
+
+    @property
+    def prefix_sentences(self) -> int:
+        return self.before + 1
+
+    def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
+        tags = [(side.doc.astype("int64") << 32) + side.tag for side in (keys, queries)]
+        first, end = tags[0].searchsorted(tags[1] - self.before, "left"), tags[0].searchsorted(tags[1], "right")
+        return in_reading_order(queries, keys, first, end, causal)
+
+
+class LastSentencesModel(InstanceTransformerModel):
+    """Decoder layers whose heads look one and two sentences back."""
+
+    @classmethod
+    def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
+        own = AttentionBlock("self_attn", ((LastSentences(1), LastSentences(2)),), causal=True)
+        return [(own, AttentionBlock("encoder_attn", ((ByDocument(),),), memory="source"))] * cfg.decoder_layers
+
+
+def drawn(dictionary: Dictionary, kind: type[DocumentModel], config=DocumentModelConfig, **options) -> DocumentModel:
+    """A model of the sizes of ``tiny_config``, its weights drawn wide."""
+    shared = {field.name for field in fields(DocumentModelConfig)}
+    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = kind.build_model(config(**{**sizes, **options}), task)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.double().eval()
+
+
+def windows(**options) -> Callable[[Dictionary], DocumentModel]:
+    """Makes the system with window attention."""
+    settings = {"window": 3, "length_ratio": 1.3, **options}
+    return lambda dictionary: drawn(dictionary, WindowTransformerModel, WindowTransformerConfig, **settings)
+
+
+SYSTEMS: dict[str, Callable[[Dictionary], DocumentModel]] = {
+    "gtransformer": lambda dictionary: tiny_model(dictionary).double(),
+    "doc_transformer": lambda dictionary: drawn(dictionary, InstanceTransformerModel),
+    "lst_transformer": lambda dictionary: drawn(dictionary, LstTransformerModel),
+    "window one-to-one": windows(decode_alignment="one-to-one"),
+    "window linear, relative": windows(decode_alignment="linear", window_positions="relative"),
+    "window by sentence": windows(decode_alignment="sentence", window=40),
+    "last sentences": lambda dictionary: drawn(dictionary, LastSentencesModel),
+}

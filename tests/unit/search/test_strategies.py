@@ -1,0 +1,80 @@
+"""Ways through documents as functions of lengths, and values that cannot be."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy, Window
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (Strategy(), [(0, 0, 0, 5)]),
+        (Strategy(SEQUENTIAL), [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (0, 0, 3, 4), (0, 0, 4, 5)]),
+        (Strategy(SEQUENTIAL, context=2), [(0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 3), (1, 1, 3, 4), (2, 2, 4, 5)]),
+        (
+            Strategy(SEQUENTIAL, context=3, target_context=1),
+            [(0, 0, 0, 1), (0, 0, 1, 2), (0, 1, 2, 3), (0, 2, 3, 4), (1, 3, 4, 5)],
+        ),
+        (Strategy(SEQUENTIAL, tokens=9), [(0, 0, 0, 1), (0, 0, 1, 2), (1, 1, 2, 3), (2, 2, 3, 4), (2, 2, 4, 5)]),
+        (Strategy(SLIDING, tokens=9), [(0, 0, 0, 2), (1, 1, 2, 3), (2, 2, 3, 5)]),
+        (Strategy(SLIDING, tokens=6), [(0, 0, 0, 1), (1, 1, 1, 2), (2, 2, 2, 3), (3, 3, 3, 5)]),
+        (Strategy(SLIDING, tokens=20), [(0, 0, 0, 5)]),
+    ],
+)
+def test_by_hand(strategy, expected):
+    assert strategy.windows([5, 3, 6, 2, 1]) == [Window(*one) for one in expected]
+
+
+def test_sequential_within_tokens_and_sliding_are_different_ways():
+    """Sliding decodes the first window whole; sequential goes on by one sentence always."""
+    assert Strategy(SLIDING, tokens=9).windows([4, 4, 4]) == [Window(0, 0, 0, 2), Window(1, 1, 2, 3)]
+    steps = [Window(0, 0, 0, 1), Window(0, 0, 1, 2), Window(1, 1, 2, 3)]
+    assert Strategy(SEQUENTIAL, tokens=9).windows([4, 4, 4]) == steps
+
+
+@pytest.mark.parametrize("kind", [SEQUENTIAL, SLIDING])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_sentence_is_new_once(kind, seed):
+    """Windows keep to W, go on, begin no later than they must, and nothing more would have fitted behind them."""
+    draw = random.Random(seed)
+    lengths, most = [draw.randint(2, 12) for _ in range(40)], 30
+    strategy = Strategy(kind, tokens=most)
+    windows = strategy.windows(lengths)
+    assert [one.new for one in windows] == [0, *(one.last for one in windows[:-1])] and windows[-1].last == 40
+    for one in windows:
+        tokens = sum(lengths[one.first : one.last])
+        assert one.first == one.forced <= one.new < one.last and tokens <= most
+        assert one.first == 0 or sum(lengths[one.first - 1 : one.new + 1]) > most
+        if kind == SLIDING and one.last < 40:
+            assert tokens + lengths[one.last] > most
+    assert strategy.cost(lengths) == max(sum(lengths[one.first : one.last]) for one in windows)
+    assert strategy.windows([]) == [] and strategy.cost([]) == 0
+
+
+def test_a_sentence_longer_than_a_window():
+    with pytest.raises(UserError, match="sentence 2 of document 4 has 8 source tokens .* --window-tokens 7: give 8"):
+        Strategy(SLIDING, tokens=7).windows([7, 8, 2], document=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "iterative"}, "--strategy iterative is unknown; choose one of full, sequential, sliding"),
+        ({"kind": FULL, "tokens": 5}, "--window-tokens 5 means nothing with --strategy full"),
+        ({"kind": FULL, "context": 2}, "--context-sentences 2 means nothing with --strategy full"),
+        ({"kind": SLIDING}, "--strategy sliding needs --window-tokens W"),
+        ({"kind": SLIDING, "tokens": 0}, "--window-tokens 0: give at least 1"),
+        ({"kind": SLIDING, "tokens": 9, "context": 2}, "--context-sentences 2 means nothing with --strategy sliding"),
+        ({"kind": SEQUENTIAL, "context": 0}, "--context-sentences 0: --strategy sequential"),
+        ({"kind": SEQUENTIAL, "context": 1, "target_context": 0}, "--target-context-sentences 0: --strategy"),
+        ({"kind": SEQUENTIAL, "context": 1, "tokens": 9}, "takes --context-sentences or --window-tokens, not both"),
+    ],
+)
+def test_values_that_cannot_be(options, message):
+    with pytest.raises(UserError, match=message):
+        Strategy(**options)

@@ -1,0 +1,94 @@
+"""Strategies among the task's options: what is loaded for them, and what is refused."""
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.search.walk import WalkingGenerator
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import ROOT, task_config, tiny_config, tiny_model
+
+SLIDING = {"instances": "sliding", "context_sentences": 2}
+
+
+def setup(**options) -> TranslationDocTask:
+    return TranslationDocTask.setup_task(
+        task_config(data=str(ROOT / "tests" / "prepared" / "len48" / "bin"), **options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "documents", "nothing_dearer_than"),
+    [
+        ({"strategy": "sliding", "window_tokens": 60}, 3, 60),
+        ({"strategy": "sequential", "window_tokens": 60}, 3, 60),
+        ({"strategy": "sequential", **SLIDING}, 3, 150),
+        ({"strategy": "sequential"}, 14, None),
+        ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 2}, 8, None),
+    ],
+)
+def test_documents(options, documents, nothing_dearer_than):
+    """Whole documents where the strategy goes through them; in a batch they cost what they take at a time."""
+    task = setup(**options)
+    task.load_dataset("test")
+    dataset = task.dataset("test")
+    assert len(dataset) == documents
+    places = dataset.places()
+    assert sum((place.current or (0, place.sentences))[1] for place in places) == 22
+    if nothing_dearer_than is None:
+        assert dataset.costs is None
+    else:
+        assert dataset.costs.max() <= nothing_dearer_than and (dataset.costs < dataset.src_sizes).all()
+        (batch,) = dataset.batch_by_size(np.arange(3), int(dataset.costs.sum()))
+        assert len(batch) == 3
+    indices = dataset.ordered_indices(1)
+    kept = task.filter_indices_by_size(indices, dataset, (100_000, 100_000))
+    assert (kept == indices).all()
+
+
+def test_the_generator(dictionary):
+    """Held to the sentences of the source whatever the mode; of full the generator is what it was."""
+    for mode in ("partial", "full"):
+        task = setup(strategy="sliding", window_tokens=99, doc_mode=mode)
+        made = task.build_generator([tiny_model(task.tgt_dict, doc_mode=mode)], Namespace(beam=2))
+        assert type(made) is WalkingGenerator and made.generator.rule is not None
+    assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not WalkingGenerator
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "sliding"}, "--strategy sliding needs --window-tokens W"),
+        ({"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
+        ({"window_tokens": 9}, "--window-tokens 9 means nothing with --strategy full"),
+        ({"strategy": "sliding", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
+        ({"strategy": "sequential", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
+        ({"strategy": "sequential", **SLIDING, "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
+        ({"strategy": "sequential", "instances": "current", "context_sentences": 2}, "have no target context"),
+        ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 0}, "leaves none; leave --strategy"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(UserError, match=message):
+        setup(**options)
+
+
+def test_a_window_shorter_than_a_sentence():
+    task = setup(strategy="sliding", window_tokens=5)
+    with pytest.raises(UserError, match=r"sentence 1 of document 1 has \d+ source tokens .* --window-tokens 5: give"):
+        task.load_dataset("test")
+
+
+def test_not_in_training():
+    task = setup(strategy="sequential")
+    with pytest.raises(UserError, match="--strategy sequential is for generation"):
+        task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")))
+
+
+def test_not_where_nothing_is_translated():
+    task = setup(strategy="sequential")
+    with pytest.raises(UserError, match="with --score-reference leave it out"):
+        task.build_generator([tiny_model(task.tgt_dict)], Namespace(score_reference=True))

@@ -1,0 +1,124 @@
+"""Strategies for plain text: line for line, by the model's own instances where nothing is said, in the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from gtransformer.cli.translate import main as translate
+from gtransformer.errors import UserError
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.options import SearchOptions
+
+SENTENCES = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
+DOCUMENT = [*SENTENCES, "The house.", *SENTENCES[::-1], "Two trees sleep under the river and near the old red house."]
+DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1], DOCUMENT[::-1]]
+
+
+@pytest.fixture(scope="module")
+def model(saved_model):
+    return GTransformer.from_pretrained(saved_model, device="cpu")
+
+
+def limited(model: GTransformer, **limits) -> GTransformer:
+    """The same model, trained on other instances."""
+    return GTransformer(replace(model.directory, **limits), model.chain, model.engine)
+
+
+def test_a_window_longer_than_the_document_is_full(model):
+    whole = limited(model, max_instance_tokens=None)
+    expected = whole.nbest(DOCUMENTS)
+    assert whole.nbest(DOCUMENTS, strategy="sliding", window_tokens=10_000) == expected
+    assert model.nbest(DOCUMENTS) != expected  # it would cut them
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"strategy": "sequential", "context_sentences": 1},
+        {"strategy": "sequential", "window_tokens": 45},
+        {"strategy": "sequential"},
+        {"strategy": "sliding"},
+        {"strategy": "sliding", "window_tokens": 45},
+    ],
+)
+def test_line_for_line(model, way):
+    found = model.translate(DOCUMENTS, **way)
+    assert [len(one) for one in found] == [len(one) for one in DOCUMENTS]
+    assert all(text for one in found for text in one)
+    for document, one in zip(DOCUMENTS, found, strict=True):
+        assert model.translate(document, **way) == one
+    if way["strategy"] == "sequential":
+        for count in (1, 3, 6):
+            assert model.translate(DOCUMENT[:count], **way) == found[0][:count]
+    assert found != model.translate(DOCUMENTS)
+
+
+def test_context_is_used(model):
+    """What was written before is read: another first sentence, another second translation; further away it is not."""
+    way = {"strategy": "sequential", "context_sentences": 1}
+    one, other = (model.translate([first, *SENTENCES[1:] * 2], **way) for first in (SENTENCES[0], SENTENCES[2]))
+    assert one != other
+    alone = [model.translate([text])[0] for text in SENTENCES]
+    assert model.translate(SENTENCES, **way) != alone
+
+
+def test_what_is_left_open_the_models_instances_decide(model):
+    most = model.max_instance_tokens - 1
+    for kind in ("sliding", "sequential"):
+        given = model.translate(DOCUMENTS, strategy=kind, window_tokens=most)
+        assert model.translate(DOCUMENTS, strategy=kind) == given
+    by_two = limited(model, max_sents=3)
+    given = model.translate(DOCUMENTS, strategy="sequential", context_sentences=2)
+    assert by_two.translate(DOCUMENTS, strategy="sequential") == given
+
+
+@pytest.mark.parametrize(
+    ("limits", "way", "message"),
+    [
+        ({"max_sents": 1}, {"strategy": "sequential"}, "was trained on single sentences"),
+        ({"max_instance_tokens": None}, {"strategy": "sliding"}, "give --window-tokens W"),
+        ({}, {"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0"),
+        ({}, {"strategy": "sliding", "context_sentences": 2}, "--context-sentences 2 means nothing"),
+        ({}, {"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
+        ({}, {"window_tokens": 9}, "--window-tokens 9 means nothing with --strategy full"),
+        ({}, {"strategy": "sliding", "nbest": 2}, "makes one translation of each line"),
+        ({}, {"strategy": "sliding", "window_tokens": 6}, "sentence 1 of document 1 has .* --window-tokens 6"),
+        ({}, {"strategy": "sliding", "window_tokens": 10_000_000}, "the model takes"),
+    ],
+)
+def test_what_cannot_be(model, limits, way, message):
+    with pytest.raises(UserError, match=message):
+        limited(model, **limits).translate(DOCUMENTS, **way)
+
+
+def test_the_command(saved_model, model, tmp_path):
+    """A line for a line, whatever stands between documents."""
+    lines = [*DOCUMENT, "", *DOCUMENT[2:5], "<d>", DOCUMENT[0]]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    output = tmp_path / "out"
+    common = [str(tmp_path / "text"), f"--model={saved_model}", "--cpu", "--quiet"]
+    assert translate([*common, "--strategy=sequential", "--context-sentences=1", f"--output={output}"]) in (0, None)
+    found = output.read_text(encoding="utf-8").split("\n")[:-1]
+    documents = [DOCUMENT, DOCUMENT[2:5], DOCUMENT[:1]]
+    first, second, third = model.translate(documents, strategy="sequential", context_sentences=1)
+    assert found == [*first, "", *second, "<d>", *third]
+
+
+def test_what_files_record():
+    """Those of full are as they always were."""
+    assert not {"strategy", "window_tokens", "context_sentences"} & SearchOptions().recorded().keys()
+    chosen = SearchOptions(strategy="sliding", window_tokens=9)
+    assert SearchOptions(**json.loads(json.dumps(chosen.recorded()))) == chosen
+    assert SearchOptions(**SearchOptions(beam=3).recorded()) == SearchOptions(beam=3)
+
+
+def test_another_strategy_than_the_model_directorys():
+    """What belongs to the one does not stand in the way of the other; without another, single values change."""
+    default = SearchOptions(strategy="sliding", window_tokens=9)
+    assert default.given({"strategy": "full", "window_tokens": None}) == SearchOptions()
+    by_sentence = default.changed(strategy="sequential", context_sentences=2)
+    assert by_sentence == SearchOptions(strategy="sequential", context_sentences=2)
+    assert default.given({"window_tokens": 12}).walk().tokens == 12

@@ -42,7 +42,8 @@ def test_unequal_sides_are_not_for_group_attention(said):
     """How the model was trained decides, whatever the command says of it when it is used."""
     task = setup(instances="current", context_sentences=2, doc_mode=said)
     message = (
-        "--context-sentences 2 and --target-context-sentences 0: the model .--doc-mode partial. wants .*; give equal numbers"
+        "--context-sentences 2 and --target-context-sentences 0: the model .--doc-mode partial. wants .*; "
+        "give equal numbers"
     )
     with pytest.raises(UserError, match=f"{message}, or train with --doc-mode full$"):
         build(task, "partial")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-Item = TypeVar("Item")
+Choice = TypeVar("Choice")
 
 
 class Dice:
@@ -29,11 +29,11 @@ class Dice:
         """A whole number from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
-    def choice(self, items: Sequence[Item]) -> Item:
+    def choice(self, items: Sequence[Choice]) -> Choice:
         """One of the items."""
         return items[self.between(0, len(items) - 1)]
 
-    def shuffled(self, items: Sequence[Item]) -> list[Item]:
+    def shuffled(self, items: Sequence[Choice]) -> list[Choice]:
         """The items in random order (Fisher and Yates), as a new list."""
         result = list(items)
         for last in range(len(result) - 1, 0, -1):

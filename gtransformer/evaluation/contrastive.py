@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gtransformer.data.places import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.sentence_scores import Request, Sentences, SentenceScorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, TokenLists
 from gtransformer.files import read_json
 
 # Distances of the deciding context, in sentences: (first, last) of each row of the report.
@@ -103,8 +103,8 @@ def score_items(
     scorer: SentenceScorer,
     items: Sequence[Item],
     places: Sequence[Place],
-    read: Callable[[int], tuple[Sentences, Sentences]],
-    encode: Callable[[Sequence[str]], Sentences],
+    read: Callable[[int], tuple[TokenLists, TokenLists]],
+    encode: Callable[[Sequence[str]], TokenLists],
     progress: Callable[[Iterable], Iterable] = lambda batches: batches,
 ) -> list[ItemScores]:
     """Scores of all items, in their order, each in the instance in which its sentence is current.

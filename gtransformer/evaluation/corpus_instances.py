@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gtransformer.data.places import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.layouts import Sentences
+from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import Loader
@@ -36,7 +36,7 @@ class CorpusInstances:
     eos: tuple[int, int]
     name: str
 
-    def read(self, number: int) -> tuple[Sentences, Sentences]:
+    def read(self, number: int) -> tuple[TokenLists, TokenLists]:
         """Source and target sentences of an instance, without marks. UserError if they are not those of its place."""
         sides = zip((self.source, self.target), self.bos, self.eos, strict=True)
         source, target = (split_tokens(side[number], bos, eos) for side, bos, eos in sides)
@@ -70,9 +70,9 @@ def corpus_instances(task, prepared: Path, split: str) -> CorpusInstances:
     )
 
 
-def split_tokens(tokens: Tensor, bos: int, eos: int) -> Sentences:
+def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:
     """The sentences of (length,) int64 tokens ``<s> a b </s> <s> c </s>``, without the marks."""
-    sentences: Sentences = []
+    sentences: TokenLists = []
     for token in tokens.tolist():
         if token == bos:
             sentences.append([])

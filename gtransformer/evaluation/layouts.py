@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
 
-Sentences = list[list[int]]
+TokenLists = list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Layout:
     final: int | None
     first: int | None
 
-    def source(self, sentences: Sentences) -> list[int]:
+    def source(self, sentences: TokenLists) -> list[int]:
         """The encoder's input."""
         tokens, _ = self._document(sentences, len(sentences))
         return tokens if self.final is None else [*tokens, self.final]
 
-    def target(self, sentences: Sentences, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+    def target(self, sentences: TokenLists, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
         """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
 
         ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
@@ -49,7 +49,7 @@ class Layout:
             return [self.first, *tokens[:-1]], tokens, spans
         return tokens[:-1], tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
-    def _document(self, sentences: Sentences, of: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def _document(self, sentences: TokenLists, of: int) -> tuple[list[int], list[tuple[int, int]]]:
         """Tokens, and the spans of each sentence's own among them."""
         tokens: list[int] = []
         spans = []

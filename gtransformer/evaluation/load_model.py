@@ -8,7 +8,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.layouts import Layout, Sentences, joined_layout, marked_layout
+from gtransformer.evaluation.layouts import Layout, TokenLists, joined_layout, marked_layout
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.preprocess.encode import TextEncoder
 
@@ -51,14 +51,14 @@ def choose_layouts(task, source: Dictionary, target: Dictionary, separator: str 
 
 def sentence_encoder(
     prepared: Path, lang: str, dictionary: Dictionary, moses: str | None = None, tokenised: bool = False
-) -> Callable[[Sequence[str]], Sentences]:
+) -> Callable[[Sequence[str]], TokenLists]:
     """A function from plain sentences to token indices, by the same steps that prepared the corpus.
 
     ``tokenised``: the sentences are so already; they are only truecased and cut by BPE.
     """
     subwords = TextEncoder(prepared, lang, moses, tokenised)
 
-    def encode(texts: Sequence[str]) -> Sentences:
+    def encode(texts: Sequence[str]) -> TokenLists:
         return [[dictionary.index(word) for word in line.split()] for line in subwords(texts)]
 
     return encode

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.evaluation.layouts import Layout, Sentences, document_layout
+from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Request:
     The translation may have fewer sentences than the source.
     """
 
-    source: Sentences
-    target: Sentences
+    source: TokenLists
+    target: TokenLists
 
 
 def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
@@ -56,7 +56,7 @@ def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]
         yield batch
 
 
-def size(sentences: Sentences) -> int:
+def size(sentences: TokenLists) -> int:
     """Tokens of a document, the marks of its sentences included."""
     return sum(len(sentence) + 2 for sentence in sentences)
 

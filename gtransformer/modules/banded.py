@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from gtransformer.modules.buckets import HostBucket, Plan, make_plan
+from gtransformer.modules.buckets import BucketPlan, HostBucket, make_plan
 from gtransformer.modules.reach import Reach
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
@@ -28,7 +28,7 @@ class BandedPattern:
         self.queries, self.keys = reach.queries, reach.keys
 
     @cached_property
-    def bucketed(self) -> Plan:
+    def bucketed(self) -> BucketPlan:
         """All blocks in buckets of similar shape."""
         return make_plan(self.reach, _buckets(self.reach))
 

@@ -59,7 +59,7 @@ class Bucket:
 
 
 @dataclass
-class Plan:
+class BucketPlan:
     """All buckets, and where each query's result lies among their outputs, ``position`` (Nq,) int64."""
 
     reach: Reach
@@ -98,7 +98,7 @@ class Plan:
         return relative_scores(q, table, bucket.rows[size])
 
 
-def make_plan(reach: Reach, buckets: Iterable[HostBucket], before: np.ndarray | None = None) -> Plan:
+def make_plan(reach: Reach, buckets: Iterable[HostBucket], before: np.ndarray | None = None) -> BucketPlan:
     """Buckets on the device; results of the queries ``before`` come in front of theirs."""
     device = reach.queries.device
     before = np.zeros(0, dtype=np.int64) if before is None else before
@@ -113,7 +113,7 @@ def make_plan(reach: Reach, buckets: Iterable[HostBucket], before: np.ndarray | 
         on_device = (torch.from_numpy(side.ravel()).to(device).view(side.shape) for side in (index, bucket.key_index))
         made.append(Bucket(*on_device, mask, bucket.causal, bucket.diagonal))
     position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-    return Plan(reach, made, torch.from_numpy(position).to(device))
+    return BucketPlan(reach, made, torch.from_numpy(position).to(device))
 
 
 def segment_attention(

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from gtransformer.modules import varlen
-from gtransformer.modules.buckets import HostBucket, Plan, make_plan
+from gtransformer.modules.buckets import BucketPlan, HostBucket, make_plan
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.varlen import VarlenSegments
 
@@ -36,12 +36,12 @@ class PackedPattern:
         self._kinds = set(self._pairs.kinds.tolist())
 
     @cached_property
-    def bucketed(self) -> Plan:
+    def bucketed(self) -> BucketPlan:
         """All segments in buckets of similar length."""
         return make_plan(self.reach, _buckets(self._pairs))
 
     @cached_property
-    def _unpadded(self) -> tuple[VarlenSegments, Plan]:
+    def _unpadded(self) -> tuple[VarlenSegments, BucketPlan]:
         """All segments for the kernel that takes unequal lengths."""
         pairs = self._pairs
         segments = VarlenSegments(pairs.query_order, pairs.key_order, pairs.rows, self.queries.device)

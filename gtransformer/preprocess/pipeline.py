@@ -35,7 +35,7 @@ from gtransformer.preprocess.workspace import Workspace
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-class Pipeline(Workspace):
+class Preparation(Workspace):
     """One run of the steps. The public entry is ``prepare``."""
 
     def run(self, command: str) -> dict[str, Any]:
@@ -235,4 +235,4 @@ def prepare(raw: str | Path, output: str | Path, settings: Settings, command: st
     What was done before by an interrupted or earlier run and still holds is kept. Raises UserError for any input that
     cannot be used, before anything is written.
     """
-    return Pipeline(raw, output, settings).run(command)
+    return Preparation(raw, output, settings).run(command)

@@ -16,7 +16,7 @@ FULL, SEQUENTIAL, SLIDING = STRATEGIES = ("full", "sequential", "sliding")
 
 
 @dataclass(frozen=True)
-class Window:
+class SentenceWindow:
     """Sentences of a document, counted from 0.
 
     Attributes:
@@ -77,7 +77,7 @@ class Strategy:
                     "context leave --strategy out"
                 )
 
-    def windows(self, lengths: Sequence[int], document: int = 0) -> list[Window]:
+    def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
         """The way through a document.
 
         Args:
@@ -87,7 +87,7 @@ class Strategy:
         Raises UserError for a sentence that is longer than a window.
         """
         if self.kind == FULL:
-            return [Window(0, 0, 0, len(lengths))]
+            return [SentenceWindow(0, 0, 0, len(lengths))]
         for number, length in enumerate(lengths, start=1):
             self.check_sentence(length, document + 1, number)
         found, new = [], 0
@@ -100,7 +100,7 @@ class Strategy:
                     room -= lengths[last]
                     last += 1
             forced = first if self.target_context is None else max(0, new - self.target_context)
-            found.append(Window(first, forced, new, last))
+            found.append(SentenceWindow(first, forced, new, last))
             new = last
         return found
 

@@ -14,7 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.stepwise import decodes_stepwise
-from gtransformer.search.strategies import Strategy, Window
+from gtransformer.search.strategies import SentenceWindow, Strategy
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Walk:
     """
 
     sentences: list[Tensor]
-    windows: deque[Window]
+    windows: deque[SentenceWindow]
     chosen: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
     hypothesis: dict | None = None
@@ -125,7 +125,7 @@ class WalkingGenerator:
             else:
                 self._take(walk, walk.hypothesis)
 
-    def _forced(self, walk: Walk, window: Window) -> Tensor:
+    def _forced(self, walk: Walk, window: SentenceWindow) -> Tensor:
         """What a window's translation begins with, ``<s> words </s>`` each."""
         bos = walk.sentences[0].new_tensor([self.generator.tgt_dict.bos()])
         return torch.cat([bos[:0], *(part for one in walk.chosen[window.forced : window.new] for part in (bos, one))])

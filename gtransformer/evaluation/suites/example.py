@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gtransformer.evaluation.contrastive import accuracy
-from gtransformer.evaluation.layouts import Sentences
+from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 
 
@@ -54,7 +54,7 @@ class ExampleScores:
         return None
 
 
-Encode = Callable[[Sequence[str]], Sentences]
+Encode = Callable[[Sequence[str]], TokenLists]
 
 
 def score_examples(

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy, Window
+from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, SentenceWindow, Strategy
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy, 
     ],
 )
 def test_by_hand(strategy, expected):
-    assert strategy.windows([5, 3, 6, 2, 1]) == [Window(*one) for one in expected]
+    assert strategy.windows([5, 3, 6, 2, 1]) == [SentenceWindow(*one) for one in expected]
 
 
 def test_sequential_within_tokens_and_sliding_are_different_ways():
     """Sliding decodes the first window whole; sequential goes on by one sentence always."""
-    assert Strategy(SLIDING, tokens=9).windows([4, 4, 4]) == [Window(0, 0, 0, 2), Window(1, 1, 2, 3)]
-    steps = [Window(0, 0, 0, 1), Window(0, 0, 1, 2), Window(1, 1, 2, 3)]
+    assert Strategy(SLIDING, tokens=9).windows([4, 4, 4]) == [SentenceWindow(0, 0, 0, 2), SentenceWindow(1, 1, 2, 3)]
+    steps = [SentenceWindow(0, 0, 0, 1), SentenceWindow(0, 0, 1, 2), SentenceWindow(1, 1, 2, 3)]
     assert Strategy(SEQUENTIAL, tokens=9).windows([4, 4, 4]) == steps
 
 

@@ -68,6 +68,8 @@ def test_report_by_either_side() -> None:
 class Untrained:
     """In place of a scorer where its scores do not matter."""
 
+    minds_length = False
+
     def score(self, requests, progress):
         return [[0.0] * len(request.target) for request in requests]
 

@@ -85,6 +85,11 @@ class Stage:
     folder: Path | None = None
     precious: bool = False
 
+    def unwritten(self) -> str:
+        """What to say if the stage has ended well and some of its outputs are not there; empty if they are."""
+        missing = [str(path) for path in self.outputs if not path.exists()]
+        return f"ended well but did not write {', '.join(missing)}" if missing else ""
+
     def has_model(self) -> bool:
         """Whether there is something that has been trained."""
         return self.folder is not None and any((self.folder / "checkpoints").glob("*.pt"))
@@ -198,9 +203,6 @@ class Pipeline:
         failures: set[str] = set()
 
         def finish(stage: Stage, seconds: float) -> None:
-            missing = [str(path) for path in stage.outputs if not path.exists()]
-            if missing:
-                raise UserError(f"{label}: {stage.name} ended well but did not write {', '.join(missing)}")
             self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16])
             self._over.add(stage.name)
             finished(stage, seconds)
@@ -210,6 +212,10 @@ class Pipeline:
                 raise failure(label, job, reason)
             failures.add(job.name)
             failed(self.stages[job.name], reason)
+
+        def ended(job: Job, seconds: float) -> None:
+            stage = self.stages[job.name]
+            fail(job, reason) if (reason := stage.unwritten()) else finish(stage, seconds)
 
         while left := [stage for stage in self._left() if stage.name not in failures]:
             jobs: dict[str, Job] = {}
@@ -225,6 +231,8 @@ class Pipeline:
                     self._begin(stage)
                     began = time.monotonic()
                     stage.work()
+                    if reason := stage.unwritten():
+                        raise UserError(f"{label}: {stage.name} {reason}")
                     finish(stage, time.monotonic() - began)
             run_jobs(
                 label,
@@ -232,7 +240,7 @@ class Pipeline:
                 at_once,
                 threads,
                 self._lock.fileno(),
-                lambda job, seconds: finish(self.stages[job.name], seconds),
+                ended,
                 fail,
             )
 

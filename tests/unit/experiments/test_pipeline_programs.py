@@ -58,9 +58,23 @@ def test_a_stage_that_is_only_waited_for_undoes_nothing(tmp_path):
 
 @pytest.mark.parametrize(("keeps_log", "log"), [(False, "a\n"), (True, "a\na\n")])
 def test_logs_begin_anew_or_go_on(tmp_path, keeps_log, log):
-    stage = replace(program(tmp_path, "a", keeps_log=keeps_log), outputs=[tmp_path / "never"])
-    assert run(tmp_path, stage) == "a" and run(tmp_path, stage) == "a a"
+    output = tmp_path / "output"
+    stage = program(tmp_path, "a", f"open({str(output)!r}, 'w')", keeps_log=keeps_log)
+    stage = replace(stage, outputs=[output])
+    assert run(tmp_path, stage) == "a"
+    output.unlink()
+    assert run(tmp_path, stage) == "a a"
     assert (tmp_path / "a.log").read_text() == log
+
+
+def test_a_program_that_does_not_leave_its_output_has_failed(tmp_path):
+    stage = replace(program(tmp_path, "quiet"), outputs=[tmp_path / "never"])
+    with pytest.raises(UserError, match="trial: quiet ended well but did not write .*never"):
+        run(tmp_path, stage)
+    failures = []
+    run(tmp_path, stage, program(tmp_path, "other"), failed=lambda stage, why: failures.append((stage.name, why)))
+    assert failures == [("quiet", f"ended well but did not write {tmp_path / 'never'}")]
+    assert read_stamp(tmp_path / "stages" / "other.json")["done"] is True
 
 
 def test_failures_end_all_unless_they_may_be_and_nothing_reads_them(tmp_path):

@@ -136,7 +136,7 @@ def test_folders_must_say_what_they_are(logs: Path, capsys):
     (logs / "new" / "about.yaml").write_text("what: x\n")
     assert "unknown key 'what'" in refused(logs, capsys)
     (logs / "new" / "about.yaml").write_text("about: [\n")
-    assert "about.yaml: not valid YAML" in refused(logs, capsys)
+    assert "about.yaml, line 2: not valid YAML" in refused(logs, capsys)
     entry = "results: [{recipe: base, corpus: ted, sets: {ted_test: none.json}}]"
     (logs / "new" / "about.yaml").write_text(f"about: x\n{entry}\n")
     assert "none.json: no such file, though about.yaml there names it" in refused(logs, capsys)

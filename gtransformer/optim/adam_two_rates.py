@@ -9,12 +9,16 @@ there is, and scales what the scheduler says.
 
 from __future__ import annotations
 
+import logging
+
 from fairseq.optim import register_optimizer
 from fairseq.optim.adam import FairseqAdamConfig
 from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.optim.fused_adam import FusedAdam
+
+logger = logging.getLogger(__name__)
 
 NAME = "adam_two_rates"
 FRESH, PRETRAINED = "fresh", "pretrained"
@@ -55,9 +59,9 @@ class AdamTwoRates(FusedAdam):
             groups[name]["params"].append(parameter)
             groups[name] |= parameter.optim_overrides["optimizer"]
         if not groups[FRESH]["params"]:
-            raise UserError(
-                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions), so that "
-                "all of it would learn at the rate of pretrained ones; leave it out, or give --optimizer adam"
+            logger.warning(
+                "--doc-double-lr: this model has no new modules (global attention, gates, relative positions); all of "
+                "it learns at the rate of pretrained ones"
             )
         super().__init__(cfg, [group for group in groups.values() if group["params"]])
         self.set_lr(self.optimizer_config["lr"])

@@ -124,8 +124,8 @@ def test_half_precision_keeps_the_groups():
     assert not optimiser.supports_flat_params
 
 
-def test_a_model_without_new_modules_is_refused(dictionary):
-    """All of it would learn at the rate of pretrained parameters, and nobody would say so."""
-    model = tiny_model(dictionary, doc_mode="full")
-    with pytest.raises(UserError, match="--doc-double-lr: this model has no new modules"):
-        optimizer(marked(model).parameters())
+def test_that_nothing_is_new_is_said(dictionary, caplog):
+    """All of the model then learns at the rate of pretrained parameters, as a baseline of the same recipe does."""
+    optimiser = optimizer(marked(tiny_model(dictionary, doc_mode="full")).parameters())
+    assert "--doc-double-lr: this model has no new modules" in caplog.text
+    assert optimiser.get_lr() == pytest.approx(SCALE * 1e-3)

@@ -244,7 +244,7 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
         line += ["--set", f"train.finetune-from-model={model}"]
     commands: list[list[str]] = []
     monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
-    assert driver.main(line) == 0
+    assert main(line) == 0
     ((_, dash_m, program, *arguments),) = commands
     assert (dash_m, program) == ("-m", "fairseq_cli.train")
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)

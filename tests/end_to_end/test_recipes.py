@@ -237,6 +237,8 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
     recipe = load_recipe(name)
     data = "mbart" if "sentencepiece" in recipe.sections["prepare"] else "base"
     workshop.run(data, "prepare")
+    if data == "mbart":
+        workshop.make_mbart(name)
     line = [*workshop.line(name, "train"), "--prepared", str(workshop.prepared(data)), "--output", str(tmp_path)]
     if recipe.pretrained_from:
         workshop.run("sent_base", "train")

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.references import REFERENCES
 from gtransformer.experiments.recipe import load_recipe
-from gtransformer.report.keys import need, need_texts
+from gtransformer.report.keys import need, need_cells, need_texts
+from gtransformer.report.miniature import Miniature, read_miniature
 from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
-METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
+METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "TER": "ter"}
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: the paper's figures as printed, the recipe that runs it, recipes of the same kind on other data."""
+    """One row: the paper's figures as printed, the recipe that runs it, recipes of the same kind on other data.
+
+    changes: what makes the row of the recipe (``generate.strategy=sequential``); miniature: the row's name in the files
+    of the table's miniature.
+    """
 
     method: str
     paper: list[str]
     recipe: str | None = None
     also: list[str] = field(default_factory=list)
+    changes: tuple[str, ...] = ()
+    miniature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,16 +51,33 @@ class Table:
     columns: list[Column]
     rows: list[Row]
     note: str = ""
+    miniature: Miniature | None = None
 
 
 @dataclass(frozen=True)
 class Paper:
-    """All tables; ``corpora`` maps the paper's name of a corpus to ours, ``statistics`` is Table 1 by corpus."""
+    """All tables of a paper.
 
+    Attributes:
+        name: of its file, as recipes name it in ``rows``; title: authors and year; introduction: of its tables.
+        reference: the one that scores beside its figures are taken against.
+        corpora: the paper's name of a corpus: ours.
+        columns, statistics: those of Table 1 by corpus, where that is about corpora.
+    """
+
+    name: str
+    title: str
+    introduction: str
+    reference: str
     corpora: dict[str, str]
     columns: list[str]
     statistics: dict[str, list[str]]
     tables: list[Table]
+
+
+def paper_files() -> list[Path]:
+    """The papers whose tables there are, the one of G-Transformer first."""
+    return sorted(PAPER.parent.glob("*.yaml"), key=lambda path: (path != PAPER, path))
 
 
 def read_paper(path: Path) -> Paper:
@@ -62,11 +87,18 @@ def read_paper(path: Path) -> Paper:
     """
     content = read_entries(path)
     corpora = need(content, path, "corpora", kind=dict)
-    rows = need(content, path, "statistics", "rows", kind=dict)
+    title, text, reference = (need(content, path, key, kind=str) for key in ("title", "introduction", "reference"))
+    if reference not in REFERENCES:
+        raise UserError(f"{path}: reference '{reference}': known are {', '.join(REFERENCES)}")
+    statistics = need(content, path, "statistics", kind=dict, optional=True) or {"columns": [], "rows": {}}
     paper = Paper(
+        path.stem.replace("_", "-"),
+        title,
+        text.strip(),
+        reference,
         corpora,
-        list(need_texts(content, path, "statistics", "columns")),
-        {corpus: list(need_texts(content, path, "statistics", "rows", corpus)) for corpus in rows},
+        list(need_texts(statistics, path, "columns")),
+        {corpus: list(need_texts(statistics, path, "rows", corpus)) for corpus in need(statistics, path, "rows")},
         [_table(path, table, corpora) for table in need(content, path, "tables", kind=list)],
     )
     for corpus, figures in paper.statistics.items():
@@ -78,22 +110,25 @@ def read_paper(path: Path) -> Paper:
 
 
 def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
-    name, title, titles = (need(content, path, key, kind=str) for key in ("name", "title", "columns"))
-    columns = [_column(path, text, corpora) for text in titles.split()]
+    name, title = (need(content, path, key, kind=str) for key in ("name", "title"))
+    columns = [_column(path, text, corpora) for text in need_cells(content, path, "columns")]
     rows = []
     for row in need(content, path, "rows", kind=list):
-        method, figures = need(row, path, "method", kind=str), need(row, path, "paper", kind=str).split()
+        method, figures = need(row, path, "method", kind=str), need_cells(row, path, "paper")
         where = f"{path}: {name}, row '{method}'"
         if len(figures) != len(columns):
             raise UserError(f"{where}: {len(figures)} figures for {len(columns)} columns")
         recipe, also = need(row, path, "recipe", kind=str, optional=True), list(need_texts(row, path, "also"))
+        changes = need_texts(row, path, "changes")
         for known in [*filter(None, [recipe]), *also]:
             try:
-                load_recipe(known)
+                load_recipe(known, list(changes))
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-        rows.append(Row(method, figures, recipe, also))
-    return Table(name, title, columns, rows, need(content, path, "note", kind=str, optional=True) or "")
+        own = need(row, path, "miniature", kind=str, optional=True)
+        rows.append(Row(method, figures, recipe, also, changes, own))
+    note = need(content, path, "note", kind=str, optional=True) or ""
+    return Table(name, title, columns, rows, note, read_miniature(content, path))
 
 
 def _column(path: Path, text: str, corpora: dict[str, str]) -> Column:

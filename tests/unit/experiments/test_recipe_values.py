@@ -1,4 +1,4 @@
-"""Every recipe's numbers against those of its sources: the paper, the authors' release, Liu et al. (2020).
+"""Every recipe's numbers against those of its sources: the papers, the authors' release, Liu et al. (2020).
 
 FIGURES (in recipe_figures.py) states each figure once, with its source and the recipes that it is meant for; the
 recipes' comments must name the same source. A new recipe joins the sets there, or stands in OURS with what differs
@@ -24,7 +24,7 @@ from gtransformer.experiments.recipe import (
 )
 from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
-from tests.unit.experiments.recipe_figures import FIGURES, OTHERS, OURS, PAPER, ROWS
+from tests.unit.experiments.recipe_figures import FIGURES, LABELS, LONG_CONTEXT, OTHERS, OURS, PAPER, ROWS, VARIANTS
 
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
 
@@ -45,13 +45,15 @@ def values(recipe: Recipe) -> dict:
     train = training_options(recipe)
     prepare, generate = recipe.options("prepare"), recipe.options("generate")
     fields = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
-    kinds = {part: attention_kinds(train, part) for part in ("encoder", "decoder", "cross")}
+    sides = ("encoder", "decoder", "cross") if train.arch.startswith("gtransformer") else ()
+    kinds = ["".join(LETTERS[kind] for kind in attention_kinds(train, part)) for part in sides]
+    walk = SimpleNamespace(**{"instances": "stored", "strategy": "full", **underscored(recipe, "task", "generate")})
     (lr,), (update_freq,) = train.lr, train.update_freq
     init = getattr(train, "warmup_init_lr", -1)
     as_they_are = (
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
-        "max_update", "patience", "max_tokens", "load_partial",
+        "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule",
     )  # fmt: skip
     return {key: getattr(train, key) for key in as_they_are} | {
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
@@ -62,7 +64,10 @@ def values(recipe: Recipe) -> dict:
         "vocabulary_from": recipe.vocabulary_from,
         "encoder": tuple(getattr(train, f"encoder_{field}") for field in fields),
         "decoder": tuple(getattr(train, f"decoder_{field}") for field in fields),
-        "attention": tuple("".join(LETTERS[kind] for kind in kinds[part]) for part in ("encoder", "decoder", "cross")),
+        "attention": tuple(kinds) or None,
+        "grouping": (train.instances, train.instance_tokens, train.context_sentences),
+        "walk": tuple(getattr(walk, key, None) for key in ("instances", "instance_tokens", "context_sentences", "strategy")),
+        "window": tuple(getattr(train, key, None) for key in WINDOW),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,

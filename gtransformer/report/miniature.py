@@ -22,7 +22,7 @@ class MiniatureColumn:
     Attributes:
         file: a result file, relative to the folder of all logs.
         value: the way to the figure in it: a key, a place in a list, or keys and values of the entry of a list.
-        error: the way to its standard error, if it has one.
+        error: the key of its standard error, which stands beside it, if it has one.
         scale: what figures are multiplied by (100: fractions as per cent).
         digits: behind the point.
     """
@@ -30,9 +30,9 @@ class MiniatureColumn:
     title: str
     file: str
     value: tuple[Step, ...]
-    error: tuple[Step, ...] = ()
-    scale: float = 1.0
-    digits: int = 2
+    error: str | None
+    scale: float
+    digits: int
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,23 @@ class Miniature:
 
 def read_miniature(table: Any, path: Path) -> Miniature | None:
     """The miniature of a table in a paper's file. Raises UserError for a key that is missing or mistaken."""
-    if need(table, path, "miniature", kind=dict, optional=True) is None:
+    shared = need(table, path, "miniature", kind=dict, optional=True)
+    if shared is None:
         return None
     columns = []
-    for column in need(table, path, "miniature", "columns", kind=list):
-        title, file = (need(column, path, key, kind=str) for key in ("title", "file"))
-        value, error = (
-            tuple(need(column, path, key, kind=list, optional=key == "error") or ()) for key in ("value", "error")
-        )
-        scale = need(column, path, "scale", kind=NUMBER, optional=True)
-        digits = need(column, path, "digits", kind=int, optional=True)
+    for own in need(shared, path, "columns", kind=list):
+        column = {"error": None, "scale": 1, "digits": 2, **shared, **need(own, path, kind=dict)}
         columns.append(
-            MiniatureColumn(title, file, value, error, 1 if scale is None else scale, 2 if digits is None else digits)
+            MiniatureColumn(
+                need(column, path, "title", kind=str),
+                need(column, path, "file", kind=str),
+                tuple(need(column, path, "value", kind=list)),
+                need(column, path, "error", kind=str, optional=True),
+                need(column, path, "scale", kind=NUMBER),
+                need(column, path, "digits", kind=int),
+            )
         )
-    return Miniature(columns, need(table, path, "miniature", "note", kind=str))
+    return Miniature(columns, need(shared, path, "note", kind=str))
 
 
 class Logs:
@@ -84,7 +87,8 @@ class Logs:
         if row is None:
             return ""
         content = self.content(column.file.replace(ROW, row))
-        value, error = (self._number(content, way, column, row) for way in (column.value, column.error))
+        beside = (*column.value[:-1], column.error) if column.error else ()
+        value, error = (self._number(content, way, column, row) for way in (column.value, beside))
         if value is None:
             return ""
         shown = f"{value * column.scale:.{column.digits}f}"

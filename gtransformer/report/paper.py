@@ -14,6 +14,7 @@ from gtransformer.report.miniature import Miniature, read_miniature
 from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
+KEYS = {"title", "introduction", "reference", "corpora", "statistics", "tables"}
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "TER": "ter"}
 
 
@@ -86,6 +87,9 @@ def read_paper(path: Path) -> Paper:
     Raises UserError for a missing or mistaken key, an unknown recipe, too few or too many figures.
     """
     content = read_entries(path)
+    unknown = sorted(set(content) - KEYS)
+    if unknown:
+        raise UserError(f"{content.at(unknown[0])}: unknown key '{unknown[0]}'; known are {', '.join(sorted(KEYS))}")
     corpora = need(content, path, "corpora", kind=dict)
     title, text, reference = (need(content, path, key, kind=str) for key in ("title", "introduction", "reference"))
     if reference not in REFERENCES:
@@ -125,8 +129,8 @@ def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
                 load_recipe(known, list(changes))
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-        own = need(row, path, "miniature", kind=str, optional=True)
-        rows.append(Row(method, figures, recipe, also, changes, own))
+        own = need(row, path, "miniature", kind=str, optional=True) or method
+        rows.append(Row(method, figures, recipe, also, changes, None if own == "-" else own))
     note = need(content, path, "note", kind=str, optional=True) or ""
     return Table(name, title, columns, rows, note, read_miniature(content, path))
 

@@ -171,7 +171,7 @@ class TranslationDocTask(FairseqTask):
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
+        """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so."""
         check_generation(args, self.cfg)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)

@@ -19,6 +19,8 @@ def test_recipes_are_those_that_claim_the_tables():
     """The recipes that a table of the page names are those whose ``rows`` name the table, one a row."""
     claimed: dict[str, list[str]] = {}
     for (table, _), recipe in recipes_of_rows().items():
+        if table.startswith("window-attention "):
+            continue
         claimed.setdefault(f"Table {table}" if table.isdigit() else table.capitalize(), []).append(recipe)
     paper = read_paper(PAPER)
     named = {table.name: sorted(row.recipe for row in table.rows if row.recipe) for table in paper.tables}

@@ -145,8 +145,8 @@ def check_sentence_rule(chosen: str, strategy: str) -> None:
         raise UserError(f"--sentence-rule {chosen} is unknown; choose one of {', '.join(SENTENCE_RULES)}")
     if chosen == OFF and strategy != FULL:
         raise UserError(
-            f"--sentence-rule off: --strategy {strategy} goes on behind what it has, sentence by sentence of the source; "
-            "leave one of the two out"
+            f"--sentence-rule off: --strategy {strategy} goes on behind what it has, sentence by sentence of the "
+            "source; leave one of the two out"
         )
 
 

@@ -59,7 +59,7 @@ class TranslationDocConfig(TranslationConfig):
         "N of --instances greedy (of a sentence the longer side counts) and parts (the target does), with <s> and </s>",
     )
     context_sentences: Optional[int] = option(  # noqa: UP045
-        None, "K of --instances disjoint, sliding and current (of the source); 0: single sentences"
+        None, "K of --instances disjoint, sliding and current (of the source); 0, but for sliding: single sentences"
     )
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"

@@ -10,12 +10,14 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import nn
 
+from gtransformer.data.instances import Grouping
 from gtransformer.errors import UserError
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
-from gtransformer.search.strategies import FULL
+from gtransformer.search.strategies import FULL, SEQUENTIAL
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import whole_config
 from gtransformer.tasks.loading import grouping_of
 
 
@@ -61,6 +63,22 @@ def check_sides(cfg: TranslationDocConfig, model: object, trained: bool) -> None
             raise UserError(
                 f"{given}: --{option} wants as many sentences on both sides; leave it out, or give equal numbers"
             )
+
+
+def check_context(cfg: TranslationDocConfig, model: object) -> None:
+    """Raise UserError for sequential decoding of a model that was trained on single sentences of the target.
+
+    Args:
+        model: its configuration, as part of its checkpoint's.
+    """
+    whole = whole_config(model)
+    if str(cfg.strategy) != SEQUENTIAL or whole is None:
+        return
+    if Grouping.stored_in(whole.task).single_targets:
+        raise UserError(
+            "--strategy sequential translates behind previous translations, but the model was trained on single "
+            "sentences of the target, without context; leave --strategy out"
+        )
 
 
 def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bool:

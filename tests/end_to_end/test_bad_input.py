@@ -37,7 +37,7 @@ def train(arch: str, *options: object, status: int = 1) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--instances=sliding", "--context-sentences=0"], "--context-sentences 0: give 1 or more; single sentences are"),
+        (["--instances=sliding", "--context-sentences=0"], "--context-sentences 0: give 1 or more; single sentences"),
         (["--instances=sliding", "--context-sentences=-1"], "--context-sentences -1: give 1 or more"),
         (["--instances=disjoint", "--context-sentences=-1"], "--context-sentences -1: give 0 or more"),
         (["--window=0"], "--window 0: give at least 1"),

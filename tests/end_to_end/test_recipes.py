@@ -40,8 +40,8 @@ UPDATES = 2
 # A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
 # sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
 # parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
-# attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on other
-# instances; LST attention on parts of documents; windows, sentence by sentence.
+# attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on
+# other instances; LST attention on parts of documents; windows, sentence by sentence.
 KINDS = [
     "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
     "table5_no_dropout_language", "table3_no_target", "concatenation/small_two", "lst/small", "window/small",

@@ -23,8 +23,8 @@ from gtransformer.translation.options import SearchOptions, add_search_options
             {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
             "--sentence-rule off: --strategy sequential goes on behind what it has",
         ),
-        ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential translates"),
-        ({"strategy": "sequential", "context_sentences": -1}, "--context-sentences -1: --strategy sequential translates"),
+        ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
+        ({"strategy": "sequential", "context_sentences": -1}, "--context-sentences -1: --strategy sequential"),
     ],
 )
 def test_mistakes(values, message):

@@ -265,8 +265,8 @@ ROWS = {
 OTHERS = {"2": {"SENTNMT", "HAN", "SAN", "Hybrid Context", "Flat-Transformer", "Fine-tuning on Pre-trained Model",
                 "Flat-Transformer+BERT"}, "6": {"G-Transformer (rnd.)"}}  # fmt: skip
 
-# Of the tables of Herold and Ney (2023): how many columns say what a row is; the rows that are other people's systems, what
-# does not train, and the models above with another search or another w. Tables 2 and 7 to 9 are not of trained systems.
+# Of the tables of Herold and Ney (2023): how many columns say what a row is; the rows that are other people's systems,
+# what does not train, and the models above with another search or another w. The other tables have no systems in rows.
 LABELS = {"1": 2, "3": 3, "4": 4, "5": 2, "6": 2}
 WINDOW = ("1-1, 20", "train avg., 20", "sent-align, 10", "sent-align, 20", "sent-align, 30")
 VARIANTS = {

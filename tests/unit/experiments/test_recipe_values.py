@@ -47,7 +47,7 @@ def values(recipe: Recipe) -> dict:
     fields = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
     sides = ("encoder", "decoder", "cross") if train.arch.startswith("gtransformer") else ()
     kinds = ["".join(LETTERS[kind] for kind in attention_kinds(train, part)) for part in sides]
-    walk = SimpleNamespace(**{"instances": "stored", "strategy": "full", **underscored(recipe, "task", "generate")})
+    walk = {"instances": "stored", "strategy": "full"} | recipe.options("task", "generate")
     (lr,), (update_freq,) = train.lr, train.update_freq
     init = getattr(train, "warmup_init_lr", -1)
     as_they_are = (
@@ -66,8 +66,10 @@ def values(recipe: Recipe) -> dict:
         "decoder": tuple(getattr(train, f"decoder_{field}") for field in fields),
         "attention": tuple(kinds) or None,
         "grouping": (train.instances, train.instance_tokens, train.context_sentences),
-        "walk": tuple(getattr(walk, key, None) for key in ("instances", "instance_tokens", "context_sentences", "strategy")),
-        "window": tuple(getattr(train, key, None) for key in WINDOW),
+        "walk": tuple(walk.get(key) for key in ("instances", "instance-tokens", "context-sentences", "strategy")),
+        "window": tuple(
+            getattr(train, key, None) for key in ("window", "window_positions", "train_alignment", "decode_alignment")
+        ),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,
@@ -97,11 +99,11 @@ def stated(name: str) -> dict:
 
 
 def test_every_recipe_is_known_here():
-    assert PAPER | OURS.keys() == set(recipe_names())
+    assert PAPER | LONG_CONTEXT | OURS.keys() == set(recipe_names())
     assert len(set(recipe_names())) == len(recipe_names())
 
 
-@pytest.mark.parametrize("name", sorted(PAPER | OURS.keys()))
+@pytest.mark.parametrize("name", sorted(PAPER | LONG_CONTEXT | OURS.keys()))
 def test_values(name: str):
     found, expected = values(load_recipe(name)), stated(name)
     assert found.keys() == expected.keys(), "every value is stated"
@@ -110,7 +112,8 @@ def test_values(name: str):
     }
 
 
-OPTIONS = {"instances": "batch-size", "max_len": "max-len-a"}  # where a figure goes by another name in the recipes
+# Where a figure goes by another name in the recipes.
+OPTIONS = {"instances": "batch-size", "max_len": "max-len-a", "grouping": "instances", "walk": "strategy"}
 
 
 def comment(name: str, option: str) -> str | None:
@@ -123,7 +126,7 @@ def comment(name: str, option: str) -> str | None:
     return comment(base[0], option) if base else None
 
 
-@pytest.mark.parametrize("name", sorted(PAPER))
+@pytest.mark.parametrize("name", sorted(PAPER | LONG_CONTEXT))
 def test_recipes_say_which_source_they_follow(name: str):
     """Above all where paper, release and Liu et al. differ."""
     checked = 0
@@ -168,3 +171,25 @@ def test_rows_are_as_printed():
     for table in ("2", "3", "5", "6", "7"):
         ours = {row for key, row in ROWS if key == table}
         assert printed[table] - OTHERS.get(table, set()) == ours, table
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the paper (../shared/papers) is not here")
+def test_rows_are_as_the_window_attention_paper_prints_them():
+    """Every row of its tables is a recipe's, or one of another search, another w or another system."""
+    text = (SHARED / "papers" / "window-attention.md").read_text(encoding="utf-8")
+    printed: dict[str, set[str]] = {}
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        cells = line.split("\t")
+        if cells[0] == "Model":
+            rows = []
+        elif len(cells) > 1:
+            above = rows[-1] if rows else cells  # an empty cell has what stands above it
+            rows.append([cell.strip() or old for cell, old in zip(cells, above, strict=False)])
+        elif (match := re.match(r"Table (\d):", line)) and match[1] in LABELS:
+            printed[match[1]] = {", ".join(row[: LABELS[match[1]]]) for row in rows}
+    assert printed.keys() == LABELS.keys()
+    for table, found in printed.items():
+        ours = {row for key, row in ROWS if key == f"window-attention {table}"}
+        assert ours and found == ours | VARIANTS.get(table, set()), table
+        assert not ours & VARIANTS.get(table, set())

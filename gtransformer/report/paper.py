@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.experiments.recipe import load_recipe
+from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.report.keys import need, need_cells, need_texts
 from gtransformer.report.miniature import Miniature, read_miniature
 from gtransformer.settings import read_entries
@@ -126,7 +127,7 @@ def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
         changes = need_texts(row, path, "changes")
         for known in [*filter(None, [recipe]), *also]:
             try:
-                load_recipe(known, list(changes))
+                known_recipe(known, changes)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
         own = need(row, path, "miniature", kind=str, optional=True) or method
@@ -146,6 +147,12 @@ def _column(path: Path, text: str, corpora: dict[str, str]) -> Column:
     return Column(f"{corpus} {metric}", corpora[corpus], METRICS[metric])
 
 
+@cache  # a page asks again and again for the same
+def known_recipe(name: str, changes: tuple[str, ...] = ()) -> Recipe:
+    """A recipe with some changes. Raises UserError as ``load_recipe``."""
+    return load_recipe(name, list(changes))
+
+
 def commands(recipe: str) -> list[str]:
     """The commands that run a recipe on CORPUS, those of the recipes that it needs first."""
     return [*_first(recipe), f"bash scripts/run.sh {recipe} CORPUS all"]
@@ -153,12 +160,12 @@ def commands(recipe: str) -> list[str]:
 
 def _first(recipe: str) -> list[str]:
     """What must have run before recipe's stage prepare can, and before its stage train can."""
-    loaded = load_recipe(recipe)
+    loaded = known_recipe(recipe)
     lines = []
     for lender in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
         lines += [*_first(lender), f"bash scripts/run.sh {lender} CORPUS prepare"]
     if loaded.pretrained_from:
         start = loaded.pretrained_from
-        own = [] if load_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
+        own = [] if known_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
         lines += [*_first(start), *own, f"bash scripts/run.sh {start} CORPUS train"]
     return list(dict.fromkeys(lines))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gtransformer.experiments.recipe import load_recipe
 from gtransformer.report.folders import TOKENS, UNITS, Folder
 from gtransformer.report.miniature import Logs
-from gtransformer.report.paper import Column, Paper, Row, Table, commands
+from gtransformer.report.paper import Column, Paper, Row, Table, commands, known_recipe
 from gtransformer.report.results import KINDS, Result
 
 SPLITS = ("train", "valid", "test")
@@ -102,7 +101,7 @@ def _counts(splits: dict[str, Any]) -> list[str]:
 def table_section(paper: Paper, table: Table, results: Sequence[Result], other: Placed, logs: Logs) -> str:
     """One table: the paper's figures and ours side by side, the commands; then results of its rows on other data."""
     own = table.miniature.columns if table.miniature else []
-    header = ["", *(["recipe"] if any(row.recipe for row in table.rows) else [])]
+    header = ["", "recipe"]
     for column in table.columns:
         header += [f"{column.title}, paper", "ours"] if column.metric else [f"{column.title}, paper"]
     header += [f"{column.title}, *miniature*" for column in own]
@@ -110,7 +109,7 @@ def table_section(paper: Paper, table: Table, results: Sequence[Result], other: 
     used: list[tuple[Result, Column]] = []
     for row in table.rows:
         recipe = " ".join(f"`{part}`" for part in (row.recipe, *row.changes) if part)
-        cells = [row.method, *([recipe] if "recipe" in header else [])]
+        cells = [row.method, recipe]
         for column, figure in zip(table.columns, row.paper, strict=True):
             cells.append("" if figure == "-" else figure.replace("*", r"\*"))
             if column.metric:
@@ -165,7 +164,7 @@ def own_score(result: Result, column: Column, wanted: str = "release") -> tuple[
     if kind != "d_bleu" or wanted != "release":
         return *result.scores[reference][kind], []
     by_instance = "d_bleu_instance" in result.scores[reference]
-    if not by_instance or load_recipe(result.recipe).max_sentences == 1:
+    if not by_instance or known_recipe(result.recipe).max_sentences == 1:
         return *result.scores[reference][kind], ["whole documents"]
     return *result.scores[reference]["d_bleu_instance"], []
 

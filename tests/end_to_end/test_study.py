@@ -50,8 +50,8 @@ miniature:
   changes:
     {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
      train.max-tokens: 128, train.max-update: 4, train.total-num-update: 4, train.warmup-updates: 2,
-     train.log-interval: 2, train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
-     generate.max-len-b: 3}
+     train.log-interval: 2, train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1,
+     generate.max-len-a: 0, generate.max-len-b: 3}
   panels:
     - title: window
       kind: table

@@ -33,7 +33,7 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
-    checkpoint = best_checkpoint(directory / order.get("model_of", ""))
+    checkpoint = best_checkpoint(directory / (order.get("model_of") or ""))
     pretrained = best_checkpoint(directory / order["pretrained"]) if order.get("pretrained") else None
     return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
 
@@ -72,7 +72,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
         "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
-        | {name: best[name] if aligned else None for name in ("s_bleu", "ter")},
+        | {name: best.get(name) if aligned else None for name in ("s_bleu", "ter")},
         "counts": scores["counts"],
         "curves": read_curves(log),
         "seconds": {

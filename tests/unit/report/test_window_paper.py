@@ -24,7 +24,7 @@ def printed_tables() -> dict[str, list[tuple[str, list[str]]]]:
     tables, lines = {}, []
     for line in PRINTED.read_text(encoding="utf-8").splitlines():
         if "\t" in line:
-            lines.append([re.sub(r"</?\w+>", "", cell).strip() for cell in line.split("\t")])
+            lines.append([re.sub(r"</?\w+>\s*", "", cell).strip() for cell in line.rstrip().split("\t")])
         elif found := re.match(r"\s*(Table \d):", line):
             number = wanted.get(found[1])
             rows = [(cells[:-number], cells[-number:]) for cells in lines] if number else []

@@ -22,9 +22,6 @@ FULL = ["--doc-mode", "full"]
 GROUPED = {
     "sliding": ([*FULL, "--instances", "sliding", "--context-sentences", "2"], (2, 2)),
     "current": ([*FULL, "--instances", "current", "--context-sentences", "1"], (1, 0)),
-    "more target": (
-        [*FULL, "--instances", "current", "--context-sentences", "1", "--target-context-sentences", "2"], (1, 2)
-    ),
     "documents": ([*FULL, "--instances", "disjoint", "--context-sentences", "100"], None),
     "sliding, by group": (["--instances", "sliding", "--context-sentences", "1"], (1, 1)),
     "stored": (FULL, "stored"),
@@ -42,10 +39,8 @@ def documents(lang: str) -> list[list[list[str]]]:
     return found
 
 
-def expected(checkpoint, target: list[list[list[str]]], context) -> tuple[float, int]:
-    """The mean over layers and tokens by loops, in float64; and the number of tokens."""
-    model, task = load_trained(checkpoint, data=str(LEN48 / "bin"))
-    model.double()
+def expected(model, task, target: list[list[list[str]]], context) -> tuple[float, int]:
+    """The mean over layers and tokens by loops; and the number of tokens."""
 
     def tokens(dictionary, sentences: list[list[str]]) -> list[int]:
         marked = [["<s>", *pieces, "</s>"] for pieces in sentences]
@@ -91,13 +86,15 @@ def test_over_references_and_translations(tmp_path, capsys, name):
     """In the instances that the checkpoint was trained in; each sentence counts once, where it is current."""
     options, context = GROUPED[name]
     checkpoint = make_checkpoint(LEN48, tmp_path / "checkpoint.pt", *options)
+    model, task = load_trained(checkpoint, data=str(LEN48 / "bin"))
+    model.double()
     draw = random.Random(4)
     words = sorted({piece for document in documents("de") for sentence in document for piece in sentence})
     drawn = [[draw.choices(words, k=draw.randint(0, 6)) for _ in document] for document in documents("de")]
     translations = write_translations(tmp_path / "some.jsonl", drawn)
     for given, target in (([], documents("de")), (["--translations", translations], drawn)):
         found = measured(tmp_path, checkpoint, *given, "--max-tokens", "100")
-        mean, queries = expected(checkpoint, target, context)
+        mean, queries = expected(model, task, target, context)
         assert found["share"]["queries"] == queries
         assert queries == sum(len(sentence) + 1 for document in target for sentence in document)
         assert found["share"]["mean"] == pytest.approx(mean, abs=2e-5)

@@ -1,10 +1,10 @@
 """Share of cross-attention on the aligned source sentence, what Herold and Ney (2023) have in Table 1.
 
-"Percentage of attention on the n-th source sentence during decoding the n-th target sentence": for each token that the
-decoder reads while it writes sentence n, the sum of its weights on the source tokens of sentence n (``<s>`` and
-``</s>`` included), averaged over heads, tokens and layers. How the paper treats layers with several attentions is not
-known, it has none: here group and global attention of G-Transformer count as the gate of Eq. 10 weighs them, token by
-token (its mean over channels), g and 1 - g, since in that proportion they make up what the layer goes on with.
+How much a model looks at source sentence n while it writes target sentence n: for each token that the decoder reads for
+it, the sum of its weights on the tokens of the source sentence (``<s>`` and ``</s>`` included), averaged over heads,
+tokens and layers. No system of theirs joins two attentions to the source. Here group and global attention of
+G-Transformer count as the gate of Eq. 10 weighs them, token by token (its mean over channels), g and 1 - g, since in
+that proportion they make up what the layer goes on with.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from gtransformer.settings import Entries, check_value, count, dashed, read_entr
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
-OTHER_FOLDERS = ("checksums", "hydra", "studies")  # hold no recipes
+OTHER_FOLDERS = ("arena", "checksums", "hydra", "studies")  # hold none, or those of an experiment
 SWITCHES = ("context-loss", "sentence-rule")  # take on and off, which are true and false to YAML
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
@@ -122,9 +122,8 @@ def recipe_names() -> list[str]:
 def _name(path: Path) -> str:
     """What the recipe of a file is called."""
     folder = path.resolve().parent
-    if folder.parent != config_directory().resolve() or folder.name == ABLATIONS:
-        return path.stem
-    return f"{folder.name}/{path.stem}"
+    alone = folder.parent != config_directory().resolve() or folder.name in (ABLATIONS, *OTHER_FOLDERS)
+    return path.stem if alone else f"{folder.name}/{path.stem}"
 
 
 def listing() -> str:

@@ -75,7 +75,8 @@ class SearchOptions:
     def changed(self, **values: Any) -> SearchOptions:
         """These options with some replaced; another strategy takes none of the former's. TypeError for no option."""
         if "strategy" in values:
-            values = {**dict.fromkeys(WAY), **values}
+            rule = self.sentence_rule if values["strategy"] == FULL else AUTO
+            values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:

@@ -24,7 +24,7 @@ def models(tmp_path_factory):
         ("sentences", "doc_transformer_tiny", *SENTENCES),
         ("lst", "lst_transformer_tiny", *PARTS),
         ("window", "window_transformer_tiny", "--window", "3", *PARTS),
-        ("alone", "gtransformer_tiny", "--decoder-ctxlayers", "0"),
+        ("alone", "gtransformer_tiny", "--encoder-ctxlayers=1", "--cross-ctxlayers=1", "--decoder-ctxlayers=0"),
     ):
         run("train", DATA, *TASK, "--arch", arch, *SMALL, *options, *ONE_UPDATE, f"--save-dir={root / name}")
     return root
@@ -69,14 +69,21 @@ def test_training_does_not_go_on_from_another_system(models, tmp_path):
     assert message in only_error(train(*absolute, given, f"--save-dir={tmp_path / 'new'}"))
 
 
-@pytest.mark.parametrize(("one", "other"), [("window", "lst"), ("lst", "window"), ("alone", "lst"), ("window", "doc")])
-@pytest.mark.parametrize("partial", [[], ["--load-partial"]])
-def test_fine_tuning_from_another_system(models, tmp_path, one, other, partial):
+@pytest.mark.parametrize(
+    ("one", "other", "options", "message"),
+    [
+        ("window", "lst", [], "does not fit this model: "),
+        ("lst", "window", [], "does not fit this model: "),
+        ("lst", "window", ["--load-partial"], "the pretrained checkpoint is of another size: "),
+        ("window", "doc", ["--load-partial"], "the pretrained checkpoint is of another structure: "),
+        ("alone", "lst", ["--load-partial"], "the pretrained checkpoint is of another structure: "),
+    ],
+)
+def test_fine_tuning_from_another_system(models, tmp_path, one, other, options, message):
     """--load-partial is for what a plain Transformer has."""
     given = f"--finetune-from-model={models / one / 'checkpoint_last.pt'}"
-    output = train(f"{other}_transformer_tiny", given, *partial, *PARTS, f"--save-dir={tmp_path}")
-    kind = "the pretrained checkpoint is of another" if partial else "does not fit this model"
-    assert kind in only_error(output)
+    output = train(f"{other}_transformer_tiny", given, *options, *PARTS, f"--save-dir={tmp_path}")
+    assert message in only_error(output)
 
 
 def generate(models, name: str, *options: str) -> str:
@@ -102,7 +109,7 @@ def generate(models, name: str, *options: str) -> str:
         (
             "window",
             ["--model-overrides={'decode_alignment': 'diagonal'}"],
-            "--decode-alignment diagonal is unknown; choose one of one-to-one, linear, sentence",
+            "decode_alignment: Invalid value 'diagonal', expected one of [one-to-one, linear, sentence]; give another",
         ),
         (
             "window",
@@ -121,5 +128,5 @@ def test_by_sentence_without_marks(models):
     """Text whose sentences are not marked has none to align."""
     arguments = [*TASK, f"--path={models / 'window' / 'checkpoint_last.pt'}", *GENERATION]
     given = "--model-overrides={'decode_alignment': 'sentence'}"
-    output = run("interactive", DATA, *arguments, given, status=1, input="The dog sleeps.\n")
+    output = run("interactive", DATA, *arguments, given, "--buffer-size=4", status=1, input="The dog sleeps.\n")
     assert "does not begin with <s>: write every sentence as '<s> words </s>'" in only_error(output)

@@ -45,3 +45,10 @@ def test_what_is_left_open_is_not_recorded():
     """So that what was begun, or exported, before there was the option is gone on with."""
     assert not {"strategy", "window_tokens", "context_sentences", "sentence_rule"} & SearchOptions().recorded().keys()
     assert SearchOptions(sentence_rule="off").recorded()["sentence_rule"] == "off"
+
+
+def test_a_way_through_documents_does_not_take_the_model_directorys_rule():
+    """Off is for whole documents; nobody has to switch off what he has not asked for."""
+    default = SearchOptions(sentence_rule="off")
+    assert default.given({"strategy": "sequential", "context_sentences": 1}).sentence_rule == "auto"
+    assert default.given({"strategy": "full"}) == default == default.given({"beam": 5})

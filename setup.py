@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "compare",
     "demo": "demo",
     "study": "study",
+    "arena": "arena",
 }
 
 readme = ROOT / "README.md"
@@ -58,6 +59,7 @@ setup(
     data_files=[
         ("share/gtransformer/configs", sorted(glob("configs/*.yaml"))),
         ("share/gtransformer/configs/ablations", sorted(glob("configs/ablations/*.yaml"))),
+        ("share/gtransformer/configs/arena", sorted(glob("configs/arena/*.yaml"))),
         ("share/gtransformer/configs/checksums", sorted(glob("configs/checksums/*"))),
         ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
         ("share/gtransformer/configs/studies", sorted(glob("configs/studies/*.yaml"))),

@@ -1,4 +1,4 @@
-"""The arena at its smallest: two systems, a few updates of tiny models, ended in the first training and gone on with."""
+"""The arena at its smallest: two systems, a few updates, ended in the first training and gone on with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ TINY = {
     "generate.max-len-a": 0,
     "generate.max-len-b": 3,
 }
-SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "2", "--updates", "3"]
+SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "2"]
+BUDGET = ["--updates", "3", "--start-updates", "4"]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def command(folder: Path) -> list[str]:
-    arguments = ["demo", str(folder), "--systems", "concatenation", "--seeds", "1", "--jobs", "2", *SIZES]
+    arguments = ["demo", str(folder), "--systems", "concatenation", "--seeds", "1", "--jobs", "2", *SIZES, *BUDGET]
     changes = [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
     return [sys.executable, "-m", "gtransformer.cli.arena", *arguments, *changes]
 
@@ -85,7 +86,7 @@ def test_an_interrupted_arena_goes_on(folder, interrupted, finished):
     assert interrupted.endswith("interrupted\n")
     _, output = finished
     assert "prepare-prepared: done before, kept" in output and "corpus: done before, kept" in output
-    for name, updates in (("start", 700), ("sentences-1", 3), ("concatenation-1", 3)):
+    for name, updates in (("start", 4), ("sentences-1", 3), ("concatenation-1", 3)):
         log = (folder / "runs" / name / "train.log").read_text()
         assert f"num_updates: {updates} >= max_update: {updates}" in log
         if name == "start":
@@ -97,7 +98,7 @@ def test_an_interrupted_arena_goes_on(folder, interrupted, finished):
 def test_results(folder, finished):
     result, output = finished
     assert {"command", "commit", "versions", "date", "machine", "changes"} <= set(result)
-    assert (result["seeds"], result["updates"], result["start"]) == ([1], 3, {"recipe": "start", "updates": 700})
+    assert (result["seeds"], result["updates"], result["start"]) == ([1], 3, {"recipe": "start", "updates": 4})
     assert list(result["systems"]) == ["sentences", "concatenation"]
     rows = ["1", "2", "3", "4-6", "7-12", "13-24", "25+"]
     for name, system in result["systems"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -83,10 +84,10 @@ class Arena:
     def _add_start(self) -> None:
         """The sentence model that all systems start from."""
         name = self.terms.start
-        recipe, folder = self.terms.recipe(name), self.folder(name)
-        command = self._command(name, self.raw, "train", folder, self.prepared, UNLIMITED)
-        updates = recipe.sections["train"].get("max-update")
-        self._add_training(folder, recipe, [], command, updates, ["prepare-prepared"])
+        recipe, folder, own = self.terms.recipe(name), self.folder(name), self.terms.own_changes(name, None)
+        command = self._command(name, self.raw, "train", folder, self.prepared, [*UNLIMITED, *own])
+        updates = self.terms.start_updates or recipe.sections["train"].get("max-update")
+        self._add_training(folder, recipe, own, command, updates, ["prepare-prepared"])
 
     def _add_run(self, name: str, seed: int) -> None:
         """One system with one seed: fine-tuned, translating, scored, and asked for its contrastive choices."""
@@ -99,9 +100,9 @@ class Arena:
         command = self._command(name, self.raw, "generate", folder, self.prepared, BATCHES)
         work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
         translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, [f"train-{run}"])
-        command = self._command(name, self.raw, "score", folder, self.prepared, [])
-        work, outputs = Program(command, folder / "arena.score.log"), [folder / "test.scores.json"]
-        scoring = Stage(f"score-{run}", recipe.options("score"), outputs, work, [translation.name])
+        output = folder / "test.scores.json"
+        work, after = partial(self._score, recipe, folder / "test.jsonl", output), [translation.name]
+        scoring = Stage(f"score-{run}", recipe.options("score"), [output], work, after)
         log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
         options = {"path": self.best(folder), "items": self.items, "output": output}
         command = python_command("gtransformer.cli.contrastive", str(self.set), options)
@@ -130,9 +131,13 @@ class Arena:
     ) -> list[str]:
         """The command that runs one stage of a recipe."""
         options = {"output": folder, "prepared": prepared}
-        if stage in ("generate", "score"):
-            options["checkpoint"] = self.best(folder)
         return run_command(recipe_argument(name), raw, stage, options, [*self.terms.changes, *changes])
+
+    def _score(self, recipe: Recipe, hypotheses: Path, output: Path) -> None:
+        """The score command in this process, its table going to a log."""
+        options = {**recipe.options("score"), "hypotheses": hypotheses, "split": "test", "output": output}
+        with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
+            call_command("score", str(self.prepared), options)
 
     # What came out
 

@@ -22,8 +22,8 @@ DEMO = "demo"  # as a corpus: the generated one that comes with the set that sho
 # What an arena sets itself, and by which option.
 OWN_OPTIONS = {
     "train.seed": "--seeds",
-    "train.max-update": "--updates",
-    "train.total-num-update": "--updates",
+    "train.max-update": "--updates and --start-updates",
+    "train.total-num-update": "--updates and --start-updates",
     "train.finetune-from-model": "'pretrained-from' of the recipe",
     "train.log-format": "no option; results are read from the log",
 }
@@ -50,6 +50,7 @@ class Terms:
         start: the recipe whose model all start from; it prepares the corpus, too.
         systems: names of the recipes, in the order of the results.
         seeds, updates: of every system's training.
+        start_updates: of the start's; None: as its recipe says.
         changes: ``SECTION.OPTION=VALUE`` for all recipes.
     """
 
@@ -58,17 +59,20 @@ class Terms:
     systems: tuple[str, ...]
     seeds: tuple[int, ...]
     updates: int
+    start_updates: int | None
     changes: tuple[str, ...]
 
     def recipe(self, name: str) -> Recipe:
         """A system's recipe, or the start's."""
         return self.plan.recipes[name]
 
-    def own_changes(self, name: str, seed: int) -> list[str]:
-        """What a system's training does otherwise than its recipe says, besides ``changes``."""
-        found = [f"train.seed={seed}", f"train.max-update={self.updates}"]
-        if "total-num-update" in self.recipe(name).sections["train"]:  # schedules that end there
-            found.append(f"train.total-num-update={self.updates}")
+    def own_changes(self, name: str, seed: int | None) -> list[str]:
+        """What a training does otherwise than its recipe says, besides ``changes``; ``seed`` None: the start's."""
+        found = [] if seed is None else [f"train.seed={seed}"]
+        updates = self.start_updates if seed is None else self.updates
+        for option in ("max-update", "total-num-update"):  # schedules that end there have the latter
+            if updates and option in self.recipe(name).sections["train"]:
+                found.append(f"train.{option}={updates}")
         return found
 
 
@@ -76,10 +80,10 @@ def check_terms(args: argparse.Namespace) -> Terms:
     """The terms of a command line. Raises UserError for what cannot be."""
     if args.corpus != DEMO:
         raise UserError(f"corpus '{args.corpus}': there is only '{DEMO}', which has items that show reach")
-    for name in ("jobs", "updates"):
+    for name in ("jobs", "updates", "start_updates"):
         value = getattr(args, name)
         if value is not None and value < 1:
-            raise UserError(f"--{name} {value}: give at least 1")
+            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 1")
     if len(set(args.seeds)) < len(args.seeds) or min(args.seeds) < 0:
         raise UserError(f"--seeds {' '.join(map(str, args.seeds))}: give different numbers, none below 0")
     for change in args.set:
@@ -93,7 +97,9 @@ def check_terms(args: argparse.Namespace) -> Terms:
     check_recipe(plan.recipes[start], ["prepare", "train", "score"])
     for name in systems:
         check_recipe(plan.recipes[name], ["train", "generate", "score"])
-    return Terms(plan, start, systems, tuple(args.seeds), args.updates, tuple([*changes, *args.set]))
+    return Terms(
+        plan, start, systems, tuple(args.seeds), args.updates, args.start_updates, tuple([*changes, *args.set])
+    )
 
 
 def _read_systems(names: Sequence[str], changes: Sequence[str]) -> tuple[Plan, str, tuple[str, ...]]:

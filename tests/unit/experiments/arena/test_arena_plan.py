@@ -84,6 +84,8 @@ def test_the_baseline_is_added_and_everything_starts_from_one_model(tmp_path: Pa
     trained = [name for name in stages if name.startswith("train-")]
     assert trained == ["train-start", *(f"train-{one}" for one in ("sentences-3", "lst-3", "sentences-4", "lst-4"))]
     assert f"prepare.vocabulary={tmp_path}/prepared" in changes(stages["prepare-set"])
+    stages = arena(tmp_path, "--start-updates", 7).pipeline.stages
+    assert {"train.max-update=7", "train.total-num-update=7"} <= set(changes(stages["train-start"]))
 
 
 def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
@@ -122,6 +124,7 @@ def test_a_file_of_ones_own(tmp_path: Path):
     ("options", "message"),
     [
         (["--updates", 0], "--updates 0: give at least 1"),
+        (["--start-updates", 0], "--start-updates 0: give at least 1"),
         (["--jobs", 0], "--jobs 0: give at least 1"),
         (["--seeds", 1, 1], "--seeds 1 1: give different numbers"),
         (["--seeds", -1], "--seeds -1: give different numbers, none below 0"),
@@ -130,7 +133,10 @@ def test_a_file_of_ones_own(tmp_path: Path):
         (["--systems", "start"], "recipe 'start' starts from no other model, .* all start from 'start'"),
         (["--systems", "cpu_small_finetune"], "'cpu_small_finetune' starts from cpu_small_sent, .* all start from"),
         (["--set", "train.seed=3"], "--set train.seed=3: an arena sets train.seed itself; it comes from --seeds"),
-        (["--set", "train.max_update=3"], "an arena sets train.max-update itself; it comes from --updates"),
+        (
+            ["--set", "train.max_update=3"],
+            "an arena sets train.max-update itself; it comes from --updates and --start-updates",
+        ),
         (["--set", "train.window=x", "--systems", "window"], "recipe 'start', stage train"),
     ],
 )

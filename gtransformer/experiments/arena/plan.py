@@ -104,10 +104,10 @@ def check_terms(args: argparse.Namespace) -> Terms:
 
 def _read_systems(names: Sequence[str], changes: Sequence[str]) -> tuple[Plan, str, tuple[str, ...]]:
     """The recipes, which one all start from, and the systems, to which the baseline is added."""
-    names = list(dict.fromkeys([BASELINE, *names])) if len(set(names)) == len(names) else names
+    names = [BASELINE, *(name for name in names if name != BASELINE)]
     stems = [Path(name).stem for name in names]
     if len(set(stems)) < len(stems):
-        raise UserError(f"--systems {' '.join(names)}: name every system once")
+        raise UserError(f"--systems {' '.join(names[1:])}: name every system once")
     recipes = [load_recipe(recipe_argument(name), list(changes)) for name in names]
     start = recipes[0].pretrained_from
     for recipe in recipes:

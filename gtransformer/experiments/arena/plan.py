@@ -70,9 +70,10 @@ class Terms:
         """What a training does otherwise than its recipe says, besides ``changes``; ``seed`` None: the start's."""
         found = [] if seed is None else [f"train.seed={seed}"]
         updates = self.start_updates if seed is None else self.updates
-        for option in ("max-update", "total-num-update"):  # schedules that end there have the latter
-            if updates and option in self.recipe(name).sections["train"]:
-                found.append(f"train.{option}={updates}")
+        if updates:
+            found.append(f"train.max-update={updates}")
+            if "total-num-update" in self.recipe(name).sections["train"]:  # a schedule that ends there
+                found.append(f"train.total-num-update={updates}")
         return found
 
 

@@ -15,7 +15,7 @@ from gtransformer.analysis.curves import read_curve
 from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.demo.reach_corpus import ITEMS, SET
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms, recipe_argument
+from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms
 from gtransformer.experiments.arena.result import accuracies, scores_of
 from gtransformer.experiments.arena.table import arena_text
 from gtransformer.experiments.commands import call_command, python_command, run_command
@@ -131,7 +131,7 @@ class Arena:
     ) -> list[str]:
         """The command that runs one stage of a recipe."""
         options = {"output": folder, "prepared": prepared}
-        return run_command(recipe_argument(name), raw, stage, options, [*self.terms.changes, *changes])
+        return run_command(self.terms.plan.arguments[name], raw, stage, options, [*self.terms.changes, *changes])
 
     def _score(self, recipe: Recipe, hypotheses: Path, output: Path) -> None:
         """The score command in this process, its table going to a log."""

@@ -102,7 +102,7 @@ def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
 def test_other_terms_do_not_overwrite_a_model(tmp_path: Path):
     before = arena(tmp_path, "--systems", "lst", "--seeds", 1)
     pretend(before)
-    with pytest.raises(UserError, match="lst-1: was trained with other settings.*choose another output directory"):
+    with pytest.raises(UserError, match="start: was trained with other settings.*choose another output directory"):
         arena(tmp_path, "--systems", "lst", "--seeds", 1, "--set", "train.dropout=0.2").pipeline.check()
     with pytest.raises(UserError, match="sentences-1: was trained with other settings"):
         arena(tmp_path, "--systems", "lst", "--seeds", 1, "--updates", 301).pipeline.check()

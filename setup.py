@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "compare",
     "demo": "demo",
     "study": "study",
+    "arena": "arena",
 }
 
 readme = ROOT / "README.md"

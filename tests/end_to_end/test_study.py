@@ -69,7 +69,7 @@ train: {arch: doc_transformer_tiny, encoder-ctxlayers: null, decoder-ctxlayers: 
 """
 WINDOW = """
 based-on: start
-pretrained-from: FOLDER/start.yaml
+pretrained-from: start
 task: {instances: parts, instance-tokens: 1000, context-sentences: null}
 train:
   {arch: window_transformer_tiny, window: 3, train-alignment: linear, decode-alignment: sentence, load-partial: true}

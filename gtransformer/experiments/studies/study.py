@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gtransformer.experiments.pipeline import digest
-from gtransformer.experiments.recipe import Recipe, load_recipe
+from gtransformer.experiments.recipe import Recipe, find_recipe, load_recipe
 from gtransformer.experiments.studies.check import TABLE
 
 
@@ -67,7 +67,7 @@ class StudyRun:
         if self.decoding:
             return replace(self, decoding=())
         start = load_recipe(self.recipe).pretrained_from
-        return replace(self, recipe=start, model=None, training=()) if start else None
+        return replace(self, recipe=beside(self.recipe, start), model=None, training=()) if start else None
 
     @property
     def with_needed(self) -> list[StudyRun]:
@@ -91,6 +91,13 @@ class StudyRun:
         needed = [self.needed.name(corpus)] if self.needed else []
         everything = [corpus, vars(self.data), self.settings().sections, *needed]
         return f"{self.label}-{digest(everything)[:8]}"
+
+
+def beside(recipe: str, other: str) -> str:
+    """How a recipe is found that another one names: beside it if it stands there, or else as it is named."""
+    suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
+    there = find_recipe(recipe).with_name(f"{other}.yaml").is_file()
+    return str(Path(recipe).with_name(f"{other}{suffix}")) if there else other
 
 
 @dataclass

@@ -14,6 +14,7 @@ from gtransformer.experiments.pipeline import Pipeline, Stage
 from gtransformer.experiments.studies.one_run import ordered_run
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.runner import Runner
+from gtransformer.experiments.studies.study import beside
 from gtransformer.experiments.studies.table import table
 from gtransformer.report.paper import PAPER, read_paper
 
@@ -43,7 +44,7 @@ miniature:
 def write(tmp_path):
     """A function that writes the table, with what it needs, and returns its path. All start from another model."""
     (tmp_path / "start.yaml").write_text("based-on: demo_full\nprepared-from: null\ntask: {instances: greedy}\n")
-    (tmp_path / "fine.yaml").write_text(f"based-on: start\npretrained-from: {tmp_path}/start.yaml\n")
+    (tmp_path / "fine.yaml").write_text("based-on: start\npretrained-from: start\n")
 
     def writer(rows: str = ROWS) -> str:
         (tmp_path / "common.yaml").write_text(COMMON.replace("START", str(tmp_path)))
@@ -108,6 +109,14 @@ def test_what_the_recipe_does_anyway_is_no_other_translation(write):
     beam = runs[0].runs[0].settings().sections["generate"]["beam"]
     same = load_study(write(ROWS.replace("generate.beam: 7", f"generate.beam: {beam}")), miniature=True).panels[0].lines
     assert runs[2].runs != runs[0].runs and same[2].runs == same[0].runs
+
+
+def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path):
+    assert beside("arena/window", "start") == "arena/start" and beside("doc_base_finetune", "sent_base") == "sent_base"
+    (tmp_path / "mine.yaml").write_text("based-on: base\n")
+    assert beside(f"{tmp_path}/mine.yaml", "sent_base") == "sent_base"
+    (tmp_path / "sent_base.yaml").write_text("based-on: base\n")
+    assert beside(f"{tmp_path}/mine.yaml", "sent_base") == f"{tmp_path}/sent_base.yaml"
 
 
 def test_names_tell_what_a_run_starts_from(write):

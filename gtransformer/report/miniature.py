@@ -55,13 +55,23 @@ def read_miniature(table: Any, path: Path) -> Miniature | None:
             MiniatureColumn(
                 need(column, path, "title", kind=str),
                 need(column, path, "file", kind=str),
-                tuple(need(column, path, "value", kind=list)),
+                _way(column, path),
                 need(column, path, "error", kind=str, optional=True),
                 need(column, path, "scale", kind=NUMBER),
                 need(column, path, "digits", kind=int),
             )
         )
     return Miniature(columns, need(shared, path, "note", kind=str))
+
+
+def _way(column: Any, path: Path) -> tuple[Step, ...]:
+    steps = need(column, path, "value", kind=list)
+    if not all(isinstance(step, (str, int, dict)) for step in steps):
+        raise UserError(
+            f"{path}: value {steps} of column '{column['title']}': a step is a key, a place in a list, or keys and "
+            "values of an entry of a list"
+        )
+    return tuple(steps)
 
 
 class Logs:

@@ -96,6 +96,7 @@ def read_paper(path: Path) -> Paper:
     if reference not in REFERENCES:
         raise UserError(f"{path}: reference '{reference}': known are {', '.join(REFERENCES)}")
     statistics = need(content, path, "statistics", kind=dict, optional=True) or {"columns": [], "rows": {}}
+    rows = need(statistics, path, "rows", kind=dict)
     paper = Paper(
         path.stem.replace("_", "-"),
         title,
@@ -103,7 +104,7 @@ def read_paper(path: Path) -> Paper:
         reference,
         corpora,
         list(need_texts(statistics, path, "columns")),
-        {corpus: list(need_texts(statistics, path, "rows", corpus)) for corpus in need(statistics, path, "rows")},
+        {corpus: list(need_texts(rows, path, corpus)) for corpus in rows},
         [_table(path, table, corpora) for table in need(content, path, "tables", kind=list)],
     )
     for corpus, figures in paper.statistics.items():
@@ -125,9 +126,9 @@ def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
             raise UserError(f"{where}: {len(figures)} figures for {len(columns)} columns")
         recipe, also = need(row, path, "recipe", kind=str, optional=True), list(need_texts(row, path, "also"))
         changes = need_texts(row, path, "changes")
-        for known in [*filter(None, [recipe]), *also]:
+        for known, changed in [*([(recipe, changes)] if recipe else []), *((other, ()) for other in also)]:
             try:
-                known_recipe(known, changes)
+                known_recipe(known, changed)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
         own = need(row, path, "miniature", kind=str, optional=True) or method

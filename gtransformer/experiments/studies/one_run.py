@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     run = ordered_run(directory, order)
     for stage in ("generate",) if order.get("model_of") else ("train", "generate"):
         run.execute(stage)
-    score_test(run)
+    score_test(run, order.get("metrics", ["bleu"]))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
 
@@ -49,17 +50,18 @@ def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
     return training | read_series(log, VALIDATION)
 
 
-def score_test(run: Run) -> None:
-    """s-BLEU, d-BLEU and TER of the translations, in test.scores.json; the recipe may say against which reference."""
+def score_test(run: Run, metrics: Sequence[str]) -> None:
+    """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
-    own = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu", "ter"]}
-    call_command("score", str(run.prepared), run.recipe.options("score") | own)
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
+    call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
     """What the stages have left; curves and seconds of training are those of the model that has translated.
 
-    s-BLEU and TER are null where sentences are not aligned with the source's (Bao et al. 2021, appendix A).
+    s-BLEU, and TER if it was taken, are null where sentences are not aligned with the source's (Bao et al. 2021,
+    appendix A).
     """
     scores = read_json(run.directory / "test.scores.json")
     # The first is the raw one, unless the recipe asks for another alone.
@@ -72,7 +74,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
         "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
-        | {name: best.get(name) if aligned else None for name in ("s_bleu", "ter")},
+        | {name: best[name] if aligned else None for name in ("s_bleu", "ter") if name in best},
         "counts": scores["counts"],
         "curves": read_curves(log),
         "seconds": {

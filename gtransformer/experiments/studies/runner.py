@@ -112,6 +112,8 @@ class Runner:
             "loading": loading,
             "model_of": model if run.decoding else None,
             "pretrained": None if run.decoding else model,
+            # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
+            "metrics": ["bleu", "ter"] if self.study.is_table else ["bleu"],
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)

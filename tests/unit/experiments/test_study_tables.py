@@ -201,7 +201,7 @@ def test_models_are_there_before_they_are_used_and_stay(runner):
         assert (runner.folder(run) / "checkpoints" / "checkpoint_best.pt").is_file(), "others may want it"
     order = json.loads((runner.folder(sequential) / "run.json").read_text())
     assert order["model_of"] == f"../{runner.folder(trained).name}" and order["pretrained"] is None
-    assert order["changes"] == ["generate.strategy=sequential", "train.seed=1"]
+    assert order["changes"] == ["generate.strategy=sequential", "train.seed=1"] and order["metrics"] == ["bleu", "ter"]
     order = json.loads((runner.folder(other) / "run.json").read_text())
     assert order["pretrained"] == f"../{runner.folder(start).name}" and order["model_of"] is None
     assert runner.folder(beam).name.startswith("fine-7-len512-seed1-")

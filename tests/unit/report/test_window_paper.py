@@ -192,6 +192,7 @@ def test_what_is_no_number_is_refused(logs: Path, capsys, value):
     [
         ("changes: [generate.strategy=full]", "changes: [strategy=full]", "1000 tok., FSD': --set strategy=full"),
         ("scale: 1.0e-9", "scale: small", "'scale' is 'small', but a number must stand there"),
+        ("value: [share, mean]", "value: [share, 1.5]", "value ['share', 1.5] of column 'attention, %': a step is"),
         ("      file: benchmark/memory_by_length.json\n", "", "lacks the key 'file'"),
         ("        - title: concat-adj. (fairseq)", "        - x\n        - title: y", "it holds 'x', but lines"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from gtransformer.experiments.pipeline import digest
@@ -66,8 +66,8 @@ class StudyRun:
         """The run whose model this one translates with, or starts its training from; None: it starts from nothing."""
         if self.decoding:
             return replace(self, decoding=())
-        start = load_recipe(self.recipe).pretrained_from
-        return replace(self, recipe=beside(self.recipe, start), model=None, training=()) if start else None
+        start = start_of(self.recipe)
+        return replace(self, recipe=start, model=None, training=()) if start else None
 
     @property
     def with_needed(self) -> list[StudyRun]:
@@ -93,11 +93,14 @@ class StudyRun:
         return f"{self.label}-{digest(everything)[:8]}"
 
 
-def beside(recipe: str, other: str) -> str:
-    """How a recipe is found that another one names: beside it if it stands there, or else as it is named."""
+@cache  # asked for every run
+def start_of(recipe: str) -> str | None:
+    """The recipe that another starts from: beside it if it stands there, or else as it is named."""
+    start = load_recipe(recipe).pretrained_from
+    if not start or not find_recipe(recipe).with_name(f"{start}.yaml").is_file():
+        return start
     suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
-    there = find_recipe(recipe).with_name(f"{other}.yaml").is_file()
-    return str(Path(recipe).with_name(f"{other}{suffix}")) if there else other
+    return str(Path(recipe).with_name(f"{start}{suffix}"))
 
 
 @dataclass

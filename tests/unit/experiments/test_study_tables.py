@@ -14,7 +14,7 @@ from gtransformer.experiments.pipeline import Pipeline, Stage
 from gtransformer.experiments.studies.one_run import ordered_run
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.runner import Runner
-from gtransformer.experiments.studies.study import beside
+from gtransformer.experiments.studies.study import start_of
 from gtransformer.experiments.studies.table import table
 from gtransformer.report.paper import PAPER, read_paper
 
@@ -112,11 +112,11 @@ def test_what_the_recipe_does_anyway_is_no_other_translation(write):
 
 
 def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path):
-    assert beside("arena/window", "start") == "arena/start" and beside("doc_base_finetune", "sent_base") == "sent_base"
-    (tmp_path / "mine.yaml").write_text("based-on: base\n")
-    assert beside(f"{tmp_path}/mine.yaml", "sent_base") == "sent_base"
-    (tmp_path / "sent_base.yaml").write_text("based-on: base\n")
-    assert beside(f"{tmp_path}/mine.yaml", "sent_base") == f"{tmp_path}/sent_base.yaml"
+    assert start_of("arena/window") == "arena/start" and start_of("doc_base_finetune") == "sent_base"
+    for name, start in (("mine", "sent_base"), ("other", "mine"), ("none", "")):
+        (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {start}\n")
+    assert start_of(f"{tmp_path}/mine.yaml") == "sent_base" and start_of(f"{tmp_path}/none.yaml") is None
+    assert start_of(f"{tmp_path}/other.yaml") == f"{tmp_path}/mine.yaml"
 
 
 def test_names_tell_what_a_run_starts_from(write):

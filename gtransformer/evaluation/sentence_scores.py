@@ -119,8 +119,8 @@ class SentenceScorer:
             most = (getattr(side, "positions", None) or side.max_positions)()
             if len(tokens) > most:
                 raise UserError(
-                    f"{request.name}: {len(tokens)} {name} tokens with its context, but the model takes {most}; give "
-                    "less context or leave it out"
+                    f"{request.name}: {len(tokens)} {name} tokens with its context, but the model takes {most}; leave "
+                    "it out, or give less context"
                 )
 
     @torch.no_grad()

@@ -62,7 +62,7 @@ def _contexts(
     if folder is None:
         raise UserError(
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
-            "or score the sentences alone with --context 0"
+            "or score the sentences alone (--context 0, no --context-right)"
         )
     documents = Subtitles(folder, LANGS)
     places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import random
+from itertools import product
 
 import numpy as np
 import pytest
 
+from gtransformer.cli.contrastive import main
 from gtransformer.errors import UserError
 from gtransformer.evaluation.capacity import Capacity, capacity_of, usual_place
-from gtransformer.evaluation.contrastive import Item, score_items
+from gtransformer.evaluation.contrastive import Item, read_items, score_items
 from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.preprocess.encode import read_settings
+from tests.compatibility import observe
 from tests.support import tiny_model
 from tests.unit.evaluation.any_system import SYSTEMS, make_system, score_by_hand
 from tests.unit.evaluation.test_corpus_instances import PREPARED, doc_task, fairseq_task, text
@@ -75,8 +81,13 @@ def test_instances(kind, split):
     assert max(lengths) == 1 if kind == "sentences" else len(set(lengths)) > 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("system", "kind"),
+    [
+        *product(SYSTEMS, ("sentences", "disjoint", "sliding", "parts")),
+        *product(["gtransformer"], ("greedy", "stored")),
+    ],
+)
 def test_scores_by_hand(system, kind):
     """Right and wrong, for every sentence of a document; some wrong ones are longer, some shorter."""
     options, fits = KINDS[kind]
@@ -97,10 +108,35 @@ def test_scores_by_hand(system, kind):
         source, target = behind_context(corpus, item.document, item.sentence, fits)
         texts = encode([item.correct, *item.wrong])
         expected = [score_by_hand(model, dictionary, source, [*target[:-1], one], len(target) - 1) for one in texts]
-        assert [score.correct, *score.wrong] == pytest.approx(expected, abs=1e-5)
+        assert [score.correct, *score.wrong] == pytest.approx(expected, abs=1e-9)
         assert score.context_in_view == (len(source) > 1)
         seen.add(len(source))
     assert seen == {1} if kind == "sentences" else max(seen) > 1
+
+
+def test_the_command_places_items(tmp_path):
+    """A model of instances as prepared: in them if nothing is said, else with nothing behind the item."""
+    found = {}
+    for placed in (None, "instance", "last"):
+        line = [str(observe.PREPARED), f"--path={observe.CHECKPOINTS['partial']}", f"--output={tmp_path / 'o.json'}"]
+        line += [f"--items={observe.HERE / 'contrastive.json'}", "--cpu", *([f"--placed={placed}"] if placed else [])]
+        assert main(line) == 0
+        found[placed] = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    assert [result.pop("placed") for result in found.values()] == ["instance", "instance", "last"]
+    assert found[None]["items"] == found["instance"]["items"]
+    scorer, task = load_scorer(observe.PREPARED, observe.CHECKPOINTS["partial"], 4096, cpu=True)
+    split, items = read_items(observe.HERE / "contrastive.json")
+    instances, corpus = corpus_instances(task, observe.PREPARED, split), {}
+    for number, place in enumerate(instances.places):
+        for sentence, pair in enumerate(zip(*instances.read(number), strict=True), place.first_sentence):
+            corpus[place.document, sentence] = pair
+    most = read_settings(observe.PREPARED)["max_instance_tokens"]
+    for item, inside, last in zip(items, found["instance"]["items"], found["last"]["items"], strict=True):
+        fits = lambda source, target: longer(source, target) < most  # noqa: E731
+        source, target = behind_context(corpus, item.document, item.sentence, fits)
+        expected = score_by_hand(scorer.model, task.target_dictionary, source, target, len(target) - 1)
+        assert len(target) > 1 and last["correct"] == pytest.approx(expected, abs=1e-3)
+        assert abs(inside["correct"] - last["correct"]) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -172,7 +208,7 @@ def test_an_item_longer_than_the_model(dictionary):
         ),
         (
             Request([[4]], [[5], [6] * 5], name="example 3"),
-            "example 3: 10 target tokens .* but the model takes 9; give",
+            "example 3: 10 target tokens .* but the model takes 9; leave it out, or give less",
         ),
     ):
         with pytest.raises(UserError, match=message):

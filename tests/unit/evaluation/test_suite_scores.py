@@ -121,7 +121,8 @@ def test_context_is_what_the_model_sees(tmp_path) -> None:
 def test_wrong_use(tmp_path, capsys) -> None:
     prepared = write_prepared(tmp_path / "prepared", "en", "de")
     save_model("partial", prepared, tmp_path / "model.pt", ("en", "de"))
-    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2]}
+    own = {"split": "test", "items": []}
+    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2], "own.json": own}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
 
@@ -139,7 +140,8 @@ def test_wrong_use(tmp_path, capsys) -> None:
     )
     assert "give the documents of OpenSubtitles2018 with --documents" in fails(*items["contrapro.json"])
     for option in ("--context=1", "--context-right=1"):
-        assert "--context, --context-right and --documents are for ContraPro" in fails(*items["voita.json"], option)
+        for name in ("voita.json", "own.json"):
+            assert "--context, --context-right and --documents are for ContraPro" in fails(*items[name], option)
     assert "--placed last is for items over a prepared corpus" in fails(*items["voita.json"], "--placed=last")
     assert "else.json: no contrastive suite" in fails(*items["else.json"])
     assert "no.json: no such file" in fails("--items", str(tmp_path / "no.json"))

@@ -23,12 +23,12 @@ as the scripts that run them.
 Machine of all runs, unless a folder says otherwise: {machine}.
 
 Tables of papers: figures under *paper* are those printed there, typed into the files of `gtransformer/report/papers/`.
-*Ours* are models of the row's recipe, unchanged, trained on the same corpus, whole, and scored on its test set. A cell
-is empty where nothing was run.
+*Ours* are models of the row's recipe, changed in nothing but what the row names, trained on the same corpus, whole, and
+scored on its test set. A cell is empty where nothing was run.
 
 Scores of our runs on **other data**, or with options **changed**, stand in tables of their own, against untouched text
 unless marked. They compare our models with each other, on one corpus and budget; they **must not be compared with the
-paper's figures**, nor must those under *miniature*: small models on a small generated corpus."""
+paper's figures**, nor must those under *miniature*, which are of another corpus, size or machine."""
 
 
 def make_page(logs: Path, papers: Sequence[Path] = ()) -> str:

@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "compare",
     "demo": "demo",
     "study": "study",
+    "arena": "arena",
 }
 
 readme = ROOT / "README.md"
@@ -56,11 +57,8 @@ setup(
     package_data={"gtransformer": ["py.typed", "report/papers/*.yaml"]},
     # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
     data_files=[
-        ("share/gtransformer/configs", sorted(glob("configs/*.yaml"))),
-        ("share/gtransformer/configs/ablations", sorted(glob("configs/ablations/*.yaml"))),
-        ("share/gtransformer/configs/checksums", sorted(glob("configs/checksums/*"))),
-        ("share/gtransformer/configs/hydra", sorted(glob("configs/hydra/*.yaml"))),
-        ("share/gtransformer/configs/studies", sorted(glob("configs/studies/*.yaml"))),
+        (f"share/gtransformer/{folder}", sorted(glob(f"{folder}/*.*")))
+        for folder in ["configs", *sorted(name.rstrip("/") for name in glob("configs/*/"))]
     ],
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "bert", "comet", "discourse")},

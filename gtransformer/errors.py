@@ -71,6 +71,7 @@ def explain(error: BaseException) -> str | None:
             _damaged_checkpoint(link)
             or _checkpoint_that_does_not_fit(link)
             or _missing_checkpoint(link)
+            or _value_that_cannot_be(link)
             or _file_that_cannot_be_used(link)
         )
         if message is not None:
@@ -137,6 +138,13 @@ def _missing_checkpoint(error: BaseException) -> str | None:
     if isinstance(error, OSError) and str(error).startswith(start):
         return f"{str(error).removeprefix(start)}: no such checkpoint; --path names one or several, separated by ':'"
     return None
+
+
+def _value_that_cannot_be(error: BaseException) -> str | None:
+    """OmegaConf's, of a value of ``--model-overrides``: the command line's own parser says it of its options."""
+    if (type(error).__module__, type(error).__name__) != ("omegaconf.errors", "ValidationError"):
+        return None
+    return f"{error.full_key}: {str(error).splitlines()[0]}; give another value"
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -23,14 +23,14 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = [panel for panel in result["panels"] if panel["lines"]]
+    panels = [panel for panel in result["panels"] if panel["lines"] and panel["kind"] in DRAW]
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.5), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, panel in zip(grid, panels, strict=False):
-        (_draw_scores if panel["kind"] == "scores" else _draw_curves)(axes, panel, result)
+        DRAW[panel["kind"]](axes, panel, result)
         axes.set_title(panel["title"], fontsize=9)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
@@ -84,3 +84,6 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel("updates", fontsize=8)
     axes.set_ylabel(panel["axis"], fontsize=8)
+
+
+DRAW = {"scores": _draw_scores, "curves": _draw_curves}  # by kind; tables are printed, not drawn

@@ -1,4 +1,4 @@
-"""The results page exp_logs/README.md, made from the result files beside it and from the paper's figures.
+"""The results page exp_logs/README.md, made from the result files beside it and from the papers' figures.
 
 With --check nothing is written: the command fails where the page is not what it would write.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 from gtransformer.report.page import make_page
-from gtransformer.report.paper import PAPER
 
 LOGS = Path(__file__).resolve().parents[2] / "exp_logs"
 
@@ -23,7 +22,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--logs", type=Path, default=LOGS, metavar="DIR", help="the folder of results (exp_logs/ of the checkout)"
     )
     parser.add_argument(
-        "--paper", type=Path, default=PAPER, metavar="FILE", help="the paper's figures (those of G-Transformer's paper)"
+        "--paper", type=Path, action="append", metavar="FILE", help="a paper's figures; repeatable (all that are here)"
     )
     parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
     return parser
@@ -48,7 +47,7 @@ def check_page(path: Path, text: str) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Write the page, or check it."""
     args = build_parser().parse_args(argv)
-    text, path = make_page(args.logs, args.paper), args.logs / "README.md"
+    text, path = make_page(args.logs, args.paper or ()), args.logs / "README.md"
     if args.check:
         check_page(path, text)
         print(f"{path}: up to date")

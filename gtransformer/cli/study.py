@@ -1,4 +1,4 @@
-"""Convergence studies: the runs that a figure of the paper needs, and the figure (scripts/study.sh FIGURE CORPUS OUT).
+"""Studies: the runs that a paper's figure or table needs, and the figure or table (scripts/study.sh FIGURE CORPUS OUT).
 
 Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
 fails does not end the others.
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
     parser.add_argument("figure", help=f"{', '.join(study_names())}, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)")
-    parser.add_argument("output", type=Path, help="directory for data, runs, FIGURE.json and FIGURE.png")
+    parser.add_argument("output", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")
     parser.add_argument(
         "--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo"
     )
@@ -40,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="draw the figure without runs that fail; it says how many",
+        help="make the figure or table without runs that fail; it says how many",
     )
     parser.add_argument("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
     return parser

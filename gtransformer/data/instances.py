@@ -7,9 +7,10 @@ there its translation is taken from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +41,17 @@ class Grouping:
     context: int | None = None
     target_context: int | None = None
 
+    @classmethod
+    def stored_in(cls, task: Mapping[str, Any]) -> Grouping:
+        """That of the options of a trained model's task; those of old have none."""
+        numbers = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
+        return cls(str(task.get("instances") or STORED), *numbers)
+
     def check(self) -> None:
         """Raise UserError for options that are missing, out of range, or mean nothing beside ``--instances``."""
         given = {
             "--instance-tokens": (self.tokens, BY_TOKENS, 1),
-            "--context-sentences": (self.context, ("disjoint", *WITH_CONTEXT), 0),
+            "--context-sentences": (self.context, ("disjoint", *WITH_CONTEXT), int(self.kind == "sliding")),
             "--target-context-sentences": (self.target_context, ("current",), 0),
         }
         for name, (value, kinds, least) in given.items():
@@ -57,7 +64,8 @@ class Grouping:
                     f"{' or '.join(kinds)}"
                 )
             elif value < least:
-                raise UserError(f"{name} {value}: give {least} or more")
+                single = "; single sentences are --instances disjoint --context-sentences 0"
+                raise UserError(f"{name} {value}: give {least} or more{single if self.kind == 'sliding' else ''}")
 
     @property
     def max_sentences(self) -> int | None:
@@ -71,6 +79,12 @@ class Grouping:
     def is_unequal(self) -> bool:
         """Whether an instance may have more sentences on one side than on the other."""
         return self.kind == "current" and (self.context or 0) != (self.target_context or 0)
+
+    @property
+    def single_targets(self) -> bool:
+        """Whether nothing stands before a sentence of the target; not known of ``stored``, which are as prepared."""
+        before = self.target_context if self.kind == "current" else self.context
+        return self.kind in ("disjoint", *WITH_CONTEXT) and not before
 
     @property
     def repeats_targets(self) -> bool:

@@ -185,7 +185,7 @@ def accuracy(scores: Sequence[ItemScores]) -> dict:
     }
 
 
-def standard_error(solved: Sequence[bool], groups: Sequence[int | None]) -> float | None:
+def standard_error(solved: Sequence[float], groups: Sequence[int | None]) -> float | None:
     """Standard error of an accuracy, in points, over groups of items that depend on each other; None for one group.
 
     The variance of a mean over clusters, sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item whose group is

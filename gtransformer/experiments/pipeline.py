@@ -276,10 +276,13 @@ class Pipeline:
 
     def _note(self, stage: Stage, **state: Any) -> None:
         settings = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": self._inputs(stage)}
-        write_json(self.directory / "stages" / f"{stage.name}.json", settings | state)
+        write_json(self._stamp_file(stage.name), settings | state)
 
     def _stamp(self, name: str) -> dict[str, Any]:
-        return read_stamp(self.directory / "stages" / f"{name}.json")
+        return read_stamp(self._stamp_file(name))
+
+    def _stamp_file(self, name: str) -> Path:
+        return self.directory / "stages" / f"{name.replace('/', '-')}.json"
 
     def _inputs(self, stage: Stage) -> dict[str, dict[str, Any]]:
         """Of every stage that one reads: its key, and which time of doing it made what is there."""

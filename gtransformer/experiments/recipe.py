@@ -1,4 +1,4 @@
-"""Recipes: the YAML files of ``configs/`` and ``configs/ablations/``, read, combined, turned into options."""
+"""Recipes: the YAML files of ``configs/`` and the folders in it, read, combined, turned into options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from gtransformer.installation import config_directory
 from gtransformer.settings import Entries, check_value, count, dashed, read_entries, read_value, setting, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
-ABLATIONS = "ablations"  # the folder in configs/ whose recipes are found by name, too
+ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
+OTHER_FOLDERS = ("arena", "checksums", "hydra", "studies")  # hold none, or those of an experiment
+SWITCHES = ("context-loss", "sentence-rule")  # take on and off, which are true and false to YAML
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 # Where a recipe's own files lie changes no model, and every score names its reference.
@@ -57,15 +59,15 @@ class Recipe:
     """What one recipe says, with everything that it is based on.
 
     Attributes:
-        name: its file's name without ``.yaml``.
+        name: its file's name without ``.yaml``, in ``configs/`` with its folder: "base", "window/base".
         devices: how many devices its batches are meant for.
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
         pretrained_from: the recipe whose best checkpoint training starts from.
         sections: options by section, dashed names, options that were taken away removed.
-        rows: the rows of Bao et al. (2021) that it reproduces, as printed there, by table ("2") or section
-            ("section 5.4"); None for a setting that belongs to a table without being printed in it. Those of a recipe
-            that it is based on are not its own.
+        rows: the rows of papers that it reproduces, as printed there, by table ("2") or section ("section 5.4") of Bao
+            et al. (2021), or by another paper and its table ("window-attention 5"); None for a setting that belongs to
+            a table without being printed in it. Those of a recipe that it is based on are not its own.
         changes: what was changed on the command line (``SECTION.OPTION=VALUE``, ``devices=N``), but for what makes no
             other model: the places of files that the recipe names, and the reference that is scored against.
     """
@@ -110,29 +112,35 @@ class Recipe:
         return self.options("prepare") | {key: task[key] for key in LANGUAGES if key in task}
 
 
-def _folders() -> list[Path]:
-    return [config_directory(), config_directory() / ABLATIONS]
-
-
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with the package, ablations behind the others."""
-    return [name for folder in _folders() for name in sorted(path.stem for path in folder.glob("*.yaml"))]
+    """Names of the recipes that come with the package: of ``configs/``, ablations, then folder by folder."""
+    top = config_directory()
+    others = sorted(path for path in top.iterdir() if path.is_dir() and path.name not in (ABLATIONS, *OTHER_FOLDERS))
+    return [_name(path) for folder in (top, top / ABLATIONS, *others) for path in sorted(folder.glob("*.yaml"))]
+
+
+def _name(path: Path) -> str:
+    """What the recipe of a file is called."""
+    folder = path.resolve().parent
+    alone = folder.parent != config_directory().resolve() or folder.name in (ABLATIONS, *OTHER_FOLDERS)
+    return path.stem if alone else f"{folder.name}/{path.stem}"
 
 
 def listing() -> str:
-    """One line for each recipe: its name, what it is, and the tables of the paper that it belongs to."""
+    """One line for each recipe: its name, what it is, and the tables of papers that it belongs to."""
     recipes = [load_recipe(name) for name in recipe_names()]
     width = max((len(recipe.name) for recipe in recipes), default=0)
     return "\n".join(f"  {recipe.name:{width}}  {recipe.description}{_places(recipe)}" for recipe in recipes)
 
 
 def _places(recipe: Recipe) -> str:
-    places = [key if key.startswith("section") else f"Table {key}" for key in recipe.rows]
+    named = [key.rpartition(" ") for key in recipe.rows]
+    places = [f"{paper} {'' if paper == 'section' else 'Table '}{table}".lstrip() for paper, _, table in named]
     return f" [{', '.join(places)}]" if places else ""
 
 
 def recipes_of_rows() -> dict[tuple[str, str], str]:
-    """The recipe of every (table, row) of the paper that one reproduces.
+    """The recipe of every (table, row) of a paper that one reproduces; tables as in ``Recipe.rows``.
 
     Raises UserError where two recipes claim the same row.
     """
@@ -148,7 +156,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     """Read a recipe.
 
     Args:
-        name: a name in ``configs/`` or its folder ``ablations/``, or the path of a YAML file.
+        name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML file.
         changes: ``SECTION.OPTION=VALUE`` (or ``devices=N``) from the command line; without VALUE the option goes.
 
     Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
@@ -159,7 +167,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     for change in changes or []:
         _apply(content, change)
     return Recipe(
-        path.stem,
+        _name(path),
         content.get("description") or "",
         content.get("devices", 1),
         content.get("prepared-from"),
@@ -180,7 +188,7 @@ def find_recipe(name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         candidates = [Path(name)]
     else:
-        candidates = [folder / f"{name}.yaml" for folder in _folders()]
+        candidates = [folder / f"{name}.yaml" for folder in (config_directory(), config_directory() / ABLATIONS)]
     for path in candidates:
         if path.is_file():
             return path
@@ -255,4 +263,6 @@ def _apply(content: Entries, change: str) -> None:
 
 
 def _present(options: Options) -> Options:
-    return {key: value for key, value in options.items() if value is not None}
+    """Options without those that were taken away, switches by their names."""
+    found = {key: value for key, value in options.items() if value is not None}
+    return found | {key: "on" if found[key] else "off" for key in SWITCHES if isinstance(found.get(key), bool)}

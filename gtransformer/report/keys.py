@@ -49,6 +49,13 @@ def need_texts(content: Any, path: Path, *keys: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+def need_cells(content: Any, path: Path, key: str) -> list[str]:
+    """The texts at a key, a list or one line with blanks between them. Raises UserError as ``need``."""
+    if isinstance(content, dict) and isinstance(content.get(key), list):
+        return list(need_texts(content, path, key))
+    return need(content, path, key, kind=str).split()
+
+
 def _wrong(path: Path, keys: tuple[str, ...], value: Any, kind: Any) -> UserError:
     where = f"'{_dotted(keys)}' is" if keys else "it holds"
     return UserError(f"{path}: {where} {str(value)[:60]!r}, but {KINDS[kind]} must stand there")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.recipe import load_recipe
-from gtransformer.report.keys import need, need_texts
+from gtransformer.evaluation.references import REFERENCES
+from gtransformer.experiments.recipe import Recipe, load_recipe
+from gtransformer.report.keys import need, need_cells, need_texts
+from gtransformer.report.miniature import Miniature, read_miniature
 from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
-METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu"}
+KEYS = {"title", "introduction", "reference", "corpora", "statistics", "tables"}
+METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "TER": "ter"}
 
 
 @dataclass(frozen=True)
@@ -26,12 +30,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """One row: the paper's figures as printed, the recipe that runs it, recipes of the same kind on other data."""
+    """One row: the paper's figures as printed, the recipe that runs it, recipes of the same kind on other data.
+
+    changes: what makes the row of the recipe (``generate.strategy=sequential``); miniature: the row's name in the files
+    of the table's miniature.
+    """
 
     method: str
     paper: list[str]
     recipe: str | None = None
     also: list[str] = field(default_factory=list)
+    changes: tuple[str, ...] = ()
+    miniature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,16 +53,33 @@ class Table:
     columns: list[Column]
     rows: list[Row]
     note: str = ""
+    miniature: Miniature | None = None
 
 
 @dataclass(frozen=True)
 class Paper:
-    """All tables; ``corpora`` maps the paper's name of a corpus to ours, ``statistics`` is Table 1 by corpus."""
+    """All tables of a paper.
 
+    Attributes:
+        name: of its file, as recipes name it in ``rows``; title: authors and year; introduction: of its tables.
+        reference: the one that scores beside its figures are taken against.
+        corpora: the paper's name of a corpus: ours.
+        columns, statistics: those of Table 1 by corpus, where that is about corpora.
+    """
+
+    name: str
+    title: str
+    introduction: str
+    reference: str
     corpora: dict[str, str]
     columns: list[str]
     statistics: dict[str, list[str]]
     tables: list[Table]
+
+
+def paper_files() -> list[Path]:
+    """The papers whose tables there are, the one of G-Transformer first."""
+    return sorted(PAPER.parent.glob("*.yaml"), key=lambda path: (path != PAPER, path))
 
 
 def read_paper(path: Path) -> Paper:
@@ -61,12 +88,23 @@ def read_paper(path: Path) -> Paper:
     Raises UserError for a missing or mistaken key, an unknown recipe, too few or too many figures.
     """
     content = read_entries(path)
+    unknown = sorted(set(content) - KEYS)
+    if unknown:
+        raise UserError(f"{content.at(unknown[0])}: unknown key '{unknown[0]}'; known are {', '.join(sorted(KEYS))}")
     corpora = need(content, path, "corpora", kind=dict)
-    rows = need(content, path, "statistics", "rows", kind=dict)
+    title, text, reference = (need(content, path, key, kind=str) for key in ("title", "introduction", "reference"))
+    if reference not in REFERENCES:
+        raise UserError(f"{path}: reference '{reference}': known are {', '.join(REFERENCES)}")
+    statistics = need(content, path, "statistics", kind=dict, optional=True) or {"columns": [], "rows": {}}
+    rows = need(statistics, path, "rows", kind=dict)
     paper = Paper(
+        path.stem.replace("_", "-"),
+        title,
+        text.strip(),
+        reference,
         corpora,
-        list(need_texts(content, path, "statistics", "columns")),
-        {corpus: list(need_texts(content, path, "statistics", "rows", corpus)) for corpus in rows},
+        list(need_texts(statistics, path, "columns")),
+        {corpus: list(need_texts(rows, path, corpus)) for corpus in rows},
         [_table(path, table, corpora) for table in need(content, path, "tables", kind=list)],
     )
     for corpus, figures in paper.statistics.items():
@@ -78,22 +116,25 @@ def read_paper(path: Path) -> Paper:
 
 
 def _table(path: Path, content: Any, corpora: dict[str, str]) -> Table:
-    name, title, titles = (need(content, path, key, kind=str) for key in ("name", "title", "columns"))
-    columns = [_column(path, text, corpora) for text in titles.split()]
+    name, title = (need(content, path, key, kind=str) for key in ("name", "title"))
+    columns = [_column(path, text, corpora) for text in need_cells(content, path, "columns")]
     rows = []
     for row in need(content, path, "rows", kind=list):
-        method, figures = need(row, path, "method", kind=str), need(row, path, "paper", kind=str).split()
+        method, figures = need(row, path, "method", kind=str), need_cells(row, path, "paper")
         where = f"{path}: {name}, row '{method}'"
         if len(figures) != len(columns):
             raise UserError(f"{where}: {len(figures)} figures for {len(columns)} columns")
         recipe, also = need(row, path, "recipe", kind=str, optional=True), list(need_texts(row, path, "also"))
-        for known in [*filter(None, [recipe]), *also]:
+        changes = need_texts(row, path, "changes")
+        for known, changed in [*([(recipe, changes)] if recipe else []), *((other, ()) for other in also)]:
             try:
-                load_recipe(known)
+                known_recipe(known, changed)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-        rows.append(Row(method, figures, recipe, also))
-    return Table(name, title, columns, rows, need(content, path, "note", kind=str, optional=True) or "")
+        own = need(row, path, "miniature", kind=str, optional=True) or method
+        rows.append(Row(method, figures, recipe, also, changes, None if own == "-" else own))
+    note = need(content, path, "note", kind=str, optional=True) or ""
+    return Table(name, title, columns, rows, note, read_miniature(content, path))
 
 
 def _column(path: Path, text: str, corpora: dict[str, str]) -> Column:
@@ -107,6 +148,12 @@ def _column(path: Path, text: str, corpora: dict[str, str]) -> Column:
     return Column(f"{corpus} {metric}", corpora[corpus], METRICS[metric])
 
 
+@cache  # a page asks again and again for the same
+def known_recipe(name: str, changes: tuple[str, ...] = ()) -> Recipe:
+    """A recipe with some changes. Raises UserError as ``load_recipe``."""
+    return load_recipe(name, list(changes))
+
+
 def commands(recipe: str) -> list[str]:
     """The commands that run a recipe on CORPUS, those of the recipes that it needs first."""
     return [*_first(recipe), f"bash scripts/run.sh {recipe} CORPUS all"]
@@ -114,12 +161,12 @@ def commands(recipe: str) -> list[str]:
 
 def _first(recipe: str) -> list[str]:
     """What must have run before recipe's stage prepare can, and before its stage train can."""
-    loaded = load_recipe(recipe)
+    loaded = known_recipe(recipe)
     lines = []
     for lender in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
         lines += [*_first(lender), f"bash scripts/run.sh {lender} CORPUS prepare"]
     if loaded.pretrained_from:
         start = loaded.pretrained_from
-        own = [] if load_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
+        own = [] if known_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
         lines += [*_first(start), *own, f"bash scripts/run.sh {start} CORPUS train"]
     return list(dict.fromkeys(lines))

@@ -14,7 +14,7 @@ from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import longest_source
 from gtransformer.search.stepwise import decodes_stepwise
-from gtransformer.search.strategies import SentenceWindow, Strategy
+from gtransformer.search.strategies import SEQUENTIAL, SentenceWindow, Strategy
 
 
 @dataclass
@@ -33,6 +33,12 @@ class Walk:
     chosen: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
     hypothesis: dict | None = None
+
+
+def sees_one_sentence(decoder: nn.Module) -> bool:
+    """Whether self-attention never leaves the current sentence, so that previous translations are not read."""
+    scopes = decoder.scopes(None) if hasattr(decoder, "scopes") else ()
+    return {scope.prefix_sentences for scope in scopes} == {1}
 
 
 class WalkingGenerator:
@@ -57,6 +63,11 @@ class WalkingGenerator:
             raise UserError(
                 f"--strategy {strategy.kind}: {unfit} knows nothing of documents and cannot go on behind forced "
                 "sentences; leave --strategy out"
+            )
+        if strategy.kind == SEQUENTIAL and all(sees_one_sentence(model.decoder) for model in models):
+            raise UserError(
+                "--strategy sequential translates behind previous translations, but the decoder of this model sees the "
+                "current sentence alone; leave --strategy out"
             )
         if not generator.fast:
             raise UserError(

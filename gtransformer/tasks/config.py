@@ -12,6 +12,7 @@ from gtransformer.data.instances import GROUPINGS, STORED
 from gtransformer.models.common.config import option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
+from gtransformer.search.rules import AUTO, SENTENCE_RULES
 from gtransformer.search.strategies import FULL, STRATEGIES
 
 DECODER_STARTS = ("bos",)
@@ -38,9 +39,12 @@ class TranslationDocConfig(TranslationConfig):
         "what the decoder's input begins with, saved with the model: the first <s>, as the release validates and "
         "searches; there is no other choice",
     )
-    doc_constraint: bool = option(
-        False, "in --doc-mode full, too, generate exactly as many sentences as the source has (partial always does)"
+    sentence_rule: ChoiceEnum(SENTENCE_RULES) = option(
+        AUTO,
+        "in generation, on: exactly as many sentences as the source has; off: as many as the model will; auto: off "
+        "with --doc-mode full unless a --strategy walks through documents, else on",
     )
+    doc_constraint: bool = option(False, "the same as --sentence-rule on")
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
     instances: ChoiceEnum(GROUPINGS) = option(
         STORED,
@@ -55,7 +59,7 @@ class TranslationDocConfig(TranslationConfig):
         "N of --instances greedy (of a sentence the longer side counts) and parts (the target does), with <s> and </s>",
     )
     context_sentences: Optional[int] = option(  # noqa: UP045
-        None, "K of --instances disjoint, sliding and current (of the source); 0: single sentences"
+        None, "K of --instances disjoint, sliding and current (of the source); 0, but for sliding: single sentences"
     )
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fairseq import utils
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_REGISTRY
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
@@ -19,6 +21,8 @@ from gtransformer.tasks.checkpoint_file import read_settings
 
 logger = logging.getLogger(__name__)
 
+LAST = "checkpoint_last.pt"
+SIZE = re.compile(r"_(tiny|small|base|big|large)\Z")  # of an architecture's name, behind its system
 # What parameters do not show: a model with other values of these would load, and be wrong.
 STRUCTURE = (
     *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
@@ -47,7 +51,7 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
 
 def _goes_on(whole: DictConfig | None) -> bool:
     """Whether training takes up its own last checkpoint, which has everything."""
-    return whole is not None and (Path(whole.checkpoint.save_dir) / "checkpoint_last.pt").is_file()
+    return whole is not None and (Path(whole.checkpoint.save_dir) / LAST).is_file()
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:
@@ -104,13 +108,31 @@ def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary
     _check_dictionary(path, settings.get("task", {}), dictionary)
 
 
+def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
+    """Raise UserError where training is about to go on from a checkpoint of another system, even if that would fit."""
+    path = None if whole is None or getattr(model_cfg, "load_partial", False) else _gone_on_from(whole)
+    theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
+    if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and SIZE.sub("", theirs) != SIZE.sub("", ours):
+        raise UserError(
+            f"{path}: a checkpoint of {theirs}, which training of {ours} cannot go on from; choose another --save-dir, "
+            "or start from it with --finetune-from-model and --load-partial"
+        )
+
+
+def _gone_on_from(whole: DictConfig) -> Path | None:
+    """The checkpoint whose training is taken up: its own last one, or that of --restore-file."""
+    name = whole.checkpoint.restore_file
+    path = Path(whole.checkpoint.save_dir) / name if name == LAST else Path(name)
+    return path if path.is_file() else None
+
+
 def pretrained_path(whole: DictConfig | None) -> Path | None:
     """The checkpoint that this training will load, if it is not its own last one."""
     if whole is None:
         return None
     options = whole.checkpoint
-    last = Path(options.save_dir) / "checkpoint_last.pt"
-    if options.restore_file != "checkpoint_last.pt":
+    last = Path(options.save_dir) / LAST
+    if options.restore_file != LAST:
         path = Path(options.restore_file)
     elif getattr(options, "continue_once", None) and not last.is_file():
         path = Path(options.continue_once)

@@ -10,12 +10,14 @@ import torch
 from fairseq.tasks import FairseqTask
 from torch import nn
 
+from gtransformer.data.instances import Grouping
 from gtransformer.errors import UserError
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.rules import SentenceRule
-from gtransformer.search.strategies import FULL
+from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
+from gtransformer.search.strategies import FULL, SEQUENTIAL
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import whole_config
 from gtransformer.tasks.loading import grouping_of
 
 
@@ -25,6 +27,9 @@ def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
         raise UserError("--print-alignment is not available: fused attention does not give out its weights")
     if getattr(args, "match_source_len", False):
         raise UserError("--match-source-len is not available: documents have limits sentence by sentence; leave it out")
+    check_sentence_rule(str(cfg.sentence_rule), str(cfg.strategy))
+    if cfg.doc_constraint and str(cfg.sentence_rule) == OFF:
+        raise UserError("--doc-constraint and --sentence-rule off contradict each other; leave one of them out")
     if str(cfg.strategy) != FULL and getattr(args, "score_reference", False):
         raise UserError(f"--strategy {cfg.strategy} is a way to translate; with --score-reference leave it out")
     if cfg.documents_at_once < 0:
@@ -53,10 +58,40 @@ def check_sides(cfg: TranslationDocConfig, model: object, trained: bool) -> None
     if has_group_attention(cfg, model):
         advice = "give equal numbers" if trained else "give equal numbers, or train with --doc-mode full"
         raise UserError(f"{given}: the model (--doc-mode partial) wants as many sentences on both sides; {advice}")
-    if cfg.doc_constraint:
+    for option, wanted in (("doc-constraint", cfg.doc_constraint), ("sentence-rule on", str(cfg.sentence_rule) == ON)):
+        if wanted:
+            raise UserError(
+                f"{given}: --{option} wants as many sentences on both sides; leave it out, or give equal numbers"
+            )
+
+
+def check_context(cfg: TranslationDocConfig, model: object) -> None:
+    """Raise UserError for sequential decoding of a model that was trained on single sentences of the target.
+
+    Args:
+        model: its configuration, as part of its checkpoint's.
+    """
+    whole = whole_config(model)
+    if str(cfg.strategy) != SEQUENTIAL or whole is None:
+        return
+    if Grouping.stored_in(whole.task).single_targets:
         raise UserError(
-            f"{given}: --doc-constraint wants as many sentences on both sides; leave it out, or give equal numbers"
+            "--strategy sequential translates behind previous translations, but the model was trained on single "
+            "sentences of the target, without context; leave --strategy out"
         )
+
+
+def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bool:
+    """Whether translations have as many sentences as their source.
+
+    Args:
+        model: its configuration.
+        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` and neither ``--doc-constraint`` nor a
+            ``--strategy`` other than full is given.
+    """
+    if chosen != AUTO:
+        return chosen == ON
+    return has_group_attention(cfg, model) or cfg.doc_constraint or str(cfg.strategy) != FULL
 
 
 def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
@@ -75,12 +110,9 @@ def generator_maker(
 ) -> Callable[..., DocumentGenerator]:
     """What fairseq's ``build_generator`` is to call with models, dictionary, search strategy and options.
 
-    Documents are held to the sentences of their source unless the first model is ``--doc-mode full`` and
-    neither ``--doc-constraint`` nor a ``--strategy`` other than full is given.
-
     Args:
         task: a task translation_doc.
-        args: options of generation.
+        args: options of generation; a ``sentence_rule`` among them goes before the task's.
 
     Raises UserError for instances that the model cannot have.
     """
@@ -89,7 +121,7 @@ def generator_maker(
     model = getattr(models[0], "cfg", None)
     check_sides(task.cfg, model, trained=True)
     rule = None
-    if has_group_attention(task.cfg, model) or task.cfg.doc_constraint or str(task.cfg.strategy) != FULL:
+    if keeps_sentences(task.cfg, model, str(getattr(args, "sentence_rule", task.cfg.sentence_rule))):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)

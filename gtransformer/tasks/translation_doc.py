@@ -23,8 +23,8 @@ from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
-from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
-from gtransformer.tasks.generation import check_alignment, check_generation, check_sides, generator_maker
+from gtransformer.tasks.finetuning import check_system, prepare_finetuning, whole_config
+from gtransformer.tasks.generation import check_alignment, check_context, check_generation, check_sides, generator_maker
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
@@ -143,6 +143,7 @@ class TranslationDocTask(FairseqTask):
         """
         if from_checkpoint:
             check_saved_with(cfg)
+            check_context(self.cfg, cfg)
         elif str(self.cfg.strategy) != FULL:
             raise UserError(f"--strategy {self.cfg.strategy} is for generation; leave it out of training")
         elif str(getattr(cfg, "autocast", "none")) == "float16":
@@ -163,6 +164,7 @@ class TranslationDocTask(FairseqTask):
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)
             check_start_of_training(whole)
+            check_system(cfg, whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
         if self.cfg.eval_bleu:
             options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
@@ -171,7 +173,7 @@ class TranslationDocTask(FairseqTask):
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """A generator for documents; constrained to the source's sentences unless the model is ``--doc-mode full``."""
+        """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so."""
         check_generation(args, self.cfg)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)

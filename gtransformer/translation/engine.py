@@ -13,8 +13,10 @@ from torch import Tensor
 
 from gtransformer.data.batching import fill_batches
 from gtransformer.data.instances import MARKS, STORED
+from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
+from gtransformer.search.rules import AUTO, ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
@@ -43,7 +45,8 @@ class Hypothesis:
     """A translation of an instance.
 
     Attributes:
-        sentences: BPE text, as many as the source has.
+        sentences: BPE text, as many as the source has; without the rule of sentences (``data/sentence_alignment.py``)
+            missing ones are empty, surplus ones joined to the last.
         scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
         score: what search ranked by: the log probability of all, divided by length ** lenpen.
     """
@@ -77,8 +80,7 @@ class Engine:
             eval_bleu=False,
             gen_output=None,
             prepend_bos=False,
-            # A text needs a line for each line; --doc-mode full would not promise that by itself.
-            doc_constraint=True,
+            doc_constraint=False,  # said by the sentence rule
             **AS_GIVEN,
             **model_options(precision),
         )
@@ -129,7 +131,7 @@ class Engine:
                 sample = utils.move_to_cuda(sample, self.device)
             found = self.task.inference_step(self._generator(options), [self.model], sample)
             for number, hypos in zip(sample["id"].tolist(), found, strict=True):
-                results[number] = [self._hypothesis(hypo) for hypo in hypos[: options.nbest]]
+                results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
         for instance, hypotheses in zip(instances, results, strict=True):
             if not hypotheses or not math.isfinite(hypotheses[0].score):
                 begin = " ".join(instance[0])[:60]
@@ -143,15 +145,22 @@ class Engine:
         if options not in self._generators:
             names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
             wanted = Namespace(**{name: getattr(options, name) for name in names})
-            generator, walk = self.task.build_generator([self.model], wanted), options.walk()
+            walk, trained = options.walk(), str(self.task.cfg.sentence_rule)
+            wanted.sentence_rule = options.sentence_rule
+            if wanted.sentence_rule == AUTO:
+                # A text needs a line for each line; --doc-mode full would not promise that by itself.
+                wanted.sentence_rule = ON if walk.kind != FULL or trained == AUTO else trained
+            generator = self.task.build_generator([self.model], wanted)
             self._generators = {options: generator if walk.kind == FULL else WalkingGenerator(generator, walk)}
         return self._generators[options]
 
-    def _hypothesis(self, hypo: dict) -> Hypothesis:
+    def _hypothesis(self, hypo: dict, count: int) -> Hypothesis:
         tokens = hypo["tokens"].tolist()
         skip = {self.target.pad(), *self.task.language_symbols()}
         scores = sentence_scores(tokens, hypo["positional_scores"].tolist(), self.target.eos())
-        return Hypothesis(split_sentences(tokens, self.target, skip), scores, float(hypo["score"]))
+        scores = [*scores[: count - 1], sum(scores[count - 1 :]), *[0.0] * (count - 1 - len(scores))]
+        sentences = align_sentences(split_sentences(tokens, self.target, skip), count)
+        return Hypothesis(sentences, scores, float(hypo["score"]))
 
 
 def sentence_scores(tokens: Sequence[int], scores: Sequence[float], eos: int) -> list[float]:

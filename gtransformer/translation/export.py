@@ -155,8 +155,7 @@ def trained_on(task: Mapping[str, Any], checkpoint: Path) -> dict[str, int | Non
     Text is translated in disjoint instances: of as many tokens or sentences as those of training have. Raises UserError
     for a model whose instances have more sentences on one side than on the other.
     """
-    options = (task.get(name) for name in ("instance_tokens", "context_sentences", "target_context_sentences"))
-    grouping = Grouping(str(task.get("instances") or STORED), *options)
+    grouping = Grouping.stored_in(task)
     if grouping.is_unequal:
         raise UserError(
             f"{checkpoint}: trained with {grouping.context or 0} previous sentences of the source and "

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.search.rules import AUTO, SENTENCE_RULES, check_sentence_rule
 from gtransformer.search.strategies import FULL, SLIDING, STRATEGIES, Strategy
 
 WAY = ("strategy", "window_tokens", "context_sentences")
@@ -28,6 +29,8 @@ class SearchOptions:
         strategy: how a document is walked through (``search/strategies.py``): full, sequential or sliding.
         window_tokens: of sliding and sequential, source tokens of a window at most, ``<s>`` and ``</s>`` counted.
         context_sentences: of sequential, most previous sentences. Without both, the model's instances decide.
+        sentence_rule: on: exactly as many sentences as the source has; off: as many as the model will, and what that
+            makes of lines is put right by order; auto: what the model was trained with, if that was on or off, else on.
     """
 
     beam: int = 5
@@ -41,6 +44,7 @@ class SearchOptions:
     strategy: str = FULL
     window_tokens: int | None = None
     context_sentences: int | None = None
+    sentence_rule: str = AUTO
 
     def __post_init__(self) -> None:
         for name in ("beam", "nbest", "max_tokens"):
@@ -55,6 +59,7 @@ class SearchOptions:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
         (self.changed(window_tokens=1) if left_open else self).walk()
+        check_sentence_rule(self.sentence_rule, self.strategy)
         if self.strategy != FULL and self.nbest > 1:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
 
@@ -63,14 +68,15 @@ class SearchOptions:
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
     def recorded(self) -> dict[str, Any]:
-        """As they stand in files: the way through a document only where one was chosen, as files from before it do."""
-        values = asdict(self)
-        return {name: value for name, value in values.items() if name not in WAY or self.strategy != FULL}
+        """As they stand in files: way and rule only where one was chosen, as files from before these do."""
+        silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
+        return {name: value for name, value in asdict(self).items() if name not in silent}
 
     def changed(self, **values: Any) -> SearchOptions:
         """These options with some replaced; another strategy takes none of the former's. TypeError for no option."""
         if "strategy" in values:
-            values = {**dict.fromkeys(WAY), **values}
+            rule = self.sentence_rule if values["strategy"] == FULL else AUTO
+            values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
@@ -101,3 +107,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read"
     )
+    group.add_argument(
+        "--sentence-rule", choices=SENTENCE_RULES,
+        help="on: as many sentences as the source has; off: as many as the model will; auto: as the model was trained, "
+        "on where that leaves it open",
+    )  # fmt: skip

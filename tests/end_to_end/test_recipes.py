@@ -9,6 +9,7 @@ dictionary, checkpoint) is made first, by that recipe.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,10 +40,11 @@ UPDATES = 2
 # A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
 # sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
 # parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
-# attention on one side, other numbers of combined layers on the two sides.
+# attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on
+# other instances; LST attention on parts of documents; windows, sentence by sentence.
 KINDS = [
     "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
-    "table5_no_dropout_language", "table3_no_target",
+    "table5_no_dropout_language", "table3_no_target", "concatenation/small_two", "lst/small", "window/small",
 ]  # fmt: skip
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
@@ -219,9 +221,10 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
 
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == (sentences if recipe.max_sentences == 1 else DOCUMENTS["test"])
+    most = recipe.max_sentences or SENTENCES
+    assert len(lines) == DOCUMENTS["test"] * math.ceil(SENTENCES / most)
     assert sum(line["sentences"] for line in lines) == sentences
-    if recipe.sections["task"]["doc-mode"] == "partial":
+    if recipe.sections["task"].get("doc-mode") != "full":
         assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
     scores = json.loads((directory / "test.scores.json").read_text(encoding="utf-8"))["scores"]
     assert list(scores) == ["raw", "release"], (

@@ -38,7 +38,8 @@ ALLOWED = {
     "translation": TEXT | {"preprocess", "search", "tasks"},
     "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
-    "experiments": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "analysis", "evaluation"},
+    "experiments": TEXT
+    | {"settings", "installation", "modules", "demo", "preprocess", "tasks", "analysis", "evaluation"},
     "report": BASE | {"files", "settings", "evaluation", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}

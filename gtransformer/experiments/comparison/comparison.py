@@ -64,7 +64,8 @@ class Comparison:
 
     def prepared(self, name: str, one: TextSet | None = None) -> Path:
         """The corpus prepared by recipe ``name``; that of a further set."""
-        return self.directory / "prepared" / (name if one in (None, self.sets[0]) else f"{name}.{one.name}")
+        flat = name.replace("/", "-")
+        return self.directory / "prepared" / (flat if one in (None, self.sets[0]) else f"{flat}.{one.name}")
 
     def folder(self, name: str) -> Path:
         """A recipe's run."""
@@ -111,7 +112,7 @@ class Comparison:
                 first = one is self.sets[0]
                 lender = self.plan.lender(name) if first else name
                 output, changes = self.prepared(name, one), list(self.changes)
-                after = [f"prepare-{lender}"] if lender else []
+                after = [f"prepare-{self.prepared(lender).name}"] if lender else []
                 if lender:
                     changes.append(f"prepare.vocabulary={self.prepared(lender)}")
                 if first:
@@ -140,7 +141,8 @@ class Comparison:
             changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.minutes)}"]
             if start:
                 changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
-            options = {"output": folder, "prepared": self.prepared(preparer)}
+            prepared = self.prepared(preparer)
+            options = {"output": folder, "prepared": prepared}
             command = run_command(self.plan.arguments[name], self.training_corpus, "train", options, changes)
             log = folder / "train.log"
             settings = {
@@ -153,7 +155,7 @@ class Comparison:
                 settings,
                 outputs=[self.best(name), log],
                 work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
-                after=[f"prepare-{preparer}", *([f"train-{start}"] if start else [])],
+                after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
                 waits_for=preparations,
                 budget=self.minutes,
                 folder=folder,

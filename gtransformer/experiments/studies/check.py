@@ -11,6 +11,7 @@ from gtransformer.settings import count, setting
 
 ALL = "all"  # as a number of instances: all that there are
 AXES = ("length", "instances", "model")
+CHANGES = "lines of the form 'SECTION.OPTION: value'"
 # Options that a study sets itself, and why.
 OWN_OPTIONS = {
     "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
@@ -20,7 +21,7 @@ OWN_OPTIONS = {
 
 @dataclass
 class StudyFile:
-    """A figure, or what all share: in full, and as a miniature. Both hold ``StudySettings``."""
+    """A figure or table, or what all share: in full, and as a miniature. Both hold ``StudySettings``."""
 
     description: str | None = None
     full: dict[str, Any] | None = None
@@ -29,7 +30,7 @@ class StudyFile:
 
 @dataclass
 class StudySettings:
-    """What the runs of a study share, those of ``common.yaml`` and of the figure's own file together."""
+    """What the runs of a study share, those of ``common.yaml`` and of the study's own file together."""
 
     seeds: list[int] = setting(
         "a list of different whole numbers, such as [1, 2]", lambda seeds: len(set(seeds)) == len(seeds)
@@ -41,7 +42,7 @@ class StudySettings:
         lambda sizes: all(size > 0 for size in sizes.values()),
         None,
     )
-    changes: dict[str, Any] | None = setting("lines of the form 'SECTION.OPTION: value'", default=None)
+    changes: dict[str, Any] | None = setting(CHANGES, default=None)
 
 
 @dataclass
@@ -97,7 +98,37 @@ class CurvesSettings:
     lines: list[Any] = setting("a list with an entry for each line")
 
 
-PANELS = {"scores": ScoresSettings, "curves": CurvesSettings}  # by kind
+def _changes_of(section: str) -> Any:
+    """A field for changes in one section of a recipe."""
+    return setting(
+        f"lines of the form '{section}.OPTION: value'",
+        lambda changes: all(key.startswith(f"{section}.") for key in changes),
+        None,
+    )
+
+
+@dataclass(kw_only=True)
+class RowSettings(RunSettings):
+    """A row of a table: a system, what it changes in its training, and what in translating with the trained model."""
+
+    system: str
+    label: str
+    training: dict[str, Any] | None = _changes_of("train")
+    decoding: dict[str, Any] | None = _changes_of("generate")
+
+
+@dataclass(kw_only=True)
+class TableSettings:
+    """A table of scores; ``columns`` says what the labels of its rows are."""
+
+    title: str
+    kind: str
+    columns: str
+    rows: list[Any] = setting("a list with an entry for each row")
+
+
+TABLE = "table"
+PANELS = {"scores": ScoresSettings, "curves": CurvesSettings, TABLE: TableSettings}  # by kind
 
 
 def check_changes(options: Iterable[str], where: str) -> None:

@@ -15,7 +15,7 @@ from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest
 from gtransformer.experiments.progress import last_line
 from gtransformer.experiments.recipe import Recipe
 from gtransformer.experiments.run import BENCHMARKS, corpus_directory
-from gtransformer.experiments.studies.plan import Data
+from gtransformer.experiments.studies.study import Data
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     """Do what a run lacks, and write its result."""
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
-    for stage in ("train", "generate"):
+    for stage in ("generate",) if order.get("model_of") else ("train", "generate"):
         run.execute(stage)
-    score_test(run)
+    score_test(run, order.get("metrics", ["bleu"]))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
 
@@ -32,9 +33,15 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
-    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
     prepared = (directory / order["prepared"]).resolve()
-    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [])
+    checkpoint = best_checkpoint(directory / (order.get("model_of") or ""))
+    pretrained = best_checkpoint(directory / order["pretrained"]) if order.get("pretrained") else None
+    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
+
+
+def best_checkpoint(directory: Path) -> Path:
+    """The model of a run's training."""
+    return directory.resolve() / "checkpoints" / "checkpoint_best.pt"
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
@@ -43,27 +50,31 @@ def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
     return training | read_series(log, VALIDATION)
 
 
-def score_test(run: Run) -> None:
-    """s-BLEU and d-BLEU of the translations, in test.scores.json; the recipe may say against which reference."""
+def score_test(run: Run, metrics: Sequence[str]) -> None:
+    """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
-    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": ["bleu"]}
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """What the stages have left. s-BLEU is null where sentences are not aligned with the source's (appendix A)."""
+    """What the stages have left; curves and seconds of training are those of the model that has translated.
+
+    s-BLEU, and TER if it was taken, are null where sentences are not aligned with the source's (Bao et al. 2021,
+    appendix A).
+    """
     scores = read_json(run.directory / "test.scores.json")
     # The first is the raw one, unless the recipe asks for another alone.
     reference, best = next(iter(scores["scores"].items()))
     aligned = scores["counts"]["misaligned_instances"] == 0
-    log = run.directory / "train.log"
+    log = run.checkpoint.parent.parent / "train.log"
     return {
         "version": 1,
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
         "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
-        | {"s_bleu": best["s_bleu"] if aligned else None},
+        | {name: best[name] if aligned else None for name in ("s_bleu", "ter") if name in best},
         "counts": scores["counts"],
         "curves": read_curves(log),
         "seconds": {

@@ -1,147 +1,36 @@
-"""What a convergence study consists of: the files of ``configs/studies/``, and the runs that they ask for."""
+"""Reading the files of ``configs/studies/``: the runs that a figure or a table asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.pipeline import digest
-from gtransformer.experiments.recipe import Recipe, load_recipe
+from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.check import (
     ALL,
     PANELS,
     CurvesSettings,
     LineSettings,
+    RowSettings,
     RunSettings,
     StudyFile,
     StudySettings,
     SystemSettings,
+    TableSettings,
     check_changes,
 )
+from gtransformer.experiments.studies.study import Data, Line, Panel, Study, StudyRun
 from gtransformer.installation import config_directory
 from gtransformer.settings import Entries, check_value, read_settings, typed
 
 COMMON = "common"  # the file with what all studies share
 
 
-@dataclass(frozen=True)
-class Data:
-    """Which data a run is trained and tested on.
-
-    length: limit of an instance in tokens, of all splits; instances: so many training instances, drawn at random (None:
-    all); min_document_tokens: only training documents of at least so many tokens (None: all).
-    """
-
-    length: int
-    instances: int | None = None
-    min_document_tokens: int | None = None
-
-    @property
-    def name(self) -> str:
-        """For directories: ``len512-from768-20000``."""
-        parts = [f"len{self.length}"]
-        parts += [f"from{self.min_document_tokens}"] if self.min_document_tokens else []
-        parts += [str(self.instances)] if self.instances else []
-        return "-".join(parts)
-
-
-@dataclass(frozen=True)
-class StudyRun:
-    """One training: a recipe with changes (``SECTION.OPTION=VALUE``), data, and a seed."""
-
-    recipe: str
-    changes: tuple[str, ...]
-    data: Data
-    seed: int
-    model: str | None = None  # another architecture than the recipe's
-
-    def settings(self) -> Recipe:
-        """The recipe with all changes. Raises UserError for one that cannot be made."""
-        model = [f"train.arch={self.model}"] if self.model else []
-        return load_recipe(self.recipe, [*self.changes, *model, f"train.seed={self.seed}"])
-
-    @property
-    def label(self) -> str:
-        """Recipe, model, data and seed in short."""
-        model = f"-{self.model}" if self.model else ""
-        return f"{Path(self.recipe).stem}{model}-{self.data.name}-seed{self.seed}"
-
-    def name(self, corpus: str) -> str:
-        """The label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
-
-        Studies that want the same run find it under the same name; other settings are another run.
-        """
-        everything = [corpus, vars(self.data), self.settings().sections]
-        return f"{self.label}-{digest(everything)[:8]}"
-
-
-@dataclass
-class Line:
-    """Runs that belong together: the seeds of one point of a score panel, or of one line of a panel with curves.
-
-    x: the point's place on the axis; curve, label, flat: what is drawn of a line and how it is called, and whether what
-    flat attention would have is drawn, too.
-    """
-
-    system: str
-    runs: list[StudyRun]
-    x: int | str | None = None
-    curve: str | None = None
-    label: str | None = None
-    flat: bool = False
-
-
-@dataclass
-class Panel:
-    """One diagram of a figure; ``axis`` (scores) or ``quantity`` (curves) says what its numbers are."""
-
-    kind: str
-    title: str
-    axis: str
-    lines: list[Line] = field(default_factory=list)
-
-
-@dataclass
-class Study:
-    """A figure: its panels, and what its runs share. ``systems``: key -> shown name."""
-
-    figure: str
-    description: str
-    miniature: bool
-    systems: dict[str, str]
-    recipes: dict[str, str]
-    seeds: list[int]
-    changes: list[str]
-    length: int
-    corpus: dict[str, int]
-    panels: list[Panel]
-
-    def runs(self) -> list[StudyRun]:
-        """All runs, each once; the first seed of everything comes first."""
-        found = [run for panel in self.panels for line in panel.lines for run in line.runs]
-        return sorted(dict.fromkeys(found), key=lambda run: self.seeds.index(run.seed))
-
-    def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
-        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each.
-
-        Where that is None, it is not known and nothing is dropped.
-        """
-        notes = []
-        for panel in self.panels:
-            for line in list(panel.lines):
-                data = line.runs[0].data
-                there = instances(data) if data.instances else None
-                if there is not None and data.instances > there:
-                    panel.lines.remove(line)
-                    notes.append(f"{panel.title}: {data.instances} instances left out, the corpus has {there}")
-        return list(dict.fromkeys(notes))
-
-
 def study_names() -> list[str]:
-    """The figures that can be made."""
+    """The figures and tables that can be made."""
     return sorted(path.stem for path in (config_directory() / "studies").glob("*.yaml") if path.stem != COMMON)
 
 
@@ -174,7 +63,6 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         key: typed(entry, SystemSettings, shared.systems.at(key), f"{size}, system {key}")
         for key, entry in shared.systems.items()
     }
-    check_changes(shared.changes or {}, f"{entries.at('changes')}, {size}, changes: ")
     study = Study(
         figure=path.stem,
         description=own.description or path.stem,
@@ -182,7 +70,7 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         systems={key: system.name for key, system in systems.items()},
         recipes={key: system.recipe for key, system in systems.items()},
         seeds=shared.seeds,
-        changes=[f"{key}={_text(value)}" for key, value in (shared.changes or {}).items()] + list(changes),
+        changes=[*_changes(shared.changes, f"{entries.at('changes')}, {size}, changes"), *changes],
         length=shared.length,
         corpus=dict(shared.corpus or {}),
         panels=[],
@@ -197,16 +85,19 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
         raise UserError(f"{entry.place}, {inside}: kind is {kind!r}; give one of {', '.join(PANELS)}")
     panel = typed(entry, PANELS[kind], place, inside)
     if isinstance(panel, CurvesSettings):
-        lines = [
-            typed(line, LineSettings, entry.at("lines"), f"{inside}, entry {number} of lines")
-            for number, line in enumerate(panel.lines, 1)
-        ]
-        _check_systems(study, [line.system for line in lines], f"{entry.at('lines')}, {inside}")
+        lines = _entries(study, panel.lines, LineSettings, entry.at("lines"), inside, "lines")
         lines = [
             Line(line.system, _runs(study, line.system, line), None, line.curve, line.label, bool(line.flat))
             for line in lines
         ]
         return Panel(kind, panel.title, panel.quantity, lines)
+    if isinstance(panel, TableSettings):
+        lines = []
+        for row in _entries(study, panel.rows, RowSettings, entry.at("rows"), inside, "rows"):
+            where = f"{entry.at('rows')}, {inside}, row '{row.label}'"
+            changes = (_changes(part, where) for part in (row.training, row.decoding))
+            lines.append(Line(row.system, _runs(study, row.system, row, *changes), label=row.label))
+        return Panel(kind, panel.title, panel.columns, lines)
     for value in panel.values:
         check_value(RunSettings, panel.axis, value, f"{entry.at('values')}, {inside}, values")
     _check_systems(study, panel.systems, f"{entry.at('systems')}, {inside}")
@@ -218,13 +109,22 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
     return Panel(kind, panel.title, panel.axis, lines)
 
 
+def _entries(study: Study, found: Sequence[Any], schema: type, place: str, inside: str, key: str) -> list[Any]:
+    """The entries of a panel's list, each of a system that there is."""
+    entries = [typed(one, schema, place, f"{inside}, entry {number} of {key}") for number, one in enumerate(found, 1)]
+    _check_systems(study, [one.system for one in entries], f"{place}, {inside}")
+    return entries
+
+
 def _check_systems(study: Study, systems: Sequence[str], where: str) -> None:
     for system in systems:
         if system not in study.recipes:
             raise UserError(f"{where}: unknown system '{system}'; known are {', '.join(study.recipes)}")
 
 
-def _runs(study: Study, system: str, chosen: RunSettings) -> list[StudyRun]:
+def _runs(
+    study: Study, system: str, chosen: RunSettings, training: Sequence[str] = (), decoding: Sequence[str] = ()
+) -> list[StudyRun]:
     """A run for each seed."""
     data = Data(
         chosen.length or study.length,
@@ -234,7 +134,9 @@ def _runs(study: Study, system: str, chosen: RunSettings) -> list[StudyRun]:
     model = chosen.model
     if model == study_arch(study, system):
         model = None  # the recipe's own: the same run as without it
-    run = StudyRun(study.recipes[system], tuple(study.changes), data, 0, model)
+    run = StudyRun(study.recipes[system], tuple(study.changes), data, 0, model, tuple(training), tuple(decoding))
+    if decoding and run.settings().sections == run.needed.settings().sections:
+        run = run.needed  # what the recipe does anyway
     return [replace(run, seed=seed) for seed in study.seeds]
 
 
@@ -248,6 +150,12 @@ def _section(file: StudyFile, size: str, path: Path) -> Entries:
     if section is None:
         raise UserError(f"{path}: has no section '{size}'")
     return section
+
+
+def _changes(options: Mapping[str, Any] | None, where: str) -> list[str]:
+    """Options as changes of a recipe. UserError for one that a study sets itself."""
+    check_changes(options or {}, f"{where}: ")
+    return [f"{key}={_text(value)}" for key, value in (options or {}).items()]
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,17 @@ from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
-from gtransformer.experiments.studies.one_run import ORDER, RESULT, remove_checkpoints
-from gtransformer.experiments.studies.plan import Study, StudyRun, load_study
+from gtransformer.experiments.studies.one_run import ORDER, RESULT, best_checkpoint, remove_checkpoints
+from gtransformer.experiments.studies.plan import load_study
+from gtransformer.experiments.studies.study import Study, StudyRun
 from gtransformer.experiments.studies.table import summary, table
 from gtransformer.files import read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 
-# What a study reads from the log of a training.
-NEEDED = ("train.log-format=json", "train.doc-attn-entropy=true")
+# What a study reads from the log of a training; the paper's figures, entropies too.
+NEEDED = ("train.log-format=json",)
+ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
 
@@ -47,9 +49,18 @@ class Runner:
         """Where a run lies; its name says all that decides its result."""
         return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
+    def users(self, run: StudyRun) -> list[StudyRun]:
+        """The runs that translate with a run's model, or start from it."""
+        return [other for other in self.study.runs() if other.needed == run]
+
     def is_done(self, run: StudyRun) -> bool:
-        """Whether a run has its result."""
-        return (self.folder(run) / RESULT).is_file()
+        """Whether a run has its result and, if other runs are still to use it, its model."""
+        return all(path.is_file() for path in self.outputs(run))
+
+    def outputs(self, run: StudyRun) -> list[Path]:
+        """What a run has to leave."""
+        model = [] if all(map(self.is_done, self.users(run))) else [best_checkpoint(self.folder(run))]
+        return [self.folder(run) / RESULT, *model]
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
@@ -75,14 +86,17 @@ class Runner:
         for run in todo:
             self.order(run)
         pipeline = self.corpora.pipeline
-        pipeline.add(*(self.stage(run) for run in todo if self.folder(run).name not in pipeline.stages))
+        for run in todo:
+            if self.folder(run).name not in pipeline.stages:
+                pipeline.add(self.stage(run))
         threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
         pipeline.run(self.study.figure, self.jobs, threads, finished, failed)
         return failures
 
     def order(self, run: StudyRun) -> None:
         """Make the data of a run, and write what it is to do."""
-        folder, recipe = self.folder(run), run.settings()
+        folder, recipe, needed = self.folder(run), run.settings(), run.needed
+        model = os.path.relpath(self.folder(needed), folder) if needed else None
         if recipe.sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
             prepared, loading = self.corpora.prepared(run.data), []
         else:
@@ -90,13 +104,17 @@ class Runner:
         order = {
             "name": folder.name,
             "recipe": run.recipe,
-            "changes": [*run.changes, *([f"train.arch={run.model}"] if run.model else []), f"train.seed={run.seed}"],
+            "changes": run.all_changes,
             "data": vars(run.data),
             "seed": run.seed,
             "corpus": self.corpora.corpus,
             "prepared": os.path.relpath(prepared, folder),
             "loading": loading,
-            "keep_checkpoints": self.keep_checkpoints,
+            "model_of": model if run.decoding else None,
+            "pretrained": None if run.decoding else model,
+            # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
+            "metrics": ["bleu", "ter"] if self.study.is_table else ["bleu"],
+            "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)
 
@@ -113,7 +131,9 @@ class Runner:
         updates = run.settings().sections["train"].get("max-update", "?")
         command = python_command("gtransformer.cli.study_run", str(folder))
         work = Program(command, folder / LOG, status, keeps_log=True)
-        return Stage(folder.name, folder.name, [folder / RESULT], work)
+        needed = [self.folder(run.needed).name] if run.needed else []
+        waits_for = [name for name in needed if name in self.corpora.pipeline.stages]  # others are done
+        return Stage(folder.name, folder.name, self.outputs(run), work, waits_for=waits_for)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
         """The study's result: its panels, whose lines name their runs, and every run's result.
@@ -158,11 +178,11 @@ class Runner:
 def make_study(args: argparse.Namespace) -> Study:
     """The study that was asked for, as this machine can do it. UserError for what shows before anything is done."""
     check_changes(args.set, "--set ")
-    changes = list(NEEDED)
+    changes = [*NEEDED, *([] if load_study(args.figure, args.miniature).is_table else [ENTROPY])]
     if args.miniature and not torch.cuda.is_available() and has_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
-    first, *others = dict.fromkeys(study.recipes.values())
+    first, *others = dict.fromkeys(run.recipe for run in study.runs())
     sharing = load_recipe(first, study.changes)
     for recipe in others:
         if load_recipe(recipe, study.changes).preparing() != sharing.preparing():
@@ -171,7 +191,8 @@ def make_study(args: argparse.Namespace) -> Study:
                 "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
             )
     check_recipe(sharing, ["prepare"])
-    for run in {(run.recipe, run.model): run for run in study.runs()}.values():  # data and seed do not matter here
+    runs = study.runs()
+    for run in dict.fromkeys(replace(run, data=runs[0].data, seed=0) for run in runs):  # these do not matter here
         settings = run.settings()
         check_recipe(settings, ["train", "generate", "score"])
         train = settings.sections["train"]
@@ -191,7 +212,7 @@ def check_complete(study: Study, runner: Runner, failures: Mapping[str, str], al
         logs = ", ".join(str(runner.corpora.directory / "runs" / name / LOG) for name in failures)
         raise UserError(
             f"{study.figure}: {len(failures)} of {total} runs failed, see {logs}; the same command goes on with them, "
-            "--allow-missing draws the figure without those that fail again"
+            "--allow-missing makes the figure or table without those that fail again"
         )
 
 
@@ -212,7 +233,7 @@ def show(runner: Runner) -> None:
 
 
 def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
-    """Do the study: its data, its runs, its result and its figure. UserError if runs fail, unless that is allowed."""
+    """Do the study: data, runs, result, and figure if it is one. UserError if runs fail, unless that is allowed."""
     study, corpora = runner.study, runner.corpora
     corpora.begin()
     for note in study.limit(corpora.instances):
@@ -225,5 +246,7 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.cli.study", argv)}
     path = corpora.directory / f"{study.figure}.json"
     write_json(path, result)
-    draw_study(result, path.with_suffix(".png"))
-    print(f"\n{table(result)}\n\nresults: {path}\nfigure:  {path.with_suffix('.png')}", flush=True)
+    print(f"\n{table(result)}\n\nresults: {path}", flush=True)
+    if not study.is_table:
+        draw_study(result, path.with_suffix(".png"))
+        print(f"figure:  {path.with_suffix('.png')}", flush=True)

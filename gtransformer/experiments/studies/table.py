@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gtransformer.experiments.studies.check import TABLE
+
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
@@ -23,49 +25,66 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The panels with their numbers.
 
-    Points get the d-BLEU of the test set and, where all seeds have one, the s-BLEU; lines with curves the last and
-    lowest value of each seed.
+    Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) TER; lines with
+    curves the last and lowest value of each seed.
     """
     return [panel | {"lines": [line | _numbers(panel, line, results) for line in panel["lines"]]} for panel in panels]
 
 
 def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     runs = [results[name] for name in line["runs"]]
-    if panel["kind"] == "scores":
-        sentence = [run["scores"]["s_bleu"] for run in runs]
-        return {
-            SCORE: spread([run["scores"][SCORE]["score"] for run in runs]),
-            "s_bleu": None if None in sentence else spread([score["score"] for score in sentence]),
-            "signature": runs[0]["scores"][SCORE]["signature"],
-        }
-    values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
-    if not all(values):
-        return {"last": None, "lowest": None}
-    return {"last": spread([one[-1] for one in values]), "lowest": spread([min(one) for one in values])}
+    if panel["kind"] == "curves":
+        values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
+        if not all(values):
+            return {"last": None, "lowest": None}
+        return {"last": spread([one[-1] for one in values]), "lowest": spread([min(one) for one in values])}
+    numbers = {
+        SCORE: _over_seeds(runs, SCORE),
+        "s_bleu": _over_seeds(runs, "s_bleu"),
+        "signature": runs[0]["scores"][SCORE]["signature"],
+    }
+    if panel["kind"] == TABLE and (ter := _over_seeds(runs, "ter")):
+        numbers |= {"ter": ter, "ter_signature": runs[0]["scores"]["ter"]["signature"]}
+    return numbers
+
+
+def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | None:
+    scores = [run["scores"].get(kind) for run in runs]
+    return None if None in scores else spread([score["score"] for score in scores])
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """A line for each point or line of every panel, and the signature of the scores."""
+    """A line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
     for panel in filter(lambda panel: panel["lines"], result["panels"]):
-        scores = panel["kind"] == "scores"
-        rows = [["system", panel["axis"], "d-BLEU", "s-BLEU"] if scores else ["line", "last", "lowest"]]
+        rows = [_head(panel)]
         for line in panel["lines"]:
             name = result["systems"][line["system"]]
-            if scores:
-                rows.append([name, str(line["x"]), shown(line[SCORE]), shown(line["s_bleu"])])
-                signatures.add(line["signature"])
+            if panel["kind"] == "curves":
+                name = ", ".join(filter(None, [name, line["label"]]))
+                rows.append([name, shown(line["last"]), shown(line["lowest"])])
+                continue
+            signatures.add(f"BLEU: {line['signature']}")
+            scores = [shown(line[SCORE]), shown(line["s_bleu"])]
+            if panel["kind"] == TABLE:
+                rows.append([line["label"], *scores, shown(line.get("ter"))])
+                signatures |= {f"TER: {line['ter_signature']}"} if line.get("ter") else set()
             else:
-                rows.append(
-                    [", ".join(filter(None, [name, line["label"]])), shown(line["last"]), shown(line["lowest"])]
-                )
+                rows.append([name, str(line["x"]), *scores])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         blocks.append("\n".join([panel["title"], *lines]))
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
     foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
     foot += [f"missing: {name} {reason}" for name, reason in result.get("missing", {}).items()]
-    return "\n\n".join([*blocks, "\n".join([*foot, *(f"BLEU: {one}" for one in sorted(signatures))])])
+    return "\n\n".join([*blocks, "\n".join([*foot, *sorted(signatures)])])
+
+
+def _head(panel: Mapping[str, Any]) -> list[str]:
+    if panel["kind"] == "curves":
+        return ["line", "last", "lowest"]
+    bleu = ["d-BLEU", "s-BLEU"]
+    return [panel["axis"], *bleu, "TER"] if panel["kind"] == TABLE else ["system", panel["axis"], *bleu]
 
 
 def shown(numbers: Mapping[str, Any] | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from contextlib import nullcontext
 
 from fairseq.models import register_model
@@ -46,7 +47,7 @@ class WindowTransformerModel(DocumentModel):
             if str(getattr(cfg, option)) not in known:
                 given = getattr(cfg, option)
                 raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(known)}")
-        if cfg.length_ratio is not None and not cfg.length_ratio > 0:
+        if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:
             raise UserError(f"--length-ratio {cfg.length_ratio:g}: give a number greater than 0")
         if cfg.length_ratio is None and str(cfg.decode_alignment) == LINEAR:
             raise UserError(

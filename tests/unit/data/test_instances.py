@@ -218,7 +218,10 @@ def test_nothing_to_group():
             ("sliding", None, 1, 1),
             "--target-context-sentences 1 means nothing with --instances sliding; leave it out, or",
         ),
-        (("sliding", None, -1), "--context-sentences -1: give 0 or more"),
+        (("disjoint", None, -1), "--context-sentences -1: give 0 or more$"),
+        (("current", None, -1, 1), "--context-sentences -1: give 0 or more$"),
+        (("sliding", None, -1), "--context-sentences -1: give 1 or more; single sentences are --instances disjoint"),
+        (("sliding", None, 0), "--context-sentences 0: give 1 or more; single sentences are --instances disjoint"),
         (("greedy", 0), "--instance-tokens 0: give 1 or more"),
     ],
 )

@@ -15,13 +15,16 @@ PAPER = OTHERS_THAN_MBART | MBART
 SENTENCES = {"sent_base", "sent_mbart"}
 PLAIN = {"sent_base", "doc_base", "doc_mbart", "sent_mbart"}
 PREPARES = {"base", "bert", "mbart"}
+# The recipes of Herold and Ney (2023): by which sentences stand together.
+DOCUMENTS = {"concatenation/documents", "lst/base", "window/base"}
+LONG_CONTEXT = DOCUMENTS | {"concatenation/sentences", "concatenation/one", "concatenation/two"}
 DOCUMENT, CONTEXT, NO_CONTEXT = "dddddd", "ggggcc", "gggggg"  # six layers: top 2 of them combined
 DEEP = "g" * 10 + "cc"
 SMALL_SIDE, LARGE_SIDE = (6, 512, 2048, 8), (12, 1024, 4096, 16)
 
 # Every figure once: source, recipes that it is meant for, and what it says. Numbers in brackets are parts of Bao et al.
-# (2021); [release]: the authors' code and scripts; [mBART]: Liu et al. (2020), section 4.1. "": fairseq's default, or
-# what follows from another figure.
+# (2021), of LONG_CONTEXT those of Herold and Ney (2023); [release]: the former's code and scripts; [mBART]: Liu et al.
+# (2020), section 4.1. "": fairseq's default, or what follows from another figure.
 FIGURES = [
     # Corpus.
     ("[2]", PAPER, {"max_instance_tokens": 512}),
@@ -34,7 +37,11 @@ FIGURES = [
     ("", PREPARES, {"prepared_from": None}),
     ("", OTHERS_THAN_MBART - PREPARES, {"prepared_from": "base"}),
     ("", MBART - PREPARES, {"prepared_from": "mbart"}),
-    ("", PAPER, {"vocabulary_from": None}),
+    ("", PAPER | LONG_CONTEXT, {"vocabulary_from": None}),
+    # Which sentences stand together in training (kind, tokens, context); in generation, how documents are gone through.
+    ("", PAPER - SENTENCES, {"grouping": ("stored", None, None), "walk": ("stored", None, None, "full")}),
+    ("", SENTENCES, {"grouping": ("disjoint", None, 0), "walk": ("disjoint", None, 0, "full")}),
+    ("", PAPER, {"context_loss": "on", "sentence_rule": "auto"}),
     # Model: layers, dimensions, feed-forward dimensions, heads.
     ("[2]", BASE_SIZE | NO_WORD_DROPOUT | FINETUNED, {
         "arch": "gtransformer_base", "encoder": SMALL_SIDE, "decoder": SMALL_SIDE,
@@ -112,6 +119,50 @@ FIGURES = [
     ("[release]", PAPER, {"max_len": (1.2, 10)}),  # of a sentence
     ("[release]", OTHERS_THAN_MBART, {"instances": 16}),  # in a batch of generation
     ("[release]", MBART, {"instances": 32}),
+    # Windows.
+    ("", PAPER | LONG_CONTEXT - {"window/base"}, {"window": (None, None, None, None)}),
+    # Herold and Ney (2023): corpus.
+    ("[A.2]", LONG_CONTEXT, {"bpe_merges": 15_000}),
+    ("[3.1]", LONG_CONTEXT, {"max_instance_tokens": 1000}),
+    ("", LONG_CONTEXT, {"max_sentence_tokens": 1024}),
+    ("", {"concatenation/sentences"}, {"prepared_from": None}),
+    ("", LONG_CONTEXT - {"concatenation/sentences"}, {"prepared_from": "concatenation/sentences"}),
+    ("[3.1]", {"concatenation/sentences"}, {
+        "grouping": ("disjoint", None, 0), "walk": ("disjoint", None, 0, "full"), "max_sents": 1,
+    }),
+    ("[A.2]", {"concatenation/one"}, {
+        "grouping": ("sliding", None, 1), "walk": ("disjoint", None, 1, "full"), "max_sents": 2,
+    }),
+    ("[A.2]", {"concatenation/two"}, {
+        "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
+    }),
+    ("[3.1]", DOCUMENTS, {"grouping": ("parts", 1000, None), "max_sents": None}),
+    ("", DOCUMENTS - {"window/base"}, {"walk": ("parts", 1000, None, "full")}),
+    ("[4.2]", {"window/base"}, {"walk": ("parts", 1000, None, "sequential")}),
+    ("[A.2]", LONG_CONTEXT, {"context_loss": "on"}),
+    ("", LONG_CONTEXT, {"sentence_rule": "auto"}),  # ours: the paper's search is free
+    # Model.
+    ("[A.2]", LONG_CONTEXT, {"encoder": SMALL_SIDE, "decoder": SMALL_SIDE, "share_all_embeddings": True}),
+    ("[A.2]", LONG_CONTEXT - {"lst/base", "window/base"}, {"arch": "doc_transformer_base"}),
+    ("[A.2]", {"lst/base"}, {"arch": "lst_transformer_base"}),
+    ("[A.2]", {"window/base"}, {"arch": "window_transformer_base"}),
+    ("[4.3]", {"window/base"}, {"window": (20, "relative", "linear", "sentence")}),
+    ("", LONG_CONTEXT, {"doc_mode": "partial", "attention": None}),  # of G-Transformer alone
+    ("[release]", LONG_CONTEXT, {"decoder_start": "bos"}),
+    # Regularisation, optimisation, search.
+    ("[A.2]", LONG_CONTEXT, {"dropout": 0.3, "label_smoothing": 0.2}),
+    ("", LONG_CONTEXT, {"attention_dropout": 0.0, "doc_noise_mask": 0.0, "doc_noise_epochs": None}),
+    ("[ours]", LONG_CONTEXT, {
+        "criterion": "fused_label_smoothed_cross_entropy", "optimizer": "fused_adam", "adam_betas": "(0.9, 0.98)",
+        "lr": 5e-4, "lr_scheduler": "inverse_sqrt", "warmup_updates": 4000, "warmup_init_lr": 1e-7, "update_freq": 4,
+    }),
+    ("", LONG_CONTEXT, {"adam_eps": 1e-8, "lr_pretrained": None, "total_num_update": None, "max_update": 0}),
+    ("[A.2], [release]", LONG_CONTEXT, {"patience": 10}),
+    ("[A.2]", LONG_CONTEXT, {"devices": 1}),
+    ("[release]", LONG_CONTEXT, {"max_tokens": 4096, "max_len": (1.2, 10), "instances": 16}),
+    ("", LONG_CONTEXT, {"pretrained_from": None, "load_partial": False}),  # from scratch
+    ("[3.4], [A.2]", LONG_CONTEXT, {"beam": 12}),
+    ("[A.2]", LONG_CONTEXT, {"lenpen": 1.0}),
 ]  # fmt: skip
 
 # What is none of the paper's, for CPUs: the recipe whose values it has, and all that differs.
@@ -125,7 +176,9 @@ OURS = {
         "attention": ("ddd",) * 3, "doc_mode": "full", "doc_noise_mask": 0.0, "doc_noise_epochs": None,
         "prepared_from": "cpu_small",
     }),
-    "cpu_small_sent": ("cpu_small_doc", {"max_sents": 1}),
+    "cpu_small_sent": ("cpu_small_doc", {
+        "max_sents": 1, "grouping": ("disjoint", None, 0), "walk": ("disjoint", None, 0, "full"),
+    }),
     "cpu_small_finetune": ("cpu_small", {
         "prepared_from": "cpu_small", "pretrained_from": "cpu_small_sent", "load_partial": True, "lr_pretrained": 2e-4,
         "doc_noise_epochs": 40,  # as the paper's are
@@ -141,6 +194,23 @@ OURS = {
         "max_update": 800, "patience": -1, "devices": 1, "max_tokens": 3000, "optimizer": "adam",
     }),
     "demo_full": ("demo", {"prepared_from": "demo", "attention": ("ddd",) * 3, "doc_mode": "full"}),
+    "concatenation/small_sentences": ("concatenation/sentences", {
+        "bpe_merges": 8000, "arch": "doc_transformer_small", "encoder": (3, 256, 1024, 4),
+        "decoder": (3, 256, 1024, 4), "dropout": 0.1, "lr": 1e-3, "warmup_updates": 500, "update_freq": 1, "beam": 5,
+    }),
+    "concatenation/small_two": ("concatenation/small_sentences", {
+        "prepared_from": "concatenation/small_sentences", "grouping": ("sliding", None, 2),
+        "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
+    }),
+    "concatenation/small_documents": ("concatenation/small_sentences", {
+        "prepared_from": "concatenation/small_sentences", "grouping": ("parts", 1000, None),
+        "walk": ("parts", 1000, None, "full"), "max_sents": None,
+    }),
+    "lst/small": ("concatenation/small_documents", {"arch": "lst_transformer_small"}),
+    "window/small": ("concatenation/small_documents", {
+        "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
+        "walk": ("parts", 1000, None, "sequential"),
+    }),
 }  # fmt: skip
 
 # (table or section, row as printed) -> recipe; other systems' rows have none.
@@ -169,8 +239,40 @@ ROWS = {
     ("section 5.4", "K = 1"): "section54_top1",
     ("section 5.4", "K = 2"): "base",
     ("section 5.4", "K = 3"): "section54_top3",
+    ("window-attention 1", "sentlevel, 0 sent."): "concatenation/sentences",
+    ("window-attention 1", "concat adj., 1 sent."): "concatenation/one",
+    ("window-attention 1", "concat adj., 1000 tok."): "concatenation/documents",
+    ("window-attention 3", "sentlevel, 0 sent., -"): "concatenation/sentences",
+    ("window-attention 3", "concat-adj., 2 sent., FSD"): "concatenation/two",
+    ("window-attention 3", "concat-adj., 1000 tok., FSD"): "concatenation/documents",
+    ("window-attention 3", "LST-attn, 1000 tok., FSD"): "lst/base",
+    ("window-attention 3", "window-attn, 1000 tok., SD"): "window/base",
+    ("window-attention 4", "concat-adj., abs., -, -"): "concatenation/documents",
+    ("window-attention 4", "window-attn, rel., sent-align, 20"): "window/base",
+    ("window-attention 5", "sentlevel (ours), 0 sent."): "concatenation/sentences",
+    ("window-attention 5", "concat adj., 2 sent."): "concatenation/two",
+    ("window-attention 5", "concat adj., 1000 tok."): "concatenation/documents",
+    ("window-attention 5", "LST-attn, 1000 tok."): "lst/base",
+    ("window-attention 5", "window-attn, 1000 tok."): "window/base",
+    ("window-attention 6", "sentlevel, 0 sent."): "concatenation/sentences",
+    ("window-attention 6", "concat adj., 2 sent."): "concatenation/two",
+    ("window-attention 6", "concat adj., 1000 tok."): "concatenation/documents",
+    ("window-attention 6", "LST-attn, 1000 tok."): "lst/base",
+    ("window-attention 6", "window-attn, 1000 tok."): "window/base",
 }
 
 # By table: the number of rows that are other people's systems, or only a heading.
 OTHERS = {"2": {"SENTNMT", "HAN", "SAN", "Hybrid Context", "Flat-Transformer", "Fine-tuning on Pre-trained Model",
                 "Flat-Transformer+BERT"}, "6": {"G-Transformer (rnd.)"}}  # fmt: skip
+
+# Of the tables of Herold and Ney (2023): how many columns say what a row is; the rows that are other people's systems,
+# what does not train, and the models above with another search or another w. The other tables have no systems in rows.
+LABELS = {"1": 2, "3": 3, "4": 4, "5": 2, "6": 2}
+WINDOW = ("1-1, 20", "train avg., 20", "sent-align, 10", "sent-align, 20", "sent-align, 30")
+VARIANTS = {
+    "3": {"concat-adj., 2 sent., SD", "concat-adj., 1000 tok., SD", "LST-attn, 1000 tok., SD",
+          "window-attn, 1000 tok., FSD"},
+    "4": {"concat-adj., rel., -, -"} | {f"window-attn, {kind}, {rest}" for kind in ("abs.", "rel.") for rest in WINDOW}
+         - {"window-attn, rel., sent-align, 20"},
+    "5": {"sentlevel (external), 0 sent."},
+}  # fmt: skip

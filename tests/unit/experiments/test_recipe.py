@@ -43,7 +43,8 @@ def test_every_option_is_known_to_its_program(name: str):
     recipe = load_recipe(name)
     train = ["data", *to_arguments(recipe.options("task", "train"))]
     args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
-    assert args.criterion == "fused_label_smoothed_cross_entropy" and args.arch.startswith("gtransformer_")
+    assert args.criterion == "fused_label_smoothed_cross_entropy"
+    assert re.match("(g|doc_|lst_|window_)transformer_", args.arch)
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
@@ -55,12 +56,12 @@ def test_every_number_is_commented(name: str):
     """A reader can tell where each number of the base recipe comes from, and every recipe says what it is."""
     text = find_recipe(name).read_text()
     assert text.startswith("# ") and load_recipe(name).description
-    if name == "base":
+    if name in ("base", "concatenation/sentences"):
         numbers = [line for line in text.splitlines() if re.match(r"\s+[\w-]+: [\d(]", line)]
         uncommented = [line for line in numbers if "#" not in line]
         # A line without comment stands below the one whose comment it shares.
         assert {line.split(":")[0].strip() for line in uncommented} <= {
-            "decoder-ctxlayers", "cross-ctxlayers", "max-len-b"
+            "decoder-ctxlayers", "cross-ctxlayers", "context-sentences", "max-len-b"
         }  # fmt: skip
 
 
@@ -70,6 +71,8 @@ def test_every_recipe_is_listed_and_documented():
     for line, name in zip(lines, recipe_names(), strict=True):
         assert load_recipe(name).description in line
     assert lines[0].endswith("[Table 2, Table 5, Table 6, Table 7, section 5.4]")
+    (window,) = [line for line in lines if line.split()[0] == "concatenation/one"]
+    assert window.endswith("[window-attention Table 1]")
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert "docs/recipes.md" in (ROOT / "README.md").read_text(encoding="utf-8")
     for name in recipe_names():
@@ -226,4 +229,22 @@ def test_sentences_of_an_instance(changes, expected):
     """As prepared, or as grouped when loaded, for training and generation alike."""
     recipe = load_recipe("base", changes)
     assert recipe.max_sentences == expected
+    check_recipe(recipe, ("train", "generate"))
+
+
+def test_recipes_in_folders_are_called_by_folder_and_file():
+    """Their runs lie apart, too: three recipes are called base."""
+    names = recipe_names()
+    assert {"base", "window/base", "lst/base", "table6_group"} <= set(names) and "ablations/table6_group" not in names
+    for name in names:
+        assert load_recipe(name).name == name
+        assert load_recipe(str(find_recipe(name))).name == name, "named by its file"
+
+
+def test_switches_are_on_and_off(tmp_path: Path):
+    """YAML reads them as true and false; an option that is false would be left out, and so be on."""
+    path = write(tmp_path, "mine", "based-on: concatenation/two\ntask:\n  context-loss: off\n")
+    recipe = load_recipe(path, ["generate.sentence-rule=off", "task.sentence_rule=on"])
+    assert recipe.sections["task"]["context-loss"] == "off" and recipe.sections["task"]["sentence-rule"] == "on"
+    assert recipe.sections["generate"]["sentence-rule"] == "off"
     check_recipe(recipe, ("train", "generate"))

@@ -1,4 +1,4 @@
-"""Every recipe's numbers against those of its sources: the paper, the authors' release, Liu et al. (2020).
+"""Every recipe's numbers against those of its sources: the papers, the authors' release, Liu et al. (2020).
 
 FIGURES (in recipe_figures.py) states each figure once, with its source and the recipes that it is meant for; the
 recipes' comments must name the same source. A new recipe joins the sets there, or stands in OURS with what differs
@@ -24,7 +24,7 @@ from gtransformer.experiments.recipe import (
 )
 from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
-from tests.unit.experiments.recipe_figures import FIGURES, OTHERS, OURS, PAPER, ROWS
+from tests.unit.experiments.recipe_figures import FIGURES, LABELS, LONG_CONTEXT, OTHERS, OURS, PAPER, ROWS, VARIANTS
 
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
 
@@ -45,13 +45,15 @@ def values(recipe: Recipe) -> dict:
     train = training_options(recipe)
     prepare, generate = recipe.options("prepare"), recipe.options("generate")
     fields = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
-    kinds = {part: attention_kinds(train, part) for part in ("encoder", "decoder", "cross")}
+    sides = ("encoder", "decoder", "cross") if train.arch.startswith("gtransformer") else ()
+    kinds = ["".join(LETTERS[kind] for kind in attention_kinds(train, part)) for part in sides]
+    walk = {"instances": "stored", "strategy": "full"} | recipe.options("task", "generate")
     (lr,), (update_freq,) = train.lr, train.update_freq
     init = getattr(train, "warmup_init_lr", -1)
     as_they_are = (
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
-        "max_update", "patience", "max_tokens", "load_partial",
+        "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule",
     )  # fmt: skip
     return {key: getattr(train, key) for key in as_they_are} | {
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
@@ -62,7 +64,12 @@ def values(recipe: Recipe) -> dict:
         "vocabulary_from": recipe.vocabulary_from,
         "encoder": tuple(getattr(train, f"encoder_{field}") for field in fields),
         "decoder": tuple(getattr(train, f"decoder_{field}") for field in fields),
-        "attention": tuple("".join(LETTERS[kind] for kind in kinds[part]) for part in ("encoder", "decoder", "cross")),
+        "attention": tuple(kinds) or None,
+        "grouping": (train.instances, train.instance_tokens, train.context_sentences),
+        "walk": tuple(walk.get(key) for key in ("instances", "instance-tokens", "context-sentences", "strategy")),
+        "window": tuple(
+            getattr(train, key, None) for key in ("window", "window_positions", "train_alignment", "decode_alignment")
+        ),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,
@@ -92,11 +99,11 @@ def stated(name: str) -> dict:
 
 
 def test_every_recipe_is_known_here():
-    assert PAPER | OURS.keys() == set(recipe_names())
+    assert PAPER | LONG_CONTEXT | OURS.keys() == set(recipe_names())
     assert len(set(recipe_names())) == len(recipe_names())
 
 
-@pytest.mark.parametrize("name", sorted(PAPER | OURS.keys()))
+@pytest.mark.parametrize("name", sorted(PAPER | LONG_CONTEXT | OURS.keys()))
 def test_values(name: str):
     found, expected = values(load_recipe(name)), stated(name)
     assert found.keys() == expected.keys(), "every value is stated"
@@ -105,7 +112,8 @@ def test_values(name: str):
     }
 
 
-OPTIONS = {"instances": "batch-size", "max_len": "max-len-a"}  # where a figure goes by another name in the recipes
+# Where a figure goes by another name in the recipes.
+OPTIONS = {"instances": "batch-size", "max_len": "max-len-a", "grouping": "instances", "walk": "strategy"}
 
 
 def comment(name: str, option: str) -> str | None:
@@ -118,7 +126,7 @@ def comment(name: str, option: str) -> str | None:
     return comment(base[0], option) if base else None
 
 
-@pytest.mark.parametrize("name", sorted(PAPER))
+@pytest.mark.parametrize("name", sorted(PAPER | LONG_CONTEXT))
 def test_recipes_say_which_source_they_follow(name: str):
     """Above all where paper, release and Liu et al. differ."""
     checked = 0
@@ -163,3 +171,25 @@ def test_rows_are_as_printed():
     for table in ("2", "3", "5", "6", "7"):
         ours = {row for key, row in ROWS if key == table}
         assert printed[table] - OTHERS.get(table, set()) == ours, table
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the paper (../shared/papers) is not here")
+def test_rows_are_as_the_window_attention_paper_prints_them():
+    """Every row of its tables is a recipe's, or one of another search, another w or another system."""
+    text = (SHARED / "papers" / "window-attention.md").read_text(encoding="utf-8")
+    printed: dict[str, set[str]] = {}
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        cells = line.split("\t")
+        if cells[0] == "Model":
+            rows = []
+        elif len(cells) > 1:
+            above = rows[-1] if rows else cells  # an empty cell has what stands above it
+            rows.append([cell.strip() or old for cell, old in zip(cells, above, strict=False)])
+        elif (match := re.match(r"Table (\d):", line)) and match[1] in LABELS:
+            printed[match[1]] = {", ".join(row[: LABELS[match[1]]]) for row in rows if row[0]}
+    assert printed.keys() == LABELS.keys()
+    for table, found in printed.items():
+        ours = {row for key, row in ROWS if key == f"window-attention {table}"}
+        assert ours and found == ours | VARIANTS.get(table, set()), table
+        assert not ours & VARIANTS.get(table, set())

@@ -160,7 +160,7 @@ def test_orders_say_all_that_a_run_needs(runner):
     order = json.loads((runner.folder(run) / "run.json").read_text())
     assert order["name"] == runner.folder(run).name and (order["recipe"], order["seed"]) == ("demo_full", 3)
     assert order["changes"] == ["train.max-update=5", "train.patience=", "generate.quiet=false", "train.seed=3"]
-    assert order["keep_checkpoints"] is False
+    assert order["keep_checkpoints"] is False and order["metrics"] == ["bleu"]
     assert order["data"] == {"length": 64, "instances": None, "min_document_tokens": None}
     assert Path(order["prepared"]).name == "shared" and order["loading"] == ["task.instance-tokens=64"]
 

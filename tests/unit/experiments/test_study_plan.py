@@ -7,6 +7,7 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.experiments.studies.plan import Data, StudyRun, load_study, study_names
 
+FIGURES = ["figure2", "figure3", "figure4", "figure5", "figure7", "figure8"]
 CURVES = {
     *(f"{split}_{kind}" for split in ("train", "valid") for kind in ("loss", "nll_loss")),
     *(f"valid_entropy_{part}_{reach}" for part in ("encoder", "decoder", "cross") for reach in ("group", "global")),
@@ -44,27 +45,28 @@ def write(tmp_path):
 
 
 def test_the_papers_figures_are_there():
-    assert study_names() == ["figure2", "figure3", "figure4", "figure5", "figure7", "figure8"]
+    assert study_names() == [*FIGURES, "table3", "table4"]
 
 
 @pytest.mark.parametrize("miniature", [False, True])
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_can_be_made(name, miniature):
     study = load_study(name, miniature)
-    assert len(study.seeds) == (2 if miniature else 5)
+    assert len(study.seeds) == (1 if study.is_table else 2 if miniature else 5)
+    assert study.is_table == (name not in FIGURES)
     assert study.panels and all(panel.lines for panel in study.panels)
     for run in study.runs():
         assert run.settings().sections["train"]["seed"] == run.seed
     for panel in study.panels:
         for line in panel.lines:
             assert len(line.runs) == len(study.seeds)
-            assert panel.kind == "scores" or line.curve in CURVES
+            assert panel.kind != "curves" or line.curve in CURVES
 
 
 @pytest.mark.parametrize("miniature", [False, True])
 def test_figures_share_their_runs(miniature):
     """Figures 2 to 5 and 8 need no run that Figure 7 does not have; names are the same, too."""
-    runs = {name: {run.name("c") for run in load_study(name, miniature).runs()} for name in study_names()}
+    runs = {name: {run.name("c") for run in load_study(name, miniature).runs()} for name in FIGURES}
     assert all(names <= runs["figure7"] for names in runs.values())
     assert len(runs["figure7"]) == len(load_study("figure7", miniature).runs())
 

@@ -12,8 +12,9 @@ import pytest
 
 from gtransformer.cli import report
 from gtransformer.report.folders import read_folder, script_command
-from gtransformer.report.page import make_page, markdown
+from gtransformer.report.page import make_page
 from gtransformer.report.paper import PAPER, commands
+from gtransformer.report.paper_tables import markdown
 from tests.unit.report.report_logs import refused, scores, write_comparison
 
 
@@ -112,7 +113,7 @@ def test_studies_have_picture_and_command(logs: Path):
     study = {"description": "Input length", "command": "python -m gtransformer.cli.study figure7"}
     (logs / "figure7" / "figure7.json").write_text(json.dumps(study))
     (logs / "figure7" / "figure7.png").write_bytes(b"")
-    section = make_page(logs).split("## The paper's figures")[1]
+    section = make_page(logs).split("## Figures of Bao et al. (2021)")[1]
     for text in (
         "figure7.json): Input length",
         "![Input length](figure7/figure7.png)",
@@ -148,7 +149,9 @@ def test_folders_must_say_what_they_are(logs: Path, capsys):
         ('"81.6 72.2 80.0"', '"81.6 72.2"', "Table 4, row 'CADec (Voita et al. 2019)': 2 figures for 3 columns"),
         ("recipe: sent_mbart", "recipe: sent_mbrat", "unknown recipe 'sent_mbrat'"),
         ('columns: "Europarl:d-BLEU"', 'columns: "Europal:d-BLEU"', "column 'Europal:d-BLEU': write CORPUS:METRIC"),
-        ("statistics:", "statistic:", "paper.yaml: lacks the key 'statistics'"),
+        ("statistics:", "statistic:", "paper.yaml, line 30: unknown key 'statistic'; known are corpora, introduction"),
+        ("corpora: {", "corpora: [] #", "paper.yaml: 'corpora' is '[]', but lines of the form"),
+        ("reference: release", "reference: printed", "reference 'printed': known are raw, release, tokenised"),
         ('paper: "33.75"', "paper: 33.75", "paper.yaml: 'paper' is '33.75', but text must stand there"),
         ("    News: [", "    Newz: [", "Table 1, Newz: not one of the corpora, TED, News, Europarl"),
         ('"436/428/429"]', "]", "Table 1, TED: 4 figures for 5 columns"),

@@ -8,6 +8,7 @@ import torch
 from gtransformer.errors import UserError
 from tests.support import random_lengths, tiny_model
 from tests.unit.search.conftest import Translator
+from tests.unit.search.systems import SYSTEMS
 
 SEARCHES = {
     "beam": {"beam": 4},
@@ -164,6 +165,33 @@ def test_full_mode_is_free_unless_constrained(dictionary, documents):
         counts[constrained] = [hypothesis["tokens"].eq(dictionary.eos()).sum().item() for hypothesis in hypotheses]
     assert counts[True] == [3, 1, 4]
     assert counts[False] != counts[True]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@torch.no_grad()
+def test_the_sentence_rule_is_an_option(dictionary, documents, name):
+    """On and off for every system, whatever its mode; auto is on for those that are not --doc-mode full."""
+    batch, found = documents(random.Random(9), [[2, 3, 1], [4], [1, 1, 1, 1]]), {}
+    model = SYSTEMS[name](dictionary)
+    for rule in ("auto", "on", "off"):
+        translate = Translator(dictionary, [model], {"sentence_rule": rule}, beam=3, max_len_a=1, max_len_b=3)
+        assert (translate.generator.rule is None) == (rule == "off")
+        found[rule] = [best["tokens"].tolist() for best, *_ in translate(batch)]
+        assert all(tokens[-1] == dictionary.index("[de]") for tokens in found[rule])
+    assert found["auto"] == found["on"] and found["on"] != found["off"]
+    assert [tokens.count(dictionary.eos()) for tokens in found["on"]] == [3, 1, 4]
+    assert [tokens.count(dictionary.eos()) for tokens in found["off"]] != [3, 1, 4]
+
+
+@torch.no_grad()
+def test_of_full_mode_too(dictionary, documents):
+    """On is --doc-constraint, off is auto."""
+    batch, found = documents(random.Random(9), [[2, 3, 1], [4], [1, 1, 1, 1]]), []
+    for options in ({"doc_constraint": True}, {"sentence_rule": "on"}, {}, {"sentence_rule": "off"}):
+        model = tiny_model(dictionary, 3, doc_mode="full")
+        translate = Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=3, max_len_a=1, max_len_b=3)
+        found.append([best["tokens"].tolist() for best, *_ in translate(batch)])
+    assert found[0] == found[1] != found[2] == found[3]
 
 
 @torch.no_grad()

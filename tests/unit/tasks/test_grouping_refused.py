@@ -55,9 +55,13 @@ def test_unequal_sides_are_not_for_group_attention(said):
         assert task.build_generator([model], Namespace(beam=1)).rule is None
 
 
-def test_unequal_sides_are_not_for_the_sentence_constraint():
-    task = setup(instances="current", context_sentences=0, target_context_sentences=1, doc_constraint=True)
-    with pytest.raises(UserError, match="0 and --target-context-sentences 1: --doc-constraint wants .*; leave it out"):
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [({"doc_constraint": True}, "--doc-constraint"), ({"sentence_rule": "on"}, "--sentence-rule on")],
+)
+def test_unequal_sides_are_not_for_the_sentence_constraint(option, said):
+    task = setup(instances="current", context_sentences=0, target_context_sentences=1, **option)
+    with pytest.raises(UserError, match=f"0 and --target-context-sentences 1: {said} wants .*; leave it out"):
         build(task, "full", from_checkpoint=True)
 
 

@@ -66,7 +66,7 @@ def test_the_generator(dictionary):
         ({"window_tokens": 9}, "--window-tokens 9 means nothing with --strategy full"),
         ({"strategy": "sliding", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
         ({"strategy": "sequential", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
-        ({"strategy": "sequential", **SLIDING, "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
+        ({"strategy": "sequential", **SLIDING, "context_sentences": 0}, "--context-sentences 0: give 1 or more"),
         ({"strategy": "sequential", "instances": "current", "context_sentences": 2}, "have no target context"),
         ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 0}, "leaves none; leave --strategy"),
     ],

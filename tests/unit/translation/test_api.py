@@ -15,6 +15,7 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.engine import choose_device, sentence_scores
 from gtransformer.translation.lines import CHUNK
 from tests.hard_text import STRANGE
+from tests.saved_model import make_model
 
 DOCUMENT = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
 
@@ -96,6 +97,36 @@ def test_search_options_and_mistakes(model):
         model.translate([["The dog."], "The dog."])
     with pytest.raises(TypeError, match="width"):
         model.translate(DOCUMENT, width=3)
+
+
+@pytest.mark.parametrize(
+    ("count", "sentences", "scores"),
+    [
+        (1, ["4 5 4 4"], [-127]),
+        (2, ["4", "5 4 4"], [-3, -124]),
+        (3, ["4", "5", "4 4"], [-3, -12, -112]),
+        (5, ["4", "5", "4 4", "", ""], [-3, -12, -112, 0, 0]),
+    ],
+)
+def test_without_the_rule_of_sentences_lines_are_filled_by_order(model, count, sentences, scores):
+    """Of a translation that has three sentences, whatever its source has."""
+    d = model.engine.target
+    tokens = [4, d.eos(), d.bos(), 5, d.eos(), d.bos(), 4, 4, d.eos(), model.engine.task.language]
+    values = [-1.0, -2.0, 0.0, -4.0, -8.0, 0.0, -16.0, -32.0, -64.0, -128.0]
+    hypo = {"tokens": torch.tensor(tokens), "positional_scores": torch.tensor(values), "score": -1.0}
+    found = model.engine._hypothesis(hypo, count)
+    words = [" ".join(d[int(index)] for index in text.split()) for text in sentences]
+    assert (found.sentences, found.scores) == (words, scores)
+
+
+def test_a_model_keeps_its_rule_of_sentences(model, tmp_path):
+    """That of its training, until a command says otherwise; with a strategy there is none but on."""
+    trained = GTransformer.from_pretrained(make_model(tmp_path, "--sentence-rule", "off"), device="cpu")
+    free = model.translate(DOCUMENT, sentence_rule="off")
+    assert trained.translate(DOCUMENT) == free != model.translate(DOCUMENT) and len(free) == len(DOCUMENT)
+    assert trained.translate(DOCUMENT, sentence_rule="on") == model.translate(DOCUMENT)
+    way = {"strategy": "sequential", "context_sentences": 1}
+    assert trained.translate(DOCUMENT, **way) == model.translate(DOCUMENT, **way)
 
 
 def test_half_precision_needs_a_gpu(saved_model):

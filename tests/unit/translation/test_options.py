@@ -18,6 +18,13 @@ from gtransformer.translation.options import SearchOptions, add_search_options
         ({"nbest": 6}, "--nbest 6 is more than --beam 5"),
         ({"max_len_a": -1}, "--max-len-a -1: must not be negative"),
         ({"max_len_a": 0, "max_len_b": 0}, "leaves no word"),
+        ({"sentence_rule": "maybe"}, "--sentence-rule maybe is unknown; choose one of auto, on, off"),
+        (
+            {"sentence_rule": "off", "strategy": "sequential", "context_sentences": 1},
+            "--sentence-rule off: --strategy sequential goes on behind what it has",
+        ),
+        ({"strategy": "sequential", "context_sentences": 0}, "--context-sentences 0: --strategy sequential"),
+        ({"strategy": "sequential", "context_sentences": -1}, "--context-sentences -1: --strategy sequential"),
     ],
 )
 def test_mistakes(values, message):
@@ -29,6 +36,19 @@ def test_the_command_line_replaces_what_it_gives():
     parser = argparse.ArgumentParser()
     add_search_options(parser)
     base = SearchOptions(beam=3, lenpen=0.5)
-    args = parser.parse_args(["--beam", "7", "--max-len-b", "0.5"])
-    assert base.given(vars(args)) == SearchOptions(beam=7, lenpen=0.5, max_len_b=0.5)
+    args = parser.parse_args(["--beam", "7", "--max-len-b", "0.5", "--sentence-rule", "off"])
+    assert base.given(vars(args)) == SearchOptions(beam=7, lenpen=0.5, max_len_b=0.5, sentence_rule="off")
     assert base.given({"model": "x", "beam": None}) == base
+
+
+def test_what_is_left_open_is_not_recorded():
+    """So that what was begun, or exported, before there was the option is gone on with."""
+    assert not {"strategy", "window_tokens", "context_sentences", "sentence_rule"} & SearchOptions().recorded().keys()
+    assert SearchOptions(sentence_rule="off").recorded()["sentence_rule"] == "off"
+
+
+def test_a_way_through_documents_does_not_take_the_model_directorys_rule():
+    """Off is for whole documents; nobody has to switch off what he has not asked for."""
+    default = SearchOptions(sentence_rule="off")
+    assert default.given({"strategy": "sequential", "context_sentences": 1}).sentence_rule == "auto"
+    assert default.given({"strategy": "full"}) == default == default.given({"beam": 5})

@@ -1,0 +1,56 @@
+"""Accuracy over the distance of disclosure, one line a system: how far each sees; from an arena's result alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gtransformer.files import atomic_write
+
+
+def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
+    """The mean of the phenomena and each phenomenon by itself, by distance on the target side, with standard errors.
+
+    ``result``: of ``experiments/arena``. The PNG appears only when it is complete.
+    """
+    # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
+    for name in ("matplotlib", "PIL"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    systems = result["systems"]
+    rows = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
+    some = next(iter(rows.values()))
+    kinds = sorted({kind for row in some.values() for kind in row}, key=lambda kind: (kind != "mean", kind))
+    figure = Figure(figsize=(11, 4 * -(-len(kinds) // 2) + 0.6), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = list(figure.subplots(-(-len(kinds) // 2), 2, squeeze=False).flat)
+    for axes, kind in zip(grid, kinds, strict=False):
+        distances = [distance for distance in some if kind in some[distance]]
+        for number, (name, by_distance) in enumerate(rows.items()):
+            cells = [by_distance[distance][kind] for distance in distances]
+            # Side by side, so that bars at the same height can be told apart.
+            places = [place + 0.05 * (number - (len(rows) - 1) / 2) for place in range(len(distances))]
+            bars = [cell["standard_error"] or 0.0 for cell in cells]
+            look = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "color": f"C{number}"}
+            values = [cell["accuracy"] for cell in cells]
+            axes.errorbar(places, values, yerr=bars, label=systems[name]["description"] or name, **look)
+        chance = [some[distance][kind]["chance"] for distance in distances]
+        axes.plot(range(len(distances)), chance, ":", color="black", label="chance")
+        axes.set_xticks(range(len(distances)), distances)
+        axes.set_ylim(0, 103)
+        axes.set_title("mean of the phenomena" if kind == "mean" else kind, fontsize=10)
+        axes.set_xlabel("sentences back to the nearest that discloses the answer", fontsize=8)
+        axes.set_ylabel("accuracy (%)", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.grid(alpha=0.3)
+    for axes in grid[len(kinds) :]:
+        axes.set_axis_off()
+    grid[0].legend(fontsize=7)
+    terms = f"{result['updates']} updates from one sentence model, {len(result['seeds'])} seed(s)"
+    figure.suptitle(f"How far each system sees ({terms})", fontsize=11)
+    with atomic_write(path, "wb") as stream:
+        figure.savefig(stream, format="png")

@@ -1,0 +1,203 @@
+"""The arena: every system from one start, with one budget, on one corpus; where its files lie, and its stages."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gtransformer.analysis.curves import read_curve
+from gtransformer.analysis.reach_figure import draw_reach
+from gtransformer.demo.reach_corpus import ITEMS, SET
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms
+from gtransformer.experiments.arena.result import accuracies, scores_of
+from gtransformer.experiments.arena.table import arena_text
+from gtransformer.experiments.commands import call_command, python_command, run_command
+from gtransformer.experiments.comparison.result import count_parameters, machine
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage
+from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
+from gtransformer.experiments.recipe import Recipe
+from gtransformer.files import atomic_write, read_json, write_json
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.tasks.checkpoint_file import trained_seconds
+
+UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")  # the budget is the same for all: nobody stops early
+FULL = "full"  # the strategy of who names none
+
+
+class Arena:
+    """An arena, and what is about to be done in its directory."""
+
+    def __init__(self, args: argparse.Namespace, terms: Terms):
+        self.terms, self.directory = terms, args.output.absolute()
+        self.sizes = {key: getattr(args, key) for key in ("documents", "dev_documents", "test_documents", "items")}
+        gpu = torch.cuda.is_available()
+        self.at_once = args.jobs or (1 if gpu else available_cores())
+        self.threads = None if gpu else max(1, available_cores() // self.at_once)
+        self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
+        self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
+        self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
+        self.pipeline = Pipeline(self.directory, "arena")
+        self._add_corpus()
+        self._add_start()
+        for seed in terms.seeds:  # first one seed of all systems, so that what is interrupted can be compared
+            for name in terms.systems:
+                self._add_run(name, seed)
+
+    def run(self) -> None:
+        """All that is missing."""
+        self.pipeline.run("arena", self.at_once, self.threads)
+
+    def folder(self, name: str, seed: int | None = None) -> Path:
+        """Where a system's run with one seed lies; without one, the start's."""
+        return self.directory / "runs" / (name if seed is None else f"{name}-{seed}")
+
+    def best(self, folder: Path) -> Path:
+        """A run's best checkpoint."""
+        return folder / "checkpoints" / "checkpoint_best.pt"
+
+    # What is to be done
+
+    def _add_corpus(self) -> None:
+        """The generated corpus with its set, and both prepared, the set with the corpus's vocabulary."""
+        sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
+        work = partial(call_command, "reach_corpus", {"output": self.raw, **sizes})
+        self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json"], work, folder=self.raw))
+        options, after = self.terms.recipe(self.terms.start).preparing(), ["corpus"]
+        for raw, output, changes in (
+            (self.raw, self.prepared, []),
+            (self.raw / SET, self.set, [f"prepare.vocabulary={self.prepared}"]),
+        ):
+            name, folder = f"prepare-{output.name}", self.directory / "logs" / output.name
+            command = self._command(self.terms.start, raw, "prepare", folder, output, changes)
+            log = folder.with_suffix(".log")
+            work = Program(command, log, partial(last_line, log))
+            self.pipeline.add(Stage(name, options, [output / "manifest.json"], work, after, folder=output))
+            after = [name]
+
+    def _add_start(self) -> None:
+        """The sentence model that all systems start from."""
+        name = self.terms.start
+        recipe, folder, own = self.terms.recipe(name), self.folder(name), self.terms.own_changes(name, None)
+        command = self._command(name, self.raw, "train", folder, self.prepared, [*UNLIMITED, *own])
+        updates = self.terms.start_updates or recipe.sections["train"].get("max-update")
+        self._add_training(folder, recipe, own, command, updates, ["prepare-prepared"])
+
+    def _add_run(self, name: str, seed: int) -> None:
+        """One system with one seed: fine-tuned, translating, scored, and asked for its contrastive choices."""
+        folder, start, recipe = self.folder(name, seed), self.folder(self.terms.start), self.terms.recipe(name)
+        run, own = folder.name, self.terms.own_changes(name, seed)
+        changes = [*UNLIMITED, *own, f"train.finetune-from-model={self.best(start)}"]
+        command = self._command(name, self.raw, "train", folder, self.prepared, changes)
+        self._add_training(folder, recipe, own, command, self.terms.updates, [f"train-{start.name}"], ["prepare-set"])
+        log = folder / "arena.translate.log"
+        command = self._command(name, self.raw, "generate", folder, self.prepared, BATCHES)
+        work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
+        translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, [f"train-{run}"])
+        output = folder / "test.scores.json"
+        work, after = partial(self._score, recipe, folder / "test.jsonl", output), [translation.name]
+        scoring = Stage(f"score-{run}", recipe.options("score"), [output], work, after)
+        log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
+        options = {"path": self.best(folder), "items": self.items, "output": output}
+        command = python_command("gtransformer.cli.contrastive", str(self.set), options)
+        work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
+        self.pipeline.add(translation, scoring, Stage(f"contrastive-{run}", {}, [output], work, after))
+
+    def _add_training(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        own: list[str],
+        command: list[str],
+        updates: int | None,
+        after: list[str],
+        waits_for: Sequence[str] = (),
+    ) -> None:
+        """fairseq-train; ``own``: what of the command no recipe says, but for where files lie."""
+        settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, "own": own}
+        log = folder / "train.log"
+        work = Program(command, folder / "arena.train.log", partial(training_status, log, updates), keeps_log=True)
+        outputs, name = [self.best(folder), log], f"train-{folder.name}"
+        self.pipeline.add(Stage(name, settings, outputs, work, after, waits_for, folder=folder, precious=True))
+
+    def _command(
+        self, name: str, raw: Path, stage: str, folder: Path, prepared: Path, changes: Sequence[str]
+    ) -> list[str]:
+        """The command that runs one stage of a recipe."""
+        options = {"output": folder, "prepared": prepared}
+        return run_command(self.terms.plan.arguments[name], raw, stage, options, [*self.terms.changes, *changes])
+
+    def _score(self, recipe: Recipe, hypotheses: Path, output: Path) -> None:
+        """The score command in this process, its table going to a log."""
+        options = {**recipe.options("score"), "hypotheses": hypotheses, "split": "test", "output": output}
+        with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
+            call_command("score", str(self.prepared), options)
+
+    # What came out
+
+    def collect(self) -> dict[str, Any]:
+        """The results of all systems, as in ``arena.json``."""
+        terms = self.terms
+        choices = {name: [self._choices(name, seed) for seed in terms.seeds] for name in terms.systems}
+        systems = {}
+        for name in terms.systems:
+            baseline = None if name == BASELINE else choices[BASELINE]
+            systems[name] = {
+                "description": terms.recipe(name).description,
+                "strategy": terms.recipe(name).options("task", "generate").get("strategy", FULL),
+                "parameters": count_parameters(self.folder(name, terms.seeds[0]) / "train.log"),
+                "scores": scores_of([self._scores(name, seed) for seed in terms.seeds]),
+                "accuracy": accuracies(choices[name], baseline),
+                "validation_perplexity": [
+                    read_curve(self.folder(name, seed) / "train.log").last_valid for seed in terms.seeds
+                ],
+                "seconds": [self._seconds(name, seed) for seed in terms.seeds],
+            }
+        start = self.folder(terms.start) / "train.log"
+        return {
+            "version": 1,
+            "corpus": {"name": DEMO, **self.sizes},
+            "seeds": list(terms.seeds),
+            "updates": terms.updates,
+            "start": {"recipe": terms.start, "updates": read_curve(start).train[-1][0]},
+            "baseline": BASELINE,
+            "changes": list(terms.changes),
+            "machine": machine(),
+            "jobs": self.at_once,
+            "threads": self.threads,
+            "systems": systems,
+        }
+
+    def finish(self, argv: list[str] | None) -> None:
+        """Write the results, their table and the picture, and print the table."""
+        result = self.collect()
+        shown = arena_text(result)
+        with atomic_write(self.results["txt"]) as stream:
+            stream.write(shown + "\n")
+        draw_reach(result, self.results["png"])
+        write_json(self.results["json"], result | provenance("gtransformer.cli.arena", argv))
+        print(f"\n{shown}\n")
+        for path in self.results.values():
+            print(f"written: {path}", flush=True)
+
+    def _choices(self, name: str, seed: int) -> list[dict[str, Any]]:
+        return read_json(self.folder(name, seed) / "contrastive.json")["items"]
+
+    def _scores(self, name: str, seed: int) -> dict[str, Any]:
+        return read_json(self.folder(name, seed) / "test.scores.json")
+
+    def _seconds(self, name: str, seed: int) -> dict[str, float]:
+        folder = self.folder(name, seed)
+        last = folder / "checkpoints" / "checkpoint_last.pt"
+        return {
+            # fairseq goes on counting from the start's.
+            "training": round(trained_seconds(last) - trained_seconds(self.best(self.folder(self.terms.start))), 1),
+            "translation": read_json(folder / "generate.test.json")["seconds"],
+            "contrastive": read_json(folder / "contrastive.json")["seconds"],
+        }

@@ -1,0 +1,114 @@
+"""What an arena has found: means over seeds, standard errors, and differences from the baseline on the same items."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.contrastive import BUCKETS, SIDES, bucket_name, standard_error
+
+Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
+MEAN = "mean"  # over the phenomena
+_SAME = ("id", "phenomenon", *SIDES, "group")  # what tells an item
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """``mean``, ``standard_error`` (over seeds; None for a single one) and ``by_seed``."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "standard_error": error, "by_seed": list(values)}
+
+
+def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Every score of the runs' score files over seeds, against untouched text, with its signature.
+
+    s-BLEU is None where sentences are not aligned with the source's.
+    """
+    found = {}
+    for key, first in runs[0]["scores"]["raw"].items():
+        values = [run["scores"]["raw"][key]["score"] for run in runs]
+        found[key] = spread(values) | {"signature": first["signature"], "segments": first["segments"]}
+    if any(run["counts"]["misaligned_instances"] for run in runs):
+        found["s_bleu"] = None
+    return found
+
+
+def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> dict[str, Any]:
+    """Accuracy by phenomenon, and by the distance of disclosure on either side; each a ``cell`` by phenomenon.
+
+    Args:
+        runs: one for each seed, all with the same items.
+        baseline: those of the system that is compared with; None for that system itself.
+
+    Returns:
+        ``by_phenomenon`` {phenomenon: cell}, ``by_distance_source`` and ``by_distance_target`` {distance: {phenomenon:
+        cell}}. Beside the phenomena there is their unweighted mean wherever all of them are.
+
+    Raises UserError if the runs are not over the same items.
+    """
+    items = runs[0]
+    for run in (*runs, *(baseline or [])):
+        if [[one.get(key) for key in _SAME] for one in run] != [[one.get(key) for key in _SAME] for one in items]:
+            raise UserError("the systems were asked for choices over different items; start in another directory")
+    phenomena = sorted({one["phenomenon"] for one in items})
+    places = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
+    result = {"by_phenomenon": _with_mean({name: cell(runs, baseline, places[name]) for name in phenomena}, phenomena)}
+    for side in SIDES:
+        rows: dict[str, dict[str, Any]] = {}
+        for first, _ in BUCKETS:
+            row = bucket_name(first)
+            chosen = {name: [i for i in places[name] if bucket_name(items[i][side]) == row] for name in phenomena}
+            cells = {name: cell(runs, baseline, numbers) for name, numbers in chosen.items() if numbers}
+            if cells:
+                rows[row] = _with_mean(cells, phenomena)
+        result[f"by_{side}"] = rows
+    return result
+
+
+def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: Sequence[int]) -> dict[str, Any]:
+    """Accuracy, in per cent, in some of the items.
+
+    An item counts by how many of the seeds solve it. Standard errors are over items, those of one group together
+    (``contrastive.standard_error``), so they say how far other items would change a figure; how far other seeds would
+    is seen in ``by_seed``. ``difference`` is that from the baseline, item by item.
+    """
+    groups = [runs[0][i].get("group") for i in numbers]
+    own = _shares(runs, numbers)
+    result = {
+        "items": len(numbers),
+        "chance": 100.0 * statistics.fmean(1 / (1 + len(runs[0][i]["wrong"])) for i in numbers),
+        "accuracy": 100.0 * statistics.fmean(own),
+        "standard_error": standard_error(own, groups),
+        "by_seed": [100.0 * statistics.fmean(run[i]["solved"] for i in numbers) for run in runs],
+    }
+    if baseline is not None:
+        differences = [one - other for one, other in zip(own, _shares(baseline, numbers), strict=True)]
+        result["difference"] = 100.0 * statistics.fmean(differences)
+        result["difference_standard_error"] = standard_error(differences, groups)
+    return result
+
+
+def _shares(runs: Sequence[Choices], numbers: Sequence[int]) -> list[float]:
+    """The share of the seeds that solve each item."""
+    return [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
+
+
+def _with_mean(cells: dict[str, dict[str, Any]], phenomena: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The cells of all phenomena and their mean, each counting the same; without it where one is missing."""
+    return cells | {MEAN: mean_cell(list(cells.values()))} if list(cells) == list(phenomena) else cells
+
+
+def mean_cell(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The unweighted mean of cells whose items have nothing to do with each other: errors add up in squares."""
+    result: dict[str, Any] = {"items": sum(one["items"] for one in cells)}
+    for key in ("chance", "accuracy", "difference"):
+        if key in cells[0]:
+            result[key] = statistics.fmean(one[key] for one in cells)
+    for key in ("standard_error", "difference_standard_error"):
+        if key in cells[0]:
+            errors = [one[key] for one in cells]
+            result[key] = None if None in errors else math.sqrt(sum(error**2 for error in errors)) / len(errors)
+    result["by_seed"] = [statistics.fmean(values) for values in zip(*(one["by_seed"] for one in cells), strict=True)]
+    return result

@@ -1,0 +1,171 @@
+"""A study of a figure or a table: the runs that it consists of, what they are called, and what each needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from gtransformer.experiments.pipeline import digest
+from gtransformer.experiments.recipe import Recipe, find_recipe, load_recipe
+from gtransformer.experiments.studies.check import TABLE
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which data a run is trained and tested on.
+
+    length: limit of an instance in tokens, of all splits; instances: so many training instances, drawn at random (None:
+    all); min_document_tokens: only training documents of at least so many tokens (None: all).
+    """
+
+    length: int
+    instances: int | None = None
+    min_document_tokens: int | None = None
+
+    @property
+    def name(self) -> str:
+        """For directories: ``len512-from768-20000``."""
+        parts = [f"len{self.length}"]
+        parts += [f"from{self.min_document_tokens}"] if self.min_document_tokens else []
+        parts += [str(self.instances)] if self.instances else []
+        return "-".join(parts)
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One training, or another translation by a trained model: a recipe with changes, data, and a seed.
+
+    changes: those of all runs of a study, ``SECTION.OPTION=VALUE``; model: another architecture than the recipe's;
+    training: what else this run changes; decoding: what it changes in translating with the model that the same run
+    without them trains.
+    """
+
+    recipe: str
+    changes: tuple[str, ...]
+    data: Data
+    seed: int
+    model: str | None = None
+    training: tuple[str, ...] = ()
+    decoding: tuple[str, ...] = ()
+
+    @property
+    def all_changes(self) -> list[str]:
+        """What it changes in its recipe."""
+        model = [f"train.arch={self.model}"] if self.model else []
+        return [*self.changes, *model, *self.training, *self.decoding, f"train.seed={self.seed}"]
+
+    def settings(self) -> Recipe:
+        """The recipe with all changes. Raises UserError for one that cannot be made."""
+        return load_recipe(self.recipe, self.all_changes)
+
+    @cached_property
+    def needed(self) -> StudyRun | None:
+        """The run whose model this one translates with, or starts its training from; None: it starts from nothing."""
+        if self.decoding:
+            return replace(self, decoding=())
+        start = start_of(self.recipe)
+        return replace(self, recipe=start, model=None, training=()) if start else None
+
+    @property
+    def with_needed(self) -> list[StudyRun]:
+        """The run behind those that it needs."""
+        return [*(self.needed.with_needed if self.needed else []), self]
+
+    @property
+    def label(self) -> str:
+        """Recipe, model, what else it changes, data and seed in short."""
+        recipe = Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else self.recipe
+        values = (change.partition("=")[2] for change in (*self.training, *self.decoding))
+        parts = [recipe, *filter(None, [self.model]), *values]
+        name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
+        return f"{name}-{self.data.name}-seed{self.seed}"
+
+    def name(self, corpus: str) -> str:
+        """The label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
+
+        Studies that want the same run find it under the same name; other settings are another run.
+        """
+        needed = [self.needed.name(corpus)] if self.needed else []
+        everything = [corpus, vars(self.data), self.settings().sections, *needed]
+        return f"{self.label}-{digest(everything)[:8]}"
+
+
+@cache  # asked for every run
+def start_of(recipe: str) -> str | None:
+    """The recipe that another starts from: beside it if it stands there, or else as it is named."""
+    start = load_recipe(recipe).pretrained_from
+    if not start or not find_recipe(recipe).with_name(f"{start}.yaml").is_file():
+        return start
+    suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
+    return str(Path(recipe).with_name(f"{start}{suffix}"))
+
+
+@dataclass
+class Line:
+    """Runs that belong together: the seeds of one point of a score panel, of a row, or of a line of curves.
+
+    x: the point's place on the axis; curve, label, flat: what is drawn of a line and how it is called, and whether what
+    flat attention would have is drawn, too.
+    """
+
+    system: str
+    runs: list[StudyRun]
+    x: int | str | None = None
+    curve: str | None = None
+    label: str | None = None
+    flat: bool = False
+
+
+@dataclass
+class Panel:
+    """One diagram of a figure; ``axis``: what the axis shows (scores), the curves are, or the rows' labels say."""
+
+    kind: str
+    title: str
+    axis: str
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass
+class Study:
+    """A figure or table: its panels, and what its runs share. ``systems``: key -> shown name."""
+
+    figure: str
+    description: str
+    miniature: bool
+    systems: dict[str, str]
+    recipes: dict[str, str]
+    seeds: list[int]
+    changes: list[str]
+    length: int
+    corpus: dict[str, int]
+    panels: list[Panel]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether nothing is drawn of it."""
+        return all(panel.kind == TABLE for panel in self.panels)
+
+    def runs(self) -> list[StudyRun]:
+        """All runs and those that they need, each once; the first seed of everything comes first."""
+        lines = [line for panel in self.panels for line in panel.lines]
+        found = [needed for line in lines for run in line.runs for needed in run.with_needed]
+        return sorted(dict.fromkeys(found), key=lambda run: self.seeds.index(run.seed))
+
+    def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
+        """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each.
+
+        Where that is None, it is not known and nothing is dropped.
+        """
+        notes = []
+        for panel in self.panels:
+            for line in list(panel.lines):
+                data = line.runs[0].data
+                there = instances(data) if data.instances else None
+                if there is not None and data.instances > there:
+                    panel.lines.remove(line)
+                    notes.append(f"{panel.title}: {data.instances} instances left out, the corpus has {there}")
+        return list(dict.fromkeys(notes))

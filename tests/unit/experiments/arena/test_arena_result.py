@@ -1,0 +1,163 @@
+"""Means, standard errors and differences of an arena, against values worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.image import imread
+
+from gtransformer.analysis.reach_figure import draw_reach
+from gtransformer.errors import UserError
+from gtransformer.experiments.arena.result import accuracies, cell, mean_cell, scores_of, spread
+from gtransformer.experiments.arena.table import arena_text, reach_table
+
+# Two seeds of a system and of the baseline on four items: solved.
+SYSTEM = ([1, 1, 0, 1], [1, 0, 0, 1])
+BASELINE = ([0, 0, 1, 0], [0, 0, 1, 0])
+
+
+def items(solved: list[int], groups: list[int | None] = (None, None, None, None), **keys: list) -> list[dict]:
+    """Entries of a contrastive result file."""
+    return [
+        {
+            "id": number,
+            "phenomenon": "pronoun",
+            "distance_source": 1,
+            "distance_target": 1,
+            "group": groups[number],
+            "wrong": [-2.0, -3.0],
+            "solved": bool(outcome),
+            **{key: values[number] for key, values in keys.items()},
+        }
+        for number, outcome in enumerate(solved)
+    ]
+
+
+def runs(outcomes, *args, **keys) -> list[list[dict]]:
+    return [items(solved, *args, **keys) for solved in outcomes]
+
+
+def test_spread_over_seeds():
+    assert spread([80.0, 84.0]) == {"mean": 82.0, "standard_error": pytest.approx(2.0), "by_seed": [80.0, 84.0]}
+    assert spread([80.0])["standard_error"] is None
+
+
+def test_items_that_depend_on_nothing():
+    """Shares 1, 1/2, 0, 1: mean 0.625, squares of residuals 0.6875, times 4/3, root over 4. Differences 1, 1/2, -1, 1:
+    mean 0.375, squares 2.6875."""
+    found = cell(runs(SYSTEM), runs(BASELINE), range(4))
+    assert found == {
+        "items": 4,
+        "chance": pytest.approx(100 / 3),
+        "accuracy": 62.5,
+        "standard_error": pytest.approx(23.93568),
+        "by_seed": [75.0, 50.0],
+        "difference": 37.5,
+        "difference_standard_error": pytest.approx(47.32424),
+    }
+
+
+def test_items_of_a_group_count_together():
+    """Residuals of the groups (1, 1/2) and (0, 1): 0.25 and -0.25, squares 0.125, times 2, root over 4."""
+    found = cell(runs(SYSTEM, [7, 7, 9, 9]), None, range(4))
+    assert found["standard_error"] == pytest.approx(12.5) and "difference" not in found
+    assert cell(runs(SYSTEM, [7, 7, 7, 7]), None, range(4))["standard_error"] is None
+
+
+def test_a_system_that_is_the_baseline_differs_by_nothing():
+    found = cell(runs(SYSTEM), runs(SYSTEM), range(4))
+    assert (found["difference"], found["difference_standard_error"]) == (0.0, 0.0)
+
+
+def test_the_mean_of_phenomena():
+    cells = [
+        {"items": 3, "chance": 50.0, "accuracy": 80.0, "standard_error": 3.0, "by_seed": [80.0]},
+        {"items": 5, "chance": 30.0, "accuracy": 60.0, "standard_error": 4.0, "by_seed": [60.0]},
+    ]
+    mean = {"items": 8, "chance": 40.0, "accuracy": 70.0, "standard_error": 2.5, "by_seed": [70.0]}
+    assert mean_cell(cells) == mean
+    assert mean_cell([cells[0], {**cells[1], "standard_error": None}])["standard_error"] is None
+
+
+def test_sides_are_apart_and_a_mean_is_of_all_phenomena():
+    keys = {
+        "phenomenon": ["address", "pronoun", "pronoun", "address"],
+        "distance_source": [1, 1, 14, 30],
+        "distance_target": [1, 1, 2, 5],
+    }
+    found = accuracies(runs(SYSTEM, **keys), runs(BASELINE, **keys))
+    assert {kind: one["accuracy"] for kind, one in found["by_phenomenon"].items()} == {
+        "address": 100.0, "pronoun": 25.0, "mean": 62.5
+    }  # fmt: skip
+    rows = {side: {row: list(cells) for row, cells in found[f"by_distance_{side}"].items()} for side in SIDES}
+    assert rows == {
+        "source": {"1": ["address", "pronoun", "mean"], "13-24": ["pronoun"], "25+": ["address"]},
+        "target": {"1": ["address", "pronoun", "mean"], "2": ["pronoun"], "4-6": ["address"]},
+    }
+    assert found["by_distance_target"]["2"]["pronoun"]["difference"] == -100.0
+
+
+SIDES = ("source", "target")
+
+
+def test_other_items_are_refused():
+    with pytest.raises(UserError, match="different items; start in another directory"):
+        accuracies(runs(SYSTEM), runs(BASELINE, [1, 1, 2, 2]))
+    with pytest.raises(UserError, match="different items"):
+        accuracies([items(SYSTEM[0]), items(SYSTEM[1])[:3]], None)
+
+
+def score_file(s_bleu: float, d_bleu: float, misaligned: int = 0) -> dict:
+    values = {"s_bleu": s_bleu, "d_bleu": d_bleu}
+    return {
+        "counts": {"misaligned_instances": misaligned},
+        "scores": {"raw": {key: {"score": one, "signature": "sig", "segments": 7} for key, one in values.items()}},
+    }
+
+
+def test_scores_over_seeds():
+    found = scores_of([score_file(80, 90), score_file(84, 90)])
+    assert found["s_bleu"]["mean"] == 82 and found["s_bleu"]["standard_error"] == pytest.approx(2)
+    assert found["d_bleu"]["standard_error"] == 0 and found["d_bleu"]["signature"] == "sig"
+    assert scores_of([score_file(80, 90), score_file(84, 90, 1)])["s_bleu"] is None
+
+
+def result() -> dict:
+    """Of two systems, as ``arena.json`` has it."""
+    keys = {"distance_source": [1, 1, 2, 2], "distance_target": [1, 1, 2, 2]}
+    systems = {}
+    for name, found in (("sentences", BASELINE), ("ours", SYSTEM)):
+        systems[name] = {
+            "description": name.title(),
+            "parameters": 1234,
+            "scores": scores_of([score_file(80, 90), score_file(84, 90)]),
+            "accuracy": accuracies(runs(found, **keys), None if name == "sentences" else runs(BASELINE, **keys)),
+            "validation_perplexity": [1.5, None],
+            "seconds": [{"training": 10.0, "translation": 3.0}] * 2,
+        }
+    return {
+        "systems": systems,
+        "seeds": [1, 2],
+        "updates": 5,
+        "baseline": "sentences",
+        "start": {"recipe": "start", "updates": 7},
+    }
+
+
+def test_text():
+    text = arena_text(result())
+    (row,) = [line.split("  ") for line in text.splitlines() if line.startswith("sentences")][:1]
+    assert [cell.strip() for cell in row if cell] == [
+        "sentences", "82.00 ±2.00", "90.00 ±0.00", "1.500", "1,234", "10", "3"
+    ]  # fmt: skip
+    assert "5 updates from 'start', a sentence Transformer of 7 updates" in text and "sig" in text
+    lines = reach_table(result()["systems"], "pronoun", "target").splitlines()
+    assert lines[0].split() == ["system", "1", "2"] and lines[1].split() == ["(items)", "2", "2"]
+    assert [line.split() for line in lines[4:]] == [
+        ["ours", "75.0", "±25.0", "50.0", "±50.0"],
+        ["(+75.0", "±25.0)", "(+0.0", "±100.0)"],
+    ]
+
+
+def test_picture(tmp_path):
+    draw_reach(result(), tmp_path / "arena.png")
+    assert imread(tmp_path / "arena.png").ndim == 3

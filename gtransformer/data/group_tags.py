@@ -29,9 +29,7 @@ def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
 
 
 def kept_alone(values: Tensor, keep: Tensor, padding: int) -> Tensor:
-    """The values (batch, length) that each row keeps, side by side in their order, padded on the right: as wide as the
-    longest row.
-    """
+    """The values (batch, length) that each row keeps, in their order, padded on the right to the longest row."""
     order = keep.logical_not().byte().argsort(dim=1, stable=True)
     return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]
 

@@ -29,9 +29,7 @@ BOOKKEEPING = re.compile(r"\.(version|embed_positions\._float_tensor)\Z")
 
 
 def is_new(name: str) -> bool:
-    """Whether a parameter is of what no Transformer has: global or context attention, gates, relative positions,
-    segments.
-    """
+    """Whether a parameter is of what no Transformer has: further attention, gates, relative positions, segments."""
     return NEW_MODULE.search(name) is not None
 
 

@@ -38,10 +38,11 @@ def inspect_document(
     )
     for number, (first, count) in enumerate(cuts, 1):
         lines = document[first : first + count]
-        target = given[first : first + count] if given else translate(model, lines, options)
+        read = document[max(0, first - (model.directory.sentences_beside or 0)) : first + count]
+        target = given[first : first + count] if given else translate(model, read, options)
         found = inspect(
             model.engine.model,
-            model.engine.instance_tokens([line.tokens[0] for line in lines]).tolist(),
+            model.engine.instance_tokens([line.tokens[0] for line in read]).tolist(),
             target_tokens(model, target),
         )
         several = len(cuts) > 1

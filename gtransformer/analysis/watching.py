@@ -21,7 +21,10 @@ PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """Which attention of a model: part (of PARTS), reach (the scope's name, "group" or "global"), layer from 1."""
+    """Which attention of a model: part, reach (the scope's name, "group" or "global"), layer from 1.
+
+    The part is one of PARTS, or names the side and another memory that it attends to: "encoder_context".
+    """
 
     part: str
     reach: str
@@ -33,7 +36,8 @@ def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock
     for side in ("encoder", "decoder"):
         for number, layer in enumerate(getattr(getattr(model, side, None), "layers", ()), 1):
             for block in getattr(layer, "blocks", ()):
-                part = side if block.memory is None else "cross" if block.memory == "source" else block.memory
+                other = "cross" if block.memory == "source" else f"{side}_{block.memory}"
+                part = side if block.memory is None else other
                 yield part, number, layer, block
 
 

@@ -22,6 +22,18 @@ def group_tags(tokens: Tensor, bos: int, padding: int | None = None) -> Tensor:
     return tags if padding is None else tags.masked_fill(tokens.eq(padding), 0)
 
 
+def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
+    """Where the last sentence of each row stands; (batch, length) int64 as for ``group_tags`` -> bool."""
+    tags = group_tags(tokens, bos, padding)
+    return tags.eq(tags.amax(dim=1, keepdim=True)) & tokens.ne(padding)
+
+
+def kept_alone(values: Tensor, keep: Tensor, padding: int) -> Tensor:
+    """The values (batch, length) that each row keeps, in their order, padded on the right to the longest row."""
+    order = keep.logical_not().byte().argsort(dim=1, stable=True)
+    return values.where(keep, padding).gather(1, order)[:, : int(keep.sum(dim=1).max())]
+
+
 def tag_of_newest(prefixes: Tensor, bos: int) -> Tensor:
     """The tag of each row's last token; of a whole document, the number of its sentences.
 

@@ -92,6 +92,11 @@ class SentenceScorer:
         """Whether the probability of a sentence depends on how long the target is behind it."""
         return getattr(self.model.decoder, "minds_length", False)
 
+    @property
+    def last_only(self) -> bool:
+        """Whether the model translates the last sentence of its source alone, so that a target is one sentence."""
+        return getattr(self.model, "last_only", False)
+
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
     ) -> list[list[float]]:

@@ -1,3 +1,3 @@
 """Models, one package each."""
 
-from gtransformer.models import gtransformer, lst, transformer, window  # noqa: F401
+from gtransformer.models import document_transformer, flat_transformer, gtransformer, lst, transformer, window  # noqa: F401

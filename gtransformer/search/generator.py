@@ -10,6 +10,7 @@ from fairseq.search import BeamSearch as FairseqBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from gtransformer.data.group_tags import last_sentences
 from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
 from gtransformer.search.positions import available, within_positions
@@ -55,6 +56,7 @@ class DocumentGenerator(SequenceGenerator):
         # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
         self.positions = min(available(model.decoder) for model in models)
         self.longest = options.get("max_len") or self.positions
+        self.last_only = any(getattr(model, "last_only", False) for model in models)
         self.documents_at_once = documents_at_once
         self.on_step: Callable[[], None] | None = None  # called before every step of our beam search
         plain = rule is not None and type(self.search) is FairseqBeamSearch
@@ -63,8 +65,9 @@ class DocumentGenerator(SequenceGenerator):
         self.fast = plain and usual and all(decodes_stepwise(model) for model in models)
 
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
-        src_tokens = sample["net_input"]["src_tokens"]
-        bos = self.tgt_dict.bos()
+        src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
+        if self.last_only:
+            src_tokens = src_tokens.where(last_sentences(src_tokens, bos, self.pad), self.pad)
         words = self._words(src_tokens)
         limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
         limits = within_positions(limits, sentences, self.positions)

@@ -1,4 +1,7 @@
-"""Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1)."""
+"""Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1).
+
+And what is not trained in the second of two steps (Zhang et al. 2018, section 2.4).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ STRUCTURE = (
 
 
 def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionary: Dictionary) -> None:
-    """What ``--doc-double-lr``, ``--load-partial`` and ``--bert-checkpoint`` want done to a model before training.
+    """What ``--doc-double-lr``, ``--load-partial`` and their like want done to a model before training.
 
     Args:
         whole: all options of the training; None for a model that is built without one.
@@ -47,6 +50,26 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
         model.load_bert(bert)
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
+    if getattr(cfg, "freeze_sentence_parameters", False):
+        freeze_pretrained(model, whole)
+
+
+def freeze_pretrained(model: nn.Module, whole: DictConfig | None) -> None:
+    """Let the parameters that a Transformer has be without gradient, and so without optimizer state.
+
+    Raises UserError where training starts from no checkpoint: they would stay random.
+    """
+    if whole is not None and pretrained_path(whole) is None and not _goes_on(whole):
+        raise UserError(
+            "--freeze-sentence-parameters is the second step of training, but there is nothing to start from; give "
+            "--finetune-from-model CHECKPOINT of the first step, and --load-partial if it is a sentence model"
+        )
+    trained = 0
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not model.is_pretrained(name))
+        trained += parameter.numel() * parameter.requires_grad
+    total = sum(parameter.numel() for parameter in model.parameters())
+    logger.info("--freeze-sentence-parameters: %d of %d parameters are trained", trained, total)
 
 
 def _goes_on(whole: DictConfig | None) -> bool:

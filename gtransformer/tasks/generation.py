@@ -44,14 +44,21 @@ def has_group_attention(cfg: TranslationDocConfig, model: object) -> bool:
     return getattr(model, "doc_mode", cfg.doc_mode) == "partial"
 
 
-def check_sides(cfg: TranslationDocConfig, model: object, trained: bool) -> None:
-    """Raise UserError for instances of unequal sides with a model that cannot have them.
+def translates_last_only(model: nn.Module) -> bool:
+    """Whether a model translates the last sentence of its source alone, behind context that it only reads."""
+    return getattr(model, "last_only", False)
+
+
+def check_sides(cfg: TranslationDocConfig, module: nn.Module, trained: bool) -> None:
+    """Raise UserError for instances whose sides are not what a model wants.
 
     Args:
-        model: its configuration.
-        trained: whether the model exists, so that another mode is no advice.
+        trained: whether the model has been trained, so that another mode is no advice.
     """
-    grouping = grouping_of(cfg)
+    grouping, model = grouping_of(cfg), getattr(module, "cfg", None)
+    if translates_last_only(module):
+        check_current(grouping)
+        return
     if not grouping.is_unequal:
         return
     given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
@@ -94,6 +101,16 @@ def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bo
     return has_group_attention(cfg, model) or cfg.doc_constraint or str(cfg.strategy) != FULL
 
 
+def check_current(grouping: Grouping) -> None:
+    """Raise UserError for instances of more than one target sentence."""
+    sentences = (grouping.target_context if grouping.kind == "current" else grouping.context) or 0
+    if grouping.kind not in ("current", "disjoint") or sentences:
+        raise UserError(
+            f"--instances {grouping.kind}: the model translates one sentence, with previous ones of the source beside "
+            "it; give --instances current --context-sentences K, K previous sentences or 0, and no target context"
+        )
+
+
 def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
     """Raise UserError for instances of unequal sides with a model whose windows align one side with the other."""
     grouping = grouping_of(cfg)
@@ -119,9 +136,19 @@ def generator_maker(
     source, target = task.source_dictionary, task.target_dictionary
     marks = [source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]
     model = getattr(models[0], "cfg", None)
-    check_sides(task.cfg, model, trained=True)
+    last_only = translates_last_only(models[0])
+    if any(translates_last_only(one) != last_only for one in models):
+        raise UserError("models that translate one sentence and models that translate documents make no ensemble")
+    if last_only and str(task.cfg.strategy) != FULL:
+        raise UserError(
+            f"--strategy {task.cfg.strategy}: the model translates sentence by sentence, behind no translation; leave "
+            "it out"
+        )
+    if task.datasets or not last_only:  # what is typed or handed in stands as the model wants it
+        check_sides(task.cfg, models[0], trained=True)
     rule = None
-    if keeps_sentences(task.cfg, model, str(getattr(args, "sentence_rule", task.cfg.sentence_rule))):
+    chosen = str(getattr(args, "sentence_rule", task.cfg.sentence_rule))
+    if last_only or keeps_sentences(task.cfg, model, chosen):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)

@@ -24,7 +24,14 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import check_system, prepare_finetuning, whole_config
-from gtransformer.tasks.generation import check_alignment, check_context, check_generation, check_sides, generator_maker
+from gtransformer.tasks.generation import (
+    check_alignment,
+    check_context,
+    check_generation,
+    check_sides,
+    generator_maker,
+    translates_last_only,
+)
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
@@ -151,10 +158,11 @@ class TranslationDocTask(FairseqTask):
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
-        check_sides(self.cfg, cfg, trained=from_checkpoint)
         if not from_checkpoint and wants_ratio(cfg):
             set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
+        if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
+            check_sides(self.cfg, model, trained=from_checkpoint)
         check_alignment(self.cfg, model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)

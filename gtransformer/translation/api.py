@@ -18,7 +18,7 @@ from gtransformer.translation.lines import START, InputLine, TextPosition, docum
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
-from gtransformer.translation.windows import Window, windows
+from gtransformer.translation.windows import Window, beside, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
 
@@ -58,7 +58,8 @@ class GTransformer:
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
-        self.max_sentence_tokens = max(1, engine.longest - MARKS)
+        # Beside a sentence stand others, which need positions, too.
+        self.max_sentence_tokens = max(1, engine.longest // (1 + (directory.sentences_beside or 0)) - MARKS)
 
     @classmethod
     def from_pretrained(
@@ -143,6 +144,8 @@ class GTransformer:
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         walk, many = options.walk(), BATCHES * options.max_tokens
+        if self.directory.sentences_beside is not None:
+            return windows(lines, math.inf, many)
         if walk.kind == FULL:
             return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
         return windows(checked(lines, walk), math.inf, many)
@@ -155,6 +158,8 @@ class GTransformer:
         if options.strategy == FULL:
             return options
         wanted, most = f"--strategy {options.strategy}", self.directory.max_sents
+        if self.directory.sentences_beside is not None:
+            raise UserError(f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out")
         if options.window_tokens is not None and options.window_tokens > self.engine.longest:
             raise UserError(f"--window-tokens {options.window_tokens}: the model takes {self.engine.longest}")
         if options.strategy == SEQUENTIAL and most == 1:
@@ -168,11 +173,14 @@ class GTransformer:
         return options.changed(window_tokens=self.max_instance_tokens - 1)
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
-        instances = [[window.tokens(reference) for reference in one] for one in window.instances]
-        found = self.engine.translate(instances, options)
+        read, written, count = window.instances, window.instances, self.directory.sentences_beside
+        if count is not None:
+            read = beside(window.instances, count)
+            written = [one[-1:] for one in read]
+        found = self.engine.translate([[window.tokens(reference) for reference in one] for one in read], options)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
-        for references, nbest in zip(window.instances, found, strict=True):
+        for references, nbest in zip(written, found, strict=True):
             ranked = [with_text(hypothesis, plain) for hypothesis in nbest]
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])

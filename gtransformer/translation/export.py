@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.data.instances import STORED, Grouping
@@ -137,7 +138,8 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    limits = trained_on(task, sources.checkpoint)
+    kind = MODEL_REGISTRY.get(((state.get("cfg") or {}).get("model") or {}).get("_name"))
+    limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -149,13 +151,16 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
     return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
 
 
-def trained_on(task: Mapping[str, Any], checkpoint: Path) -> dict[str, int | None]:
+def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) -> dict[str, int | None]:
     """The limits of instances, where those of the corpus were grouped anew for the training of ``task`` (its options).
 
     Text is translated in disjoint instances: of as many tokens or sentences as those of training have. Raises UserError
-    for a model whose instances have more sentences on one side than on the other.
+    for a model whose instances have more sentences on one side than on the other, unless it reads those beside the one
+    that it translates (``beside``).
     """
     grouping = Grouping.stored_in(task)
+    if beside:
+        return {"max_instance_tokens": None, "max_sents": 1, "sentences_beside": grouping.context or 0}
     if grouping.is_unequal:
         raise UserError(
             f"{checkpoint}: trained with {grouping.context or 0} previous sentences of the source and "

@@ -48,6 +48,8 @@ class ModelDirectory:
             None: no such limit.
         search: default options.
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
+        sentences_beside: for a model that translates one sentence, how many previous source sentences it reads beside
+            it; None for models of documents.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class ModelDirectory:
     max_sents: int | None
     search: SearchOptions
     fingerprint: str
+    sentences_beside: int | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> ModelDirectory:
@@ -92,6 +95,7 @@ class ModelDirectory:
                 settings["max_sents"],
                 SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),
+                None if settings.get("sentences_beside") is None else int(settings["sentences_beside"]),
             )
             checksums = {name: value["files"][name] for name in file_names(settings)}
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -30,6 +30,11 @@ class Window:
         return self.lines[line].tokens[sentence]
 
 
+def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
+    """The sentences of documents one by one, each behind up to ``count`` previous ones of its document."""
+    return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
+
+
 def windows(
     lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: int, max_sents: int | None = None
 ) -> Iterator[Window]:

@@ -22,6 +22,7 @@ SMALL = (
 SYSTEMS = {
     "doc_transformer_tiny": ["--instances", "sliding", "--context-sentences", "1"],
     "lst_transformer_tiny": ["--instances", "parts", "--instance-tokens", "40"],
+    "flat_transformer_tiny": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
     "window_transformer_tiny": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
 }
 GENERATION = ["--beam=2", "--max-len-a=0", "--max-len-b=3", "--batch-size=4"]

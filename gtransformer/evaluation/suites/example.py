@@ -77,7 +77,8 @@ def score_examples(
     ``encode_*`` turn sentences of either language into token indices. The candidates of an example share one source,
     which is encoded once. Context is cut to ``capacity``, by the right candidate's length, if there is one; not where
     whole candidates are scored. Of a target, what stands behind the sentence in question cannot change its probability
-    and is left out, but for models whose windows lie by the target's length.
+    and is left out, but for models whose windows lie by the target's length. Models that translate one sentence score
+    those of whole candidates one by one, each with the source sentences before it.
     Raises UserError for an example that is longer than the model takes.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
@@ -95,14 +96,20 @@ def score_examples(
             around, target_around = capacity.around(*lengths, at)
             asked = (at - target_around.start,)
         end = target_around.stop if example.whole or scorer.minds_length else at + 1
-        source = source[around.start : around.stop]
         name = f"example {example.id}"
-        requests += [Request(source, text[target_around.start : end], asked, name) for text in candidates]
+        if example.whole and scorer.last_only:
+            most = capacity.sentences or len(source)
+            read = [source[max(0, last - most) : last] for last in range(1, len(source) + 1)]
+            asked_of = [[(one, [sentence]) for one, sentence in zip(read, text, strict=True)] for text in candidates]
+        else:
+            source = source[around.start : around.stop]
+            asked_of = [[(source, text[target_around.start : end])] for text in candidates]
+        requests.append([[Request(*pair, asked, name) for pair in pairs] for pairs in asked_of])
         contexts.append((at - around.start, around.stop - at - 1))
-    scores = iter(scorer.score(requests, progress))
+    scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
     return [
-        ExampleScores(example, tuple(sum(next(scores)) for _ in example.candidates), context)
-        for example, context in zip(examples, contexts, strict=True)
+        ExampleScores(example, tuple(sum(sum(next(scores)) for _ in parts) for parts in candidates), context)
+        for example, candidates, context in zip(examples, requests, contexts, strict=True)
     ]
 
 

@@ -77,6 +77,9 @@ class AttentionBlock:
         memory: whose states are the keys: None for the layer's own (self-attention), or the name of a memory.
         causal: whether no query sees what comes after it.
         relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
+        gated: a gate stands in place of the residual connection around the block (Zhang et al. 2018, Eq. 21).
+
+    Raises ValueError for two modules in a gated block: one gate is enough.
     """
 
     name: str
@@ -84,6 +87,11 @@ class AttentionBlock:
     memory: str | None = None
     causal: bool = False
     relative: int | None = None
+    gated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.gated and len(self.scopes) != 1:
+            raise ValueError(f"{self.name}: a gated block has one attention module, not {len(self.scopes)}")
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -94,6 +102,11 @@ class AttentionBlock:
     def gate(self) -> str | None:
         """Name of the gate that joins two modules."""
         return f"{self.name}_gate" if len(self.scopes) == 2 else None
+
+    @property
+    def residual_gate(self) -> str | None:
+        """Name of the gate in place of the residual connection."""
+        return f"{self.name}_gate" if self.gated else None
 
 
 class View:

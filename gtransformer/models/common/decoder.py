@@ -34,7 +34,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         cfg: the model's configuration.
         dictionary: target dictionary, ending in the language symbols and ``<mask>``.
         embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
-        blocks: the attention of each layer, lowest first; a block with a memory reads ``source``.
+        blocks: the attention of each layer, lowest first; a block with a memory reads ``source``, or what stands
+            beside it in the encoder's ``Memory``.
 
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
     layers that do, goes through the whole prefix at every step. ``caches`` set to False has that effect on any decoder.
@@ -100,7 +101,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
         x = self.embed(layout.pack(prev_output_tokens), layout.offset, layout.length)
-        return self.run_layers(x, View(str(self.cfg.group_attention), layout, {"source": memory}))
+        return self.run_layers(x, View(str(self.cfg.group_attention), layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
@@ -117,10 +118,10 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
-    def has_caches(self) -> bool:
-        """Whether decoding with caches does what the full pass of this decoder does."""
-        ours = keeps(self, DocumentDecoder, *FULL_PASS)
-        return self.caches and ours and all(has_caches(layer) for layer in self.layers)
+    def has_caches(self, memory: Memory) -> bool:
+        """Whether decoding with caches does what the full pass of this decoder does with such a memory."""
+        ours, known = keeps(self, DocumentDecoder, *FULL_PASS), memory.by_name().keys()
+        return self.caches and ours and all(has_caches(layer, known) for layer in self.layers)
 
     def scopes(self, memory: str | None) -> set[Scope]:
         """All scopes of the layers' blocks with this memory."""
@@ -130,7 +131,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     @property
     def minds_length(self) -> bool:
         """Whether a prefix of a target computes something else than it does within the target."""
-        return any(scope.minds_length for memory in (None, "source") for scope in self.scopes(memory))
+        memories = {block.memory for layer in self.layers for block in layer.blocks}
+        return any(scope.minds_length for memory in memories for scope in self.scopes(memory))
 
     @property
     def output_is_product(self) -> bool:
@@ -143,7 +145,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
         (bfloat16 on a CPU without instructions for it is not used).
         """
-        if not self.has_caches():
+        if not self.has_caches(memory):
             return PrefixState(self, memory, rows)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -22,8 +23,26 @@ UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoida
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
 
 
-class DocumentEmbedding(nn.Module):
-    """Mixed into encoder and decoder, which have ``layers`` and ``layer_norm``; parameter names are the release's."""
+class LayerStack(nn.Module):
+    """Mixed into what has ``layers``, a ``layer_norm`` behind them or None, and the model's configuration ``cfg``."""
+
+    def run_layers(self, x: Tensor, view: View) -> Tensor:
+        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
+        x = self.run_some(self.layers, x, view)
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
+        """Some of the layers, (N, channels) -> (N, channels)."""
+        for layer in layers:
+            if self.cfg.checkpoint_activations and self.training:
+                x = checkpoint(layer, x, view, use_reentrant=False)
+            else:
+                x = layer(x, view)
+        return x
+
+
+class DocumentEmbedding(LayerStack):
+    """Mixed into encoder and decoder; parameter names are the release's."""
 
     def init_embedding(
         self,
@@ -71,23 +90,20 @@ class DocumentEmbedding(nn.Module):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,), offset (n,) in their documents -> (n, channels) with dropout."""
+        return dropout(self.embedded(tokens, offset, longest), self.cfg.dropout, self.training)
+
+    def embedded(self, tokens: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
+        """The same without dropout; ``more`` (n, channels) is added to the embeddings."""
         x = self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
+        if more is not None:
+            x = x + more
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
-        return dropout(x, self.cfg.dropout, self.training)
+        return x
 
     def positions(self) -> int:
         """How many positions there are: sinusoidal ones, and none at all, have no end that a document could reach."""
         table = self.embed_positions
         return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS
-
-    def run_layers(self, x: Tensor, view: View) -> Tensor:
-        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
-        for layer in self.layers:
-            if self.cfg.checkpoint_activations and self.training:
-                x = checkpoint(layer, x, view, use_reentrant=False)
-            else:
-                x = layer(x, view)
-        return x if self.layer_norm is None else self.layer_norm(x)

@@ -50,19 +50,23 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
             [(batch, length), True at padding], ``encoder_tags`` [(batch, length)], and ``memory`` [Memory], the ragged
             states that our decoder reads.
         """
-        layout = self.layout(src_tokens)
         with self.autocast():
-            x = self._encode(src_tokens, layout)
+            return self.encode(src_tokens, {})
+
+    def encode(self, tokens: Tensor, memories: dict[str, Memory]) -> dict[str, list]:
+        """``forward`` of (batch, length) tokens whose layers attend to further memories, too."""
+        layout = self.layout(tokens)
+        x = self.embed(layout.pack(tokens), layout.offset, layout.length)
+        return self.output(tokens, layout, self.run_layers(x, View(str(self.cfg.group_attention), layout, memories)))
+
+    def output(self, tokens: Tensor, layout: Ragged, x: Tensor) -> dict[str, list]:
+        """What ``forward`` returns of the top states x (N, channels) of (batch, length) tokens."""
         return {
             "encoder_out": [layout.pad(x).transpose(0, 1)],
-            "encoder_padding_mask": [src_tokens.eq(self.padding)],
+            "encoder_padding_mask": [tokens.eq(self.padding)],
             "encoder_tags": [layout.tags],
             "memory": [Memory(x, layout)],
         }
-
-    def _encode(self, src_tokens: Tensor, layout: Ragged) -> Tensor:
-        x = self.embed(layout.pack(src_tokens), layout.offset, layout.length)
-        return self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
         """Let decoder rows point at documents; only ``memory`` remains, since nothing else is read while decoding."""

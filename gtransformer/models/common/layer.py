@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from gtransformer.models.common.blocks import AttentionBlock, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.combine import gated_sum, make_gate
+from gtransformer.modules.combine import ResidualGate, gated_sum, make_gate
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 
@@ -49,6 +49,8 @@ class Layer(nn.Module):
                 self.add_module(name, module)
             if block.gate is not None:
                 self.add_module(block.gate, make_gate(channels))
+            if block.residual_gate is not None:
+                self.add_module(block.residual_gate, ResidualGate(channels))
             self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels))
 
     def modules_of(self, block: AttentionBlock) -> list[MultiheadAttention]:
@@ -59,6 +61,10 @@ class Layer(nn.Module):
         """The gate of a block that has one."""
         return None if block.gate is None else getattr(self, block.gate)
 
+    def residual_gate_of(self, block: AttentionBlock) -> ResidualGate | None:
+        """The gate in place of a block's residual connection, if it has one."""
+        return None if block.residual_gate is None else getattr(self, block.residual_gate)
+
     def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
         """The norm of a block."""
         return getattr(self, f"{block.name}_layer_norm")
@@ -66,7 +72,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, view: View) -> Tensor:
         """x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
-            x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block))
+            x = self.around(block, x, lambda h, block=block: self.attend(block, h, view), self.residual_gate_of(block))
         return self.residual(x, self.feed_forward, self.final_layer_norm)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
@@ -78,6 +84,27 @@ class Layer(nn.Module):
         ]
         gate = self.gate_of(block)
         return found[0] if gate is None else gated_sum(gate, *found)
+
+    def around(
+        self,
+        block: AttentionBlock,
+        x: Tensor,
+        attend: Callable[[Tensor], Tensor],
+        gate: Callable[[Tensor, Tensor], Tensor] | None,
+    ) -> Tensor:
+        """A block's attention with residual and norm; with its ``gate`` in place of the residual.
+
+        Eq. 21 of Zhang et al. (2018): lambda H + (1 - lambda) C, without dropout on C. With norms before the blocks
+        what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms behind].
+        """
+        norm = self.norm_of(block)
+        if gate is None:
+            return self.residual(x, attend, norm)
+        h = norm(x) if self.norm_before else x
+        found = attend(h)
+        weight = gate(h, found)
+        x = weight * x + (1 - weight) * found
+        return x if self.norm_before else norm(x)
 
     def feed_forward(self, h: Tensor) -> Tensor:
         """The position-wise block without residual and norm, (..., channels) -> (..., channels)."""

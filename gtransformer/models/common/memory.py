@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,12 +15,18 @@ class Memory:
     """Encoder output that the rows of a beam share.
 
     states (N, channels) ragged with ``layout``; rows (r,) int64 says which document each decoder row translates, None
-    stands for one row a document, in order.
+    stands for one row a document, in order. ``beside``: further memories of the same documents by name, which the same
+    rows read.
     """
 
     states: Tensor
     layout: Ragged
     rows: Tensor | None = None
+    beside: dict[str, Memory] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, Memory]:
+        """All memories that the decoder can read, this one as ``source``."""
+        return {"source": self, **self.beside}
 
     def reorder(self, order: Tensor) -> Memory:
         """Rows picked by ``order``; the states themselves are neither copied nor moved."""
@@ -34,4 +40,5 @@ class Memory:
         real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.rows)
         tags = self.layout.pad(torch.from_numpy(self.layout.tag).to(self.states.device)).index_select(0, self.rows)
         layout = Ragged(real, tags)
-        return Memory(layout.pack(padded), layout)
+        beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
+        return Memory(layout.pack(padded), layout, beside=beside)

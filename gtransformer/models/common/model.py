@@ -16,7 +16,13 @@ from gtransformer.models.common.pretrained import from_transformer, is_new
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
-    """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first."""
+    """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
+
+    ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
+    """
+
+    encoder_class = DocumentEncoder
+    last_only = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)
@@ -29,7 +35,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
         own = cls.encoder_config(cfg)
-        encoder = DocumentEncoder(own, task.source_dictionary, source, cls.encoder_blocks(own))
+        encoder = cls.encoder_class(own, task.source_dictionary, source, cls.encoder_blocks(own))
         return cls(cfg, encoder, DocumentDecoder(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg)))
 
     @classmethod
@@ -48,7 +54,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        """The attention of each decoder layer; what reads the source has the memory ``source``."""
+        """The attention of each decoder layer; what reads the source has the memory ``source``.
+
+        Further memories are what the encoder puts beside it.
+        """
         raise NotImplementedError
 
     def forward(

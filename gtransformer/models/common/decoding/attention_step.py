@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from gtransformer.modules.linear import PackedLinear
 
 Pack = Callable[..., PackedLinear]
 
-FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; residual and norms are used here as they are
+FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
 
 
 def keeps(module: nn.Module, base: type, *methods: str) -> bool:
@@ -27,13 +27,13 @@ def keeps(module: nn.Module, base: type, *methods: str) -> bool:
     return all(getattr(type(module), name) is getattr(base, name) for name in methods)
 
 
-def has_caches(layer: Layer) -> bool:
-    """Whether a step through caches does what the layer does in the full pass."""
-    return keeps(layer, Layer, *FULL_PASS) and all(_has_caches(layer, block) for block in layer.blocks)
+def has_caches(layer: Layer, memories: Collection[str]) -> bool:
+    """Whether a step through caches does what the layer does in the full pass, with these memories by name."""
+    return keeps(layer, Layer, *FULL_PASS) and all(_has_caches(layer, block, memories) for block in layer.blocks)
 
 
-def _has_caches(layer: Layer, block: AttentionBlock) -> bool:
-    if block.memory not in (None, "source") or block.causal != (block.memory is None):
+def _has_caches(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> bool:
+    if block.memory not in (None, *memories) or block.causal != (block.memory is None):
         return False
     scopes = [scope for scopes in block.scopes for scope in scopes]
     if block.memory is None:
@@ -54,7 +54,7 @@ class AttentionStep:
 
     def __init__(self, layer: Layer, block: AttentionBlock, sides: dict[str, SourceSide], pack: Pack):
         self.layer, self.block = layer, block
-        self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
+        self.modules = layer.modules_of(block)
         own = block.memory is None
         inputs = ("q_proj", "k_proj", "v_proj") if own else ("q_proj",)
         self.each = len(inputs)
@@ -62,10 +62,19 @@ class AttentionStep:
         self.out = [pack(module.out_proj) for module in self.modules]
         gate = layer.gate_of(block)
         self.gate = None if gate is None else pack(gate[0])
+        residual_gate = layer.residual_gate_of(block)
+        self.residual_gate = None
+        if residual_gate is not None:
+            own_proj, found_proj = pack(residual_gate.own_proj), pack(residual_gate.found_proj)
+            self.residual_gate = lambda h, found: torch.sigmoid(own_proj(h) + found_proj(found))  # Eq. 22
         self.sights: list[list[Sight]] = [
             [own_sight(scope, module) if own else source_sight(scope, module, sides[block.memory]) for scope in scopes]
             for module, scopes in zip(self.modules, block.scopes, strict=True)
         ]
+
+    def step(self, x: Tensor, masks: Masks) -> Tensor:
+        """x (rows, channels), the newest token of every row, through the block."""
+        return self.layer.around(self.block, x, lambda h: self.attend(h, masks), self.residual_gate)
 
     def attend(self, h: Tensor, masks: Masks) -> Tensor:
         """h (rows, channels) -> (rows, channels)."""
@@ -81,8 +90,12 @@ class AttentionStep:
         local, over_all = results
         return torch.lerp(over_all, local, torch.sigmoid(self.gate(torch.cat(results, dim=-1))))  # Eq. 10
 
-    def force(self, h: Tensor, forced: Forced) -> Tensor:
-        """The full pass, h (N, channels) -> (N, channels), over what all beams begin with; its keys are kept."""
+    def force(self, x: Tensor, forced: Forced) -> Tensor:
+        """The full pass, x (N, channels) -> (N, channels), over what all beams begin with; its keys are kept."""
+        gate = self.layer.residual_gate_of(self.block)
+        return self.layer.around(self.block, x, lambda h: self._attend_and_keep(h, forced), gate)
+
+    def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
         if self.block.memory is None:
             parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
             for number, sights in enumerate(self.sights):
@@ -104,14 +117,14 @@ class LayerStep:
         """x (rows, channels): the newest token of every row through the layer."""
         layer = self.layer
         for block in self.blocks:
-            x = layer.residual(x, lambda h, block=block: block.attend(h, masks), block.norm)
+            x = block.step(x, masks)
         return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
 
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass of the layer over what all beams begin with, (N, channels) -> (N, channels)."""
         layer = self.layer
         for block in self.blocks:
-            x = layer.residual(x, lambda h, block=block: block.force(h, forced), block.norm)
+            x = block.force(x, forced)
         return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
 
     def sights(self) -> list[Sight]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -45,8 +46,8 @@ class Forced:
         self.layout.whole = False
         self.tokens = self.layout.pack(padded)
         rows = torch.from_numpy(documents).to(self.groups.device)[self.groups]
-        source = Memory(memory.states, memory.layout, rows).expanded()
-        self.view = View(str(decoder.cfg.group_attention), self.layout, {"source": source})
+        memories = replace(memory, rows=rows).expanded().by_name()
+        self.view = View(str(decoder.cfg.group_attention), self.layout, memories)
         begins = [np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes]
         kept = history.force(begins, lengths)
         ends = np.cumsum(lengths)

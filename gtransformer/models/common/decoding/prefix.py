@@ -7,6 +7,7 @@ system decodes with until its scopes have caches, and what caches are tested aga
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -52,7 +53,7 @@ class PrefixState:
         self.lengths += 1
         prefixes = self.tokens[:, : self.steps]
         rows = torch.from_numpy(np.repeat(self.documents, self.beam)).to(self.device)
-        memory = Memory(self.memory.states, self.memory.layout, rows)
+        memory = replace(self.memory, rows=rows)
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
             layout.whole = False

@@ -38,14 +38,17 @@ class CachedState:
         self.device = memory.states.device
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
-        own, cross = decoder.scopes(None), decoder.scopes("source")
+        own = decoder.scopes(None)
         sentences = {scope.prefix_sentences for scope in own} - {None}
         tokens = {scope.prefix_tokens for scope in own} - {None}
         document = math.inf in sentences
         numbers = sorted(sentences - {math.inf})
         self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
-        self.source = SourceSide(memory, self.documents, self.beam, cross)
-        self.layers = [LayerStep(layer, {"source": self.source}, pack) for layer in decoder.layers]
+        read = {name: (one, decoder.scopes(name)) for name, one in memory.by_name().items()}
+        self.sides = {
+            name: SourceSide(one, self.documents, self.beam, scopes) for name, (one, scopes) in read.items() if scopes
+        }
+        self.layers = [LayerStep(layer, self.sides, pack) for layer in decoder.layers]
         self.sights = [sight for layer in self.layers for sight in layer.sights()]
         self.output = pack(decoder.output_projection)
 
@@ -66,7 +69,8 @@ class CachedState:
         """
         offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
-        self.source.advance(opens, tags, self.history.steps - 1)
+        for side in self.sides.values():
+            side.advance(opens, tags, self.history.steps - 1)
         masks = Masks(self.history, self.device, self.memory.states.dtype)
         x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
         for layer in self.layers:
@@ -100,11 +104,13 @@ class CachedState:
         """
         groups, beams = regrouped(order, self.beam)
         self.history.reorder(groups, beams)
-        self.source.reorder(groups, beams)
+        for side in self.sides.values():
+            side.reorder(groups, beams)
         if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
             return
         self.documents = self.documents[groups]
-        self.source.pick(self.documents)
+        for side in self.sides.values():
+            side.pick(self.documents)
         picked = torch.from_numpy(groups).to(self.device)
         for sight in self.sights:
             sight.pick(picked)
@@ -112,7 +118,9 @@ class CachedState:
     def replace(self, group: int, document: int) -> None:
         """Let the rows of a group begin another document of ``memory``."""
         self.history.restart(group)
-        self.source.replace(group, document)
-        self.documents = self.source.documents
+        for side in self.sides.values():
+            side.replace(group, document)
+        self.documents = self.documents.copy()
+        self.documents[group] = document
         for sight in self.sights:
             sight.put(group, document)

@@ -1,0 +1,80 @@
+"""The Flat-Transformer (Ma et al. 2020, "A Simple and Effective Unified Encoder for Document-Level [...] Translation").
+
+Previous source sentences and the current one are one sequence, and segment embeddings tell them apart. The bottom
+layers of the encoder see all of it, the top layers and the decoder the current sentence alone. Instances are those of
+``--instances current --context-sentences K``.
+"""
+
+from __future__ import annotations
+
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from torch import Tensor, nn
+
+from gtransformer.data.group_tags import kept_alone, last_sentences
+from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
+from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.flat_transformer.config import FlatTransformerConfig
+from gtransformer.modules.dropout import dropout
+
+NAME = "flat_transformer"
+WHOLE = ((ByDocument(),),)
+
+
+class FlatEncoder(DocumentEncoder):
+    """Encodes the last sentence of each source, the bottom layers together with those before it.
+
+    No top layer and no decoder sees what the states of the context would become above the bottom layers, so they go no
+    further. Arguments are those of ``DocumentEncoder``.
+    """
+
+    def __init__(self, cfg: FlatTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.embed_segments = nn.Embedding(2, cfg.encoder_embed_dim)  # context, current sentence
+        nn.init.normal_(self.embed_segments.weight, std=cfg.encoder_embed_dim**-0.5)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+        """As ``DocumentEncoder.forward``, of the last sentence."""
+        last = last_sentences(src_tokens, self.bos, self.padding)
+        current = kept_alone(src_tokens, last, self.padding)
+        whole, layout = self.layout(src_tokens), self.layout(current)
+        engine, bottom = str(self.cfg.group_attention), len(self.layers) - self.cfg.current_layers
+        with self.autocast():
+            segments = self.embed_segments(whole.pack(last.long()))
+            x = self.embedded(whole.pack(src_tokens), whole.offset, whole.length, segments)
+            x = dropout(x, self.cfg.dropout, self.training)
+            x = self.run_some(self.layers[:bottom], x, View(engine, whole, {}))
+            x = x[whole.pack(last)]
+            x = self.run_some(self.layers[bottom:], x, View(engine, layout, {}))
+            return self.output(current, layout, x if self.layer_norm is None else self.layer_norm(x))
+
+
+@register_model(NAME, dataclass=FlatTransformerConfig)
+class FlatTransformerModel(DocumentModel):
+    """One encoder for context and current sentence; the decoder is a Transformer's."""
+
+    encoder_class = FlatEncoder
+    last_only = True
+
+    @classmethod
+    def check(cls, cfg: FlatTransformerConfig) -> None:
+        """UserError for more layers on the current sentence than there are."""
+        if not 0 <= cfg.current_layers <= cfg.encoder_layers:
+            raise UserError(
+                f"--current-layers {cfg.current_layers} is not between 0 and the {cfg.encoder_layers} encoder layers"
+            )
+
+    @classmethod
+    def encoder_blocks(cls, cfg: FlatTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        return [(AttentionBlock("self_attn", WHOLE),)] * cfg.encoder_layers
+
+    @classmethod
+    def decoder_blocks(cls, cfg: FlatTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        own = AttentionBlock("self_attn", WHOLE, causal=True)
+        return [(own, AttentionBlock("encoder_attn", WHOLE, memory="source"))] * cfg.decoder_layers
+
+
+register_sizes(NAME, FlatTransformerModel, FlatTransformerConfig)

@@ -1,0 +1,126 @@
+"""The Flat-Transformer against loops: full pass, gradients, every step of decoding; what its layers see."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
+from gtransformer.models.transformer.model import InstanceTransformerModel
+from tests.support import random_document, relative_error
+from tests.unit.models.document_oracle import Oracle, embed, norm
+from tests.unit.models.test_document_transformer import NORMS, TOLERANCE, batch, beside_model, pairs
+from tests.unit.search.conftest import Translator
+
+OPTIONS = {
+    "default": {"encoder_layers": 3},
+    "one": {"current_layers": 1, **NORMS},
+    "all": {"current_layers": 2},
+    "none": {"current_layers": 0},
+}
+
+
+def flat_model(dictionary, **options) -> FlatTransformerModel:
+    return beside_model(dictionary, FlatTransformerModel, FlatTransformerConfig, **options)
+
+
+class FlatOracle(Oracle):
+    """Of the top layers every token of the sequence is computed; keys are those of the current sentence."""
+
+    def __init__(self, model):
+        self.p, self.cfg = dict(model.named_parameters(remove_duplicate=False)), model.cfg
+        self.bos = model.decoder.bos
+
+    def logits(self, source: list[int], target: list[int]) -> torch.Tensor:
+        p, cfg = self.p, self.cfg
+        first = max(place for place, token in enumerate(source) if token == self.bos)
+        segments = [p["encoder.embed_segments.weight"][int(place >= first)] for place in range(len(source))]
+        x = embed(p, "encoder", source) + torch.stack(segments)
+        for number in range(cfg.encoder_layers):
+            if number == cfg.encoder_layers - cfg.current_layers:
+                x = x[first:]
+            x = self.layer(f"encoder.layers.{number}", "encoder", x, None, None)
+        x = x[-(len(source) - first) :]
+        memory = norm(p, "encoder.layer_norm", x) if cfg.encoder_normalize_before else x
+        states = self.stack("decoder", "decoder", cfg.decoder_layers, embed(p, "decoder", target), None, memory)
+        return states @ p["decoder.output_projection.weight"].T
+
+
+@pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "default")])
+def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
+    """In a batch of different lengths, padded on either side."""
+    model = flat_model(dictionary, group_attention=engine, **OPTIONS[name])
+    documents, oracle = pairs(dictionary), FlatOracle(model)
+    sources, targets = batch(dictionary, documents, extra=1)
+    found, _ = model(sources, None, targets)
+    weights = torch.randn_like(found)
+    total = 0.0
+    for row, (source, target) in enumerate(documents):
+        expected = oracle.logits(source, target)
+        total = total + (expected * weights[row, : len(target)]).sum()
+        assert relative_error(found[row, : len(target)], expected) < TOLERANCE, row
+    parameters = dict(model.named_parameters())
+    ours = torch.autograd.grad((found * weights).sum(), list(parameters.values()))
+    theirs = torch.autograd.grad(total, list(parameters.values()))
+    for name, one, other in zip(parameters, ours, theirs, strict=True):
+        if not name.endswith("k_proj.bias"):  # rounding alone
+            assert relative_error(one, other) < 1e-9, name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+def test_every_step_equals_the_oracle_and_search_finds_one_sentence(dictionary, caches):
+    model = flat_model(dictionary, current_layers=1)
+    model.decoder.caches = caches
+    oracle = FlatOracle(model)
+    for source, target in pairs(dictionary):
+        state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
+        assert type(state) is (CachedState if caches else PrefixState)
+        expected = oracle.logits(source, target)
+        for step, token in enumerate(torch.tensor(target)):
+            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
+            x = state.step(token.view(1), opens, np.ones((1, 1), dtype=np.int64))
+            assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)
+    translate = Translator(dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
+    for found in translate([source for source, _ in pairs(dictionary)]):
+        assert len(translate.sentences(found[0])) == 1
+
+
+@torch.no_grad()
+def test_the_context_enters_through_the_bottom_layers_alone(dictionary):
+    draw = random.Random(3)
+    source = random_document(draw, dictionary, [2, 1, 3])
+    other = list(source)
+    other[1] = other[1] % 12 + 4
+    for layers in range(3):
+        model = flat_model(dictionary, current_layers=layers)
+        states = [model.encoder(torch.tensor([one]))["memory"][0].states for one in (source, other)]
+        assert states[0].shape[0] == 5  # the current sentence with its marks
+        assert torch.equal(*states) == (layers == 2)
+
+
+@torch.no_grad()
+def test_it_starts_from_a_sentence_model(dictionary):
+    """Without segments and on single sentences it computes what that does; segments are all that is new."""
+    sentence = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
+    model = flat_model(dictionary, load_partial=True)
+    model.load_state_dict(sentence.state_dict())
+    assert [name for name, _ in model.named_parameters() if not model.is_pretrained(name)] == [
+        "encoder.embed_segments.weight"
+    ]
+    model.encoder.embed_segments.weight.zero_()
+    source, target = batch(dictionary, [one for one in pairs(dictionary) if one[0].count(dictionary.bos()) == 1])
+    assert relative_error(model(source, None, target)[0], sentence(source, None, target)[0]) < TOLERANCE
+
+
+@pytest.mark.parametrize("layers", [-1, 3])
+def test_more_layers_than_there_are(dictionary, layers):
+    with pytest.raises(UserError, match=f"--current-layers {layers} is not between 0 and the 2 encoder layers"):
+        flat_model(dictionary, current_layers=layers)

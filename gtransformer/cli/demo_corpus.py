@@ -39,6 +39,11 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def split_sizes(options: argparse.Namespace) -> dict[str, int]:
+    """Documents by split, of the options for sizes."""
+    return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     result = argparse.ArgumentParser(
@@ -72,8 +77,7 @@ def print_splits(splits: dict[str, dict]) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
     options = parser().parse_args(argv)
-    sizes = {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
-    summary = write_corpus(options.output, sizes, options.seed, options.contrastive_items)
+    summary = write_corpus(options.output, split_sizes(options), options.seed, options.contrastive_items)
     print_splits(summary["splits"])
     items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
     print(f"contrastive items: {items}")

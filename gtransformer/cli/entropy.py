@@ -1,13 +1,20 @@
-"""Attention entropy of a trained model on a split (``python -m gtransformer.cli.entropy PREPARED --path FILE``)."""
+"""Where a trained model's attention goes on a split: its entropy, and its share on the aligned source sentence.
+
+``python -m gtransformer.cli.entropy PREPARED --path FILE``
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from gtransformer.analysis import share
 from gtransformer.analysis.split_entropy import measure, table
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.translations import read_documents
 from gtransformer.files import check_output, write_json
 
 
@@ -15,12 +22,18 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(
         prog="python -m gtransformer.cli.entropy",
-        description="Mean entropy of attention in bits, by layer, beside what flat attention would have.",
+        description="Mean entropy of attention in bits, and how much of cross-attention falls on the source sentence "
+        "that is being translated, by layer, beside what flat attention would have.",
     )
     parser.add_argument("prepared", type=Path, help="a prepared corpus")
     parser.add_argument("--path", type=Path, required=True, metavar="FILE", help="the model's checkpoint")
     parser.add_argument("--split", default="valid", help="(%(default)s)")
-    parser.add_argument("--per-head", action="store_true", help="of each head; else of the mean over heads")
+    parser.add_argument(
+        "--translations",
+        metavar="JSONL",
+        help="measure over these translations of the split (PREFIX.jsonl of the model's own), not the references",
+    )
+    parser.add_argument("--per-head", action="store_true", help="entropy of each head; else of the mean over heads")
     parser.add_argument("--max-tokens", type=int, default=4096, metavar="N", help="tokens of a batch (%(default)s)")
     parser.add_argument(
         "--skip-invalid-size-inputs-valid-test",
@@ -41,12 +54,15 @@ def main(argv: list[str] | None = None) -> None:
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: give at least 1")
     skip = args.skip_invalid_size_inputs_valid_test
-    meter = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu, skip)
-    records = meter.to_json()
-    print(table(records))
+    given = args.translations
+    texts = read_documents(given, Sidecar.load(find_sidecar(args.prepared, args.split))) if given else None
+    bits, shares = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu, skip, texts)
+    records, shared = bits.to_json(), shares.to_json()
+    print(f"{table(records)}\n\n{share.table(shared)}")
     if args.output:
-        result = {"version": 1, "split": args.split, "per_head": args.per_head, "entropy": records}
-        write_json(args.output, result | {"device": device_name(), **provenance("gtransformer.cli.entropy", argv)})
+        result = {"version": 1, "split": args.split, "text": given or "references", "per_head": args.per_head}
+        result |= {"entropy": records, "share": shared, "device": device_name()}
+        write_json(args.output, result | provenance("gtransformer.cli.entropy", argv))
 
 
 if __name__ == "__main__":

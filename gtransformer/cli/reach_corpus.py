@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.cli.demo_corpus import add_sizes, at_least, print_splits
+from gtransformer.cli.demo_corpus import add_sizes, at_least, print_splits, split_sizes
 from gtransformer.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 from gtransformer.errors import cli_main
 
@@ -34,8 +34,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
     options = parser().parse_args(argv)
-    sizes = {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
-    summary = write_reach_corpus(options.output, sizes, options.seed, options.items)
+    summary = write_reach_corpus(options.output, split_sizes(options), options.seed, options.items)
     print_splits(summary["splits"])
     for side, counts in summary["items"].items():
         for phenomenon, rows in counts.items():

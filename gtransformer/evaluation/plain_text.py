@@ -7,7 +7,7 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.evaluation.segments import Documents
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+from gtransformer.preprocess.corpus import DOCUMENT, document_lines, is_document_mark
 
 
 def read_plain(path: str | Path) -> tuple[Documents, bool]:
@@ -72,6 +72,4 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
 def write_documents(path: Path, documents: Documents) -> None:
     """Write documents of sentences in the raw corpus format."""
     with atomic_write(path) as stream:
-        for document in documents:
-            stream.write(f"{DOCUMENT}\n")
-            stream.writelines(f"{sentence}\n" for sentence in document)
+        stream.writelines(document_lines(documents))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gtransformer.data.sentence_alignment import align_sentences
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 
@@ -96,6 +96,16 @@ def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInst
     else:
         _check_stored(path, found, sidecar)
     return [found[identity][1] for identity in sorted(found)]
+
+
+def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]:
+    """The best translation of every sentence, as documents of sentences in BPE; None for one that no instance holds.
+
+    Of instances that overlap, from the one in which it is current; of one with too many or too few sentences, by order.
+    Raises UserError as ``read_translations``.
+    """
+    found = read_translations(path, sidecar)
+    return join(taken_from(found, sidecar), [one.taken(one.aligned(one.hypothesis)) for one in found])
 
 
 def _check_stored(path: str | Path, found: dict[int, tuple[int, TranslatedInstance]], sidecar: Sidecar) -> None:

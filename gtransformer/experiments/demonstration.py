@@ -12,6 +12,7 @@ import torch
 
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.errors import UserError
+from gtransformer.evaluation.plain_text import read_plain
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
 from gtransformer.experiments.commands import call_command, python_command, run_command
@@ -19,7 +20,6 @@ from gtransformer.experiments.demonstration_report import (
     Outcome,
     conclusion,
     failed_checks,
-    read_text,
     samples,
     table,
     total_time,
@@ -33,8 +33,6 @@ from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
-
-
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
 
 
@@ -212,8 +210,8 @@ def finish(demo: Demo, systems: dict[str, Outcome], argv: list[str] | None) -> i
 def show_samples(demo: Demo, systems: dict[str, Outcome]) -> str:
     """Some sentences of the test set with both translations."""
     texts = {
-        name: read_text(demo.prepared / "text" / f"test.{lang}")
+        name: read_plain(demo.prepared / "text" / f"test.{lang}")[0]
         for name, lang in (("source", "en"), ("reference", "de"))
     }
-    translations = {system.name: read_text(demo.directory / key / "test.txt") for key, system in systems.items()}
+    translations = {system.name: read_plain(demo.directory / key / "test.txt")[0] for key, system in systems.items()}
     return samples(read_json(demo.raw / "contrastive.json")["items"], texts, translations)

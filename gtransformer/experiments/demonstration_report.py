@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from gtransformer.analysis.curves import Curve
 from gtransformer.experiments.progress import duration
-from gtransformer.files import read_lines
 
 ENOUGH = 95.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
 # Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
@@ -115,17 +113,6 @@ def failed_checks(ours: Outcome) -> list[str]:
     """What the G-Transformer falls short of on the full budget; empty if it does what it should."""
     wanted = {"s-BLEU": ours.bleu("s_bleu"), "contrastive accuracy": ours.contrastive["total"]["accuracy"]}
     return [f"{name} is {value:.2f}, below {ENOUGH:g}" for name, value in wanted.items() if not value >= ENOUGH]
-
-
-def read_text(path: Path) -> list[list[str]]:
-    """Documents of sentences of one file in the raw corpus format."""
-    documents: list[list[str]] = []
-    for line in read_lines(path):
-        if line == "<d>":
-            documents.append([])
-        else:
-            documents[-1].append(line)
-    return documents
 
 
 def samples(

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from gtransformer.cli import entropy
 from tests.end_to_end.commands import only_error, run
 from tests.support import ROOT
 
@@ -59,6 +60,11 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
     )  # fmt: skip
     lines = [json.loads(line) for line in output.with_suffix(".jsonl").read_text().splitlines()]
     assert len(lines) > 3
+    found = tmp_path / "attention.json"
+    measured = ["--split=test", f"--translations={output}.jsonl", "--cpu", f"--output={found}"]
+    assert entropy.main([str(PREPARED), f"--path={save / 'checkpoint_last.pt'}", *measured]) == 0
+    share = json.loads(found.read_text())["share"]
+    assert share["queries"] > 22 and 0 < share["mean"] < 1
     if system.startswith("window"):
         assert 0.5 < cfg["length_ratio"] < 2.0 and cfg["window"] == 3
         changed = '--model-overrides={"decode_alignment": "sentence"}'

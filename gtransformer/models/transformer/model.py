@@ -16,7 +16,6 @@ from gtransformer.models.common.model import DocumentModel
 
 NAME = "doc_transformer"
 WHOLE = ((ByDocument(),),)
-OWN = AttentionBlock("self_attn", WHOLE)
 
 
 @register_model(NAME, dataclass=DocumentModelConfig)
@@ -25,12 +24,15 @@ class InstanceTransformerModel(DocumentModel):
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        return [(OWN,)] * cfg.encoder_layers
+        return [(AttentionBlock("self_attn", WHOLE),)] * cfg.encoder_layers
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", WHOLE, causal=True)
-        return [(own, AttentionBlock("encoder_attn", WHOLE, memory="source"))] * cfg.decoder_layers
+        own, cross = (
+            AttentionBlock("self_attn", WHOLE, causal=True),
+            AttentionBlock("encoder_attn", WHOLE, memory="source"),
+        )
+        return [(own, cross)] * cfg.decoder_layers
 
 
 register_sizes(NAME, InstanceTransformerModel, DocumentModelConfig)

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-import gtransformer.analysis.entropy as entropy
 from gtransformer.analysis.entropy import EntropyMeter, entropy_bits, query_entropies
 from gtransformer.analysis.watching import AttentionSite
 from gtransformer.errors import UserError
@@ -105,7 +104,7 @@ def test_mean_of_heads_and_each_head():
      (False, False, True)],
 )  # fmt: skip
 def test_packed_equals_dense_whatever_the_block(monkeypatch, relative, per_head, limit, local, causal, cross):
-    monkeypatch.setattr(entropy, "WEIGHTS_AT_ONCE", limit)
+    monkeypatch.setattr("gtransformer.analysis.weights.WEIGHTS_AT_ONCE", limit)
     source, target = ragged(SOURCE), ragged(TARGET)
     queries, keys = (target if causal or cross else source), (target if causal else source)
     q, k = torch.randn(queries.total, 2, 4, dtype=torch.float64), torch.randn(keys.total, 2, 4, dtype=torch.float64)

@@ -12,7 +12,7 @@ from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
-from gtransformer.evaluation.translations import TranslatedInstance, read_translations
+from gtransformer.evaluation.translations import TranslatedInstance, read_documents, read_translations
 
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)
@@ -71,6 +71,14 @@ def direct(tmp_path, helpers, prepared):
         return folder
 
     return make
+
+
+@pytest.mark.parametrize("kind", GROUPINGS)
+def test_documents_are_of_current_sentences(regrouped, helpers, tmp_path, kind):
+    helpers.write_jsonl(tmp_path / "some.jsonl", regrouped(kind))
+    sentences = [sentence for instance in helpers.HYPOTHESES for sentence in instance]
+    found = read_documents(tmp_path / "some.jsonl", Sidecar("test", "en", "de", 2, helpers.INSTANCES))
+    assert found == [sentences[first:last] for first, last in RUNS]
 
 
 @pytest.mark.parametrize("kind", sorted(TILES))

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.capacity import LAST, PLACED, Capacity, capacity_of, usual_place
 from gtransformer.evaluation.contrastive import OPTIONAL, read_items, report, score_items
 from gtransformer.evaluation.corpus_instances import corpus_instances
 from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
@@ -42,7 +43,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
     parser.add_argument(
-        "--context", type=int, metavar="N", help="ContraPro: sentences of context (JSON: 1, text: all there are)"
+        "--placed",
+        choices=PLACED,
+        help="items over a prepared corpus: where an item's sentence stands; instance: inside the instance that the "
+        "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
+        "(default: instance for models trained on instances as prepared or greedy, else last)",
+    )
+    parser.add_argument(
+        "--context",
+        "--context-left",
+        type=int,
+        metavar="N",
+        help="ContraPro: at most so many sentences before the one in question (JSON: 1, text: all there are)",
+    )
+    parser.add_argument(
+        "--context-right", type=int, default=0, metavar="N", help="ContraPro: and so many behind it (%(default)s)"
     )
     parser.add_argument(
         "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
@@ -64,8 +79,9 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_output(args.output)
-    if args.context is not None and args.context < 0:
-        raise UserError(f"--context {args.context}: a number of sentences is expected")
+    for name, value in (("--context", args.context), ("--context-right", args.context_right)):
+        if value is not None and value < 0:
+            raise UserError(f"{name} {value}: a number of sentences is expected, 0 or more")
     own = len(args.items) == 1 and is_own_suite(args.items[0])
     result = score_own(args) if own else score_suite(args)
     head = {"version": 1, "checkpoint": str(args.path), "checkpoint_sha256": sha256(args.path)}
@@ -82,11 +98,16 @@ def progress(batches: list) -> tqdm:
 
 def score_own(args: argparse.Namespace) -> dict:
     """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
-    if args.context is not None or args.documents is not None:
-        raise UserError(f"{args.items[0]}: --context and --documents are for ContraPro; leave them out")
+    if args.context is not None or args.context_right or args.documents is not None:
+        raise UserError(
+            f"{args.items[0]}: --context, --context-right and --documents are for ContraPro; leave them out"
+        )
     split, items = read_items(args.items[0])
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
-    instances = corpus_instances(task, args.prepared, split)
+    placed = args.placed or usual_place(task)
+    instances = corpus_instances(
+        task, args.prepared, split, capacity_of(task, args.prepared) if placed == LAST else None
+    )
     encode = sentence_encoder(args.prepared, task.cfg.target_lang, scorer.target, args.moses)
     began = time.monotonic()
     scores = score_items(scorer, items, instances.places, instances.read, encode, progress)
@@ -104,30 +125,35 @@ def score_own(args: argparse.Namespace) -> dict:
         }
         for score in scores
     ]
-    return {"split": split, **report(scores), "seconds": seconds, "items": entries}
+    return {"split": split, "placed": placed, **report(scores), "seconds": seconds, "items": entries}
 
 
 def score_suite(args: argparse.Namespace) -> dict:
     """The report on a published suite."""
-    suite = read_suite(args.items, args.context, args.documents)
+    if args.placed is not None:
+        raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")
+    suite = read_suite(args.items, args.context, args.documents, args.context_right)
     pair = corpus_languages(args.prepared, suite)
-    scorer, _ = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
     ]
     began = time.monotonic()
-    scores = suite_examples.score_examples(scorer, suite.examples, *encoders, progress)
+    # How many sentences a separator joined in training is not known: nothing is cut.
+    capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
+    scores = suite_examples.score_examples(scorer, suite.examples, *encoders, progress, capacity)
     seconds = round(time.monotonic() - began, 2)
     entries = [
         {"id": score.example.id, **score.example.groups, "scores": list(score.scores), "solved": score.solved}
         for score in scores
     ]
-    context = [len(score.example.source) - 1 for score in scores]
+    before, behind = (sum(side) / len(scores) for side in zip(*(score.context for score in scores), strict=True))
     return {
         "suite": suite.name,
         "files": [str(path) for path in args.items],
-        "mean_context_sentences": sum(context) / len(context),
+        "mean_context_sentences": before,
+        "mean_context_sentences_right": behind,
         **suite_examples.report(scores),
         "seconds": seconds,
         "items": entries,

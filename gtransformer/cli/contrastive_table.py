@@ -59,7 +59,11 @@ def suite_table(result: dict) -> str:
     lines = [align(rows, range(2, 4))]
     if "by_distance" in result:
         lines.append("(distance: sentences back to the antecedent, or to the context that decides)")
-    lines.append(f"{result['suite']}, with {result['mean_context_sentences']:.2f} sentences of context on average")
+    behind = result["mean_context_sentences_right"]
+    more = f" before and {behind:.2f} behind it" if behind else ""
+    lines.append(
+        f"{result['suite']}, with {result['mean_context_sentences']:.2f} sentences of context{more} on average"
+    )
     return "\n".join(lines)
 
 

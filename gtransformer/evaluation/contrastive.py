@@ -119,10 +119,7 @@ def score_items(
     current = current_in(places)
     texts = list(dict.fromkeys(text for item in items for text in (item.correct, *item.wrong)))
     encoded = dict(zip(texts, encode(texts), strict=True))
-    requests: list[Request] = []
-    whole: dict[int, int] = {}  # instance -> its request with the whole reference
-    # Per item: request of the reference, sentence of it, requests of the wrong ones, whether its context is in view.
-    wanted: list[tuple[int, int, list[int], bool]] = []
+    here: dict[int, list[int]] = {}  # instance -> sentences of its target that are items
     for item in items:
         if (item.document, item.sentence) not in current:
             raise UserError(
@@ -130,27 +127,35 @@ def score_items(
                 "prepared split; use the items that belong to the corpus"
             )
         number, offset = current[item.document, item.sentence]
+        here.setdefault(number, []).append(offset)
+    requests: list[Request] = []
+    whole: dict[int, int] = {}  # instance -> its request with the whole reference
+    # Per item: request of the reference, which of its answers, requests of the wrong ones, whether context is in view.
+    wanted: list[tuple[int, int, list[int], bool]] = []
+    for item in items:
+        name = f"contrastive item {item.id}"
+        number, offset = current[item.document, item.sentence]
         if number not in whole:
             whole[number] = len(requests)
-            requests.append(Request(*read(number)))
+            requests.append(Request(*read(number), tuple(here[number]), name))
         source, target = requests[whole[number]].source, requests[whole[number]].target
         if encoded[item.correct] != target[offset]:
             raise UserError(
-                f"contrastive item {item.id}: its right translation {item.correct!r} is not the reference of sentence "
-                f"{item.sentence} of document {item.document}; use the items that belong to the corpus"
+                f"{name}: its right translation {item.correct!r} is not the reference of sentence {item.sentence} of "
+                f"document {item.document}; use the items that belong to the corpus"
             )
         wrong = range(len(requests), len(requests) + len(item.wrong))
         rest = target[offset + 1 :] if scorer.minds_length else []
-        requests += [Request(source, [*target[:offset], encoded[text], *rest]) for text in item.wrong]
+        requests += [Request(source, [*target[:offset], encoded[text], *rest], (offset,), name) for text in item.wrong]
         # Both sides end with the same sentence, but one of them may begin earlier.
         before = offset + len(source) - len(target), offset
         sides = zip((item.distance_source, item.distance_target), before, strict=True)
         in_view = any((item.distance if back is None else back) <= seen for back, seen in sides)
-        wanted.append((whole[number], offset, list(wrong), in_view))
+        wanted.append((whole[number], here[number].index(offset), list(wrong), in_view))
     scores = scorer.score(requests, progress)
     return [
-        ItemScores(item, scores[reference][offset], tuple(scores[number][offset] for number in wrong), in_view)
-        for item, (reference, offset, wrong, in_view) in zip(items, wanted, strict=True)
+        ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), in_view)
+        for item, (reference, answer, wrong, in_view) in zip(items, wanted, strict=True)
     ]
 
 

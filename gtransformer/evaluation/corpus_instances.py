@@ -11,10 +11,11 @@ from torch import Tensor
 
 from gtransformer.data.places import Place
 from gtransformer.errors import UserError
+from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.loading import Loader
+from gtransformer.tasks.loading import Loader, regrouped
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
@@ -45,12 +46,13 @@ class CorpusInstances:
         return source, target
 
 
-def corpus_instances(task, prepared: Path, split: str) -> CorpusInstances:
+def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None = None) -> CorpusInstances:
     """The instances of a split as a model has them: grouped as the options say that were saved with it.
 
     Args:
         task: of the model, with ``prepared / "bin"`` as its data. A model of fairseq's ``translation`` task, which has
             no such options, has the instances as they were prepared.
+        capacity: instead, an instance for each sentence, which is its last, with as much context as that.
 
     Raises UserError for a split that is not there, or has no sidecar, or is damaged.
     """
@@ -59,15 +61,16 @@ def corpus_instances(task, prepared: Path, split: str) -> CorpusInstances:
     if not isinstance(task, TranslationDocTask):
         pair = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
         cfg = TranslationDocConfig(data=cfg.data, dataset_impl=None, **pair)
-    dataset = Loader(cfg, source, target, language=target.eos(), languages=()).load(split, epoch=1, combine=False)
-    return CorpusInstances(
-        dataset.places(),
-        dataset.src,
-        dataset.tgt,
-        (source.bos(), target.bos()),
-        (source.eos(), target.eos()),
-        str(sidecar),
-    )
+    loader = Loader(cfg, source, target, language=target.eos(), languages=())
+    if capacity is None:
+        dataset = loader.load(split, epoch=1, combine=False)
+        places, sides = dataset.places(), (dataset.src, dataset.tgt)
+    else:
+        (part,) = loader.parts(str(prepared / "bin"), split, combine=False)
+        view = part.sentences()
+        made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
+        places, sides = made.places(), (made.source, made.target)
+    return CorpusInstances(places, *sides, (source.bos(), target.bos()), (source.eos(), target.eos()), str(sidecar))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

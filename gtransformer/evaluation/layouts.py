@@ -42,12 +42,13 @@ class Layout:
         """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
 
         ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
-        stands between sentences.
+        stands between sentences. Where the decoder starts from the document's own first token it reads the whole
+        document, as in training: the last token has no goal among these, but counts where windows lie by the length.
         """
         tokens, spans = self._document(sentences, of)
         if self.first is not None:
             return [self.first, *tokens[:-1]], tokens, spans
-        return tokens[:-1], tokens[1:], [(start - 1, end - 1) for start, end in spans]
+        return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
 
     def _document(self, sentences: TokenLists, of: int) -> tuple[list[int], list[tuple[int, int]]]:
         """Tokens, and the spans of each sentence's own among them."""

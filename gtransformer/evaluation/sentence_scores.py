@@ -2,18 +2,21 @@
 
 A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it from its first ``<s>`` on (other models'
 layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not
-counted, being no choice of the model's (``search.rules``). As no position sees later ones, a sentence's value does not
-depend on the sentences after it.
+counted, being no choice of the model's (``search.rules``). No position sees later ones, so a sentence's value does not
+depend on the sentences behind it; but where windows lie by the length of the whole target, these move them, and it does
+(``SentenceScorer.minds_length``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.errors import UserError
 from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
 
 
@@ -21,11 +24,14 @@ from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
 class Request:
     """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
 
-    The translation may have fewer sentences than the source.
+    The translation may have fewer sentences than the source. ``asked``: those of its sentences, from 0, whose log
+    probability is wanted; None: all. ``name`` is for messages.
     """
 
     source: TokenLists
     target: TokenLists
+    asked: tuple[int, ...] | None = None
+    name: str = "a text"
 
 
 def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
@@ -89,16 +95,33 @@ class SentenceScorer:
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
     ) -> list[list[float]]:
-        """Per request the log probability (natural logarithm) of every sentence of its translation.
+        """Per request the log probability (natural logarithm) of every sentence that it asks for.
 
         The result does not depend on how requests are batched (beyond rounding). ``progress`` wraps the list of
-        batches.
+        batches. Raises UserError, before the first batch, for a request that is longer than the model takes.
         """
+        for request in requests:
+            self._check(request)
         results: list[list[float]] = [[] for _ in requests]
         for batch in progress(list(batches(requests, self.max_tokens))):
             for number, scores in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
                 results[number] = scores
         return results
+
+    def _check(self, request: Request) -> None:
+        before, after = self.layouts
+        read, _, _ = after.target(request.target, len(request.source))
+        for name, side, tokens in (
+            ("source", self.model.encoder, before.source(request.source)),
+            ("target", self.model.decoder, read),
+        ):
+            # Sinusoidal positions of this package's models have no end, whatever they have been trained with.
+            most = (getattr(side, "positions", None) or side.max_positions)()
+            if len(tokens) > most:
+                raise UserError(
+                    f"{request.name}: {len(tokens)} {name} tokens with its context, but the model takes {most}; leave "
+                    "it out, or give less context"
+                )
 
     @torch.no_grad()
     def _score_batch(self, requests: Sequence[Request]) -> list[list[float]]:
@@ -108,22 +131,28 @@ class SentenceScorer:
         before, after = self.layouts
         sources = [before.source(source) for source in unique]
         laid_out = [after.target(request.target, len(request.source)) for request in requests]
-        goal = _pad([tokens for _, tokens, _ in laid_out], self.target.pad(), device)
         encoder_out = self.model.encoder(
             _pad(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
         )
         order = torch.tensor([rows[id(request.source)] for request in requests], device=device)
-        output = self.model.decoder(
+        features, extra = self.model.decoder(
             _pad([tokens for tokens, _, _ in laid_out], self.target.pad(), device),
             encoder_out=self.model.encoder.reorder_encoder_out(encoder_out, order),
+            features_only=True,
         )
-        log_probs = self.model.get_normalized_probs(output, log_probs=True)
-        tokens = log_probs.gather(-1, goal.unsqueeze(-1)).squeeze(-1).double()
-        return [
-            [row[start:end].sum().item() for start, end in spans]
-            for row, (_, _, spans) in zip(tokens.cpu(), laid_out, strict=True)
-        ]
+        # The output layer is a good part of the work: only the tokens of sentences that are asked for go through it.
+        asked = [request.asked or range(len(request.target)) for request in requests]
+        spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, asked, strict=True)]
+        places = [(row, at) for row, own in enumerate(spans) for span in own for at in range(*span)]
+        goal = torch.tensor([laid_out[row][1][at] for row, at in places], dtype=torch.long, device=device)
+        row, at = torch.tensor(places, dtype=torch.long, device=device).view(-1, 2).unbind(1)
+        with getattr(self.model.decoder, "autocast", nullcontext)():
+            logits = self.model.decoder.output_layer(features[row, at].unsqueeze(0))
+        log_probs = self.model.get_normalized_probs((logits, extra), log_probs=True)[0]
+        tokens = log_probs.gather(1, goal.unsqueeze(1)).squeeze(1).double().cpu()
+        sums = iter(part.sum().item() for part in tokens.split([end - start for own in spans for start, end in own]))
+        return [[next(sums) for _ in own] for own in spans]
 
 
 def _pad(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:

@@ -48,6 +48,7 @@ def test_chance_where_nothing_in_view_discloses(folder, kind):
     line = [str(folder / "set"), f"--path={folder / kind / 'checkpoint_last.pt'}", f"--output={folder / kind}.json"]
     assert contrastive.main([*line, f"--items={folder / 'raw' / 'set' / 'contrastive_reach.json'}", "--cpu"]) == 0
     result = json.loads((folder / f"{kind}.json").read_text())
+    assert result["placed"] == "last"
     side = "distance_source" if kind == "source" else "distance"
     for phenomenon, answers in CHANCE.items():
         found = result["by_phenomenon_and_view"][phenomenon]

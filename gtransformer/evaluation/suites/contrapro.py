@@ -4,7 +4,8 @@ Two forms are read:
 
 * ``contrapro.json``: the published suite, with pronouns and antecedent distance; the context is not in it and is taken
   from OpenSubtitles2018 by document and segment.
-* text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line of text, each) and
+* text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line of text, each),
+  ``contrapro.context.right.{en,de}`` (ours: in the same way what stands behind it; only where it is asked for) and
   ``groups.txt``, the line on which each group of candidates begins. The first candidate of a group is the right one.
 
 An example counts if the right translation of the sentence is strictly more probable than each wrong one, the context
@@ -18,11 +19,12 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.suites.example import Example
-from gtransformer.evaluation.suites.opensubtitles import Subtitles, context_before, find_base
+from gtransformer.evaluation.suites.opensubtitles import Subtitles, context_around, find_base
 from gtransformer.files import read_lines
 
 LANGS = ("en", "de")
 FAR = 3  # sentences; antecedents further back are reported together
+Pairs = list[tuple[str, str]]  # of sentences
 
 
 def is_contrapro(data: object) -> bool:
@@ -30,14 +32,17 @@ def is_contrapro(data: object) -> bool:
     return isinstance(data, list) and bool(data) and isinstance(data[0], dict) and "src segment" in data[0]
 
 
-def json_examples(data: list, path: str | Path, context: int, documents: str | Path | None) -> list[Example]:
-    """The examples of a parsed ``contrapro.json``, with ``context`` sentences before each from ``documents``.
+def json_examples(
+    data: list, path: str | Path, before: int, behind: int, documents: str | Path | None
+) -> list[Example]:
+    """The examples of a parsed ``contrapro.json``, with so many sentences before and behind each from ``documents``.
 
     Raises UserError, naming the entry, where a key is missing, and if there is context to add but no documents.
     """
+    wanted = before + behind > 0
     for number, entry in enumerate(data):
-        _check(entry, f"{path}: entry {number}", context)
-    before = _contexts(data, path, context, documents) if context else [[] for _ in data]
+        _check(entry, f"{path}: entry {number}", wanted)
+    around = _contexts(data, path, before, behind, documents) if wanted else [([], [])] * len(data)
     examples = []
     for number, entry in enumerate(data):
         texts = [entry["ref segment"], *(error["contrastive"] for error in entry["errors"])]
@@ -46,29 +51,31 @@ def json_examples(data: list, path: str | Path, context: int, documents: str | P
             "distance": distance_name(entry["ante distance"]),
             "intrasegmental": {True: "yes", False: "no"}.get(entry["intrasegmental"], "unknown"),
         }
-        examples.append(_example(number, before[number], entry["src segment"], texts, groups))
+        examples.append(_example(number, *around[number], entry["src segment"], texts, groups))
     return examples
 
 
-def _contexts(data: list, path: str | Path, count: int, folder: str | Path | None) -> list[list[tuple[str, str]]]:
-    """The pairs of sentences before every entry; documents are read one after the other, each once or twice."""
+def _contexts(
+    data: list, path: str | Path, before: int, behind: int, folder: str | Path | None
+) -> list[tuple[Pairs, Pairs]]:
+    """The sentences around every entry; documents are read one after the other, each once or twice."""
     if folder is None:
         raise UserError(
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
-            "or score the sentences alone with --context 0"
+            "or score the sentences alone (--context 0, no --context-right)"
         )
     documents = Subtitles(folder, LANGS)
     places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
     order = sorted(range(len(data)), key=lambda number: places[number])
     base = find_base(documents, [(*places[number], data[number]["src segment"]) for number in order])
-    before: list[list[tuple[str, str]]] = [[] for _ in data]
+    around: list[tuple[Pairs, Pairs]] = [([], []) for _ in data]
     for number in order:
         identity, segment = places[number]
-        before[number] = context_before(documents, identity, segment - base, count)
-    return before
+        around[number] = context_around(documents, identity, segment - base, before, behind)
+    return around
 
 
-def _check(entry: object, where: str, context: int) -> None:
+def _check(entry: object, where: str, context: bool) -> None:
     """UserError unless an entry has what the scorer needs."""
     if not isinstance(entry, dict):
         raise UserError(f"{where} is not an object; correct it")
@@ -95,43 +102,56 @@ def distance_name(distance: object) -> str:
     return str(distance) if distance <= FAR else f">{FAR}"
 
 
-def text_examples(folder: str | Path, context: int | None) -> list[Example]:
-    """The examples of a directory in text form; at most ``context`` sentences before each (None: all there are).
+def text_examples(folder: str | Path, before: int | None, behind: int) -> list[Example]:
+    """The examples of a directory in text form; at most so many sentences before (None: all there are) and behind each.
 
     The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one;
     distances are not known. Raises UserError, naming file and line, where files are not aligned.
     """
     folder = Path(folder)
     text = {lang: list(read_lines(_find(folder, f"contrapro.text.{lang}"))) for lang in LANGS}
-    around = {lang: list(read_lines(_find(folder, f"contrapro.context.{lang}"))) for lang in LANGS}
     lines = len(text["en"])
-    per_line = len(around["en"]) // lines if lines else 0
-    wanted = {"text.de": (text["de"], lines), "context.en": (around["en"], per_line * lines)}
-    wanted["context.de"] = (around["de"], per_line * lines)
-    for name, (found, count) in wanted.items():
-        if len(found) != count or not count:
-            raise UserError(
-                f"{_find(folder, f'contrapro.{name}')}, line {len(found)}: the file ends here, which does not go with "
-                f"the {lines} lines of contrapro.text.en; the files must be aligned line by line"
-            )
+    _check_aligned(folder, "text.de", text["de"], lines, lines)
     starts = _read_groups(_find(folder, "groups.txt"), lines)
-    kept = per_line if context is None else min(context, per_line)
+    earlier = _read_context(folder, "context", lines)
+    later = _read_context(folder, "context.right", lines) if behind else [[]] * lines
     examples = []
     for number, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
-        rows = range(per_line * (start + 1) - kept, per_line * (start + 1))
-        before = [(around["en"][row].strip(), around["de"][row].strip()) for row in rows]
         groups = {"phenomenon": differing_word(text["de"][start], text["de"][start + 1])}
-        before = [pair for pair in before if any(pair)]
-        examples.append(_example(number, before, text["en"][start], text["de"][start:end], groups))
+        kept = len(earlier[start]) if before is None else before
+        around = earlier[start][max(0, len(earlier[start]) - kept) :], later[start][:behind]
+        left, right = ([pair for pair in side if any(pair)] for side in around)
+        examples.append(_example(number, left, right, text["en"][start], text["de"][start:end], groups))
     return examples
 
 
+def _read_context(folder: Path, name: str, lines: int) -> list[Pairs]:
+    """For each line of the text the sentences on one side of it, in reading order; empty ones are among them."""
+    sides = [[line.strip() for line in read_lines(_find(folder, f"contrapro.{name}.{lang}"))] for lang in LANGS]
+    each = len(sides[0]) // lines if lines else 0
+    for lang, side in zip(LANGS, sides, strict=True):
+        _check_aligned(folder, f"{name}.{lang}", side, each * lines, lines)
+    pairs = list(zip(*sides, strict=True))
+    return [pairs[each * line : each * (line + 1)] for line in range(lines)]
+
+
+def _check_aligned(folder: Path, name: str, found: list[str], count: int, lines: int) -> None:
+    if len(found) != count or not count:
+        raise UserError(
+            f"{_find(folder, f'contrapro.{name}')}, line {len(found)}: the file ends here, which does not go with the "
+            f"{lines} lines of contrapro.text.en; the files must be aligned line by line"
+        )
+
+
 def _example(
-    number: int, before: list[tuple[str, str]], source: str, texts: list[str], groups: dict[str, str]
+    number: int, before: Pairs, behind: Pairs, source: str, texts: list[str], groups: dict[str, str]
 ) -> Example:
-    left, right = tuple(pair[0] for pair in before), tuple(pair[1] for pair in before)
-    candidates = tuple((*right, text.strip()) for text in texts)
-    return Example(number, (*left, source.strip()), candidates, 0, False, groups)
+    """An example whose sentence stands between pairs of others."""
+    (left, left_target), (right, right_target) = (
+        [[pair[side] for pair in pairs] for side in (0, 1)] for pairs in (before, behind)
+    )
+    candidates = tuple((*left_target, text.strip(), *right_target) for text in texts)
+    return Example(number, (*left, source.strip(), *right), candidates, 0, False, groups, len(behind))
 
 
 def _find(folder: Path, name: str) -> Path:

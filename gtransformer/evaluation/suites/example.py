@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.contrastive import accuracy
 from gtransformer.evaluation.layouts import TokenLists
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
 
 
 @dataclass(frozen=True)
 class Example:
     """Source sentences and candidate translations of all of them, the ``correct``-th being right.
 
-    ``whole``: a candidate's score is that of all its sentences, else of the last one only, those before it being its
-    context. ``groups`` says under what the example is reported: ``{"phenomenon": "it:er", "distance": "1"}``.
+    ``whole``: a candidate's score is that of all its sentences, else of one only, the others being its context: those
+    before it and the last ``behind``. ``groups`` says under what the example is reported: ``{"phenomenon": "it:er",
+    "distance": "1"}``.
     """
 
     id: int
@@ -24,14 +26,19 @@ class Example:
     correct: int
     whole: bool
     groups: dict[str, str] = field(default_factory=dict)
+    behind: int = 0
 
 
 @dataclass(frozen=True)
 class ExampleScores:
-    """Log probabilities (natural logarithm) of an example's candidates, in their order."""
+    """Log probabilities (natural logarithm) of an example's candidates, in their order.
+
+    ``context``: source sentences that the model has read before the one in question, and behind it.
+    """
 
     example: Example
     scores: tuple[float, ...]
+    context: tuple[int, int] = (0, 0)
 
     @property
     def correct(self) -> float:
@@ -63,25 +70,40 @@ def score_examples(
     encode_source: Encode,
     encode_target: Encode,
     progress: Callable[[Iterable], Iterable] = lambda batches: batches,
+    capacity: Capacity | None = None,
 ) -> list[ExampleScores]:
     """Score every candidate of every example, each in its context; results in the order of ``examples``.
 
     ``encode_*`` turn sentences of either language into token indices. The candidates of an example share one source,
-    which is encoded once.
+    which is encoded once. Context is cut to ``capacity``, by the right candidate's length, if there is one; not where
+    whole candidates are scored. Of a target, what stands behind the sentence in question cannot change its probability
+    and is left out, but for models whose windows lie by the target's length.
+    Raises UserError for an example that is longer than the model takes.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
-    requests = []
+    capacity = capacity or Capacity()
+    requests, contexts = [], []
     for example in examples:
         source = [sources[sentence] for sentence in example.source]
-        requests += [Request(source, [targets[sentence] for sentence in text]) for text in example.candidates]
+        candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
+        at = len(source) - 1 - example.behind
+        around = target_around = range(len(source))
+        asked = None
+        if not example.whole:
+            lengths = ([size([sentence]) for sentence in side] for side in (source, candidates[example.correct]))
+            around, target_around = capacity.around(*lengths, at)
+            asked = (at - target_around.start,)
+        end = target_around.stop if example.whole or scorer.minds_length else at + 1
+        source = source[around.start : around.stop]
+        name = f"example {example.id}"
+        requests += [Request(source, text[target_around.start : end], asked, name) for text in candidates]
+        contexts.append((at - around.start, around.stop - at - 1))
     scores = iter(scorer.score(requests, progress))
-    results = []
-    for example in examples:
-        found = [next(scores) for _ in example.candidates]
-        values = [sum(sentences) if example.whole else sentences[-1] for sentences in found]
-        results.append(ExampleScores(example, tuple(values)))
-    return results
+    return [
+        ExampleScores(example, tuple(sum(next(scores)) for _ in example.candidates), context)
+        for example, context in zip(examples, contexts, strict=True)
+    ]
 
 
 def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:

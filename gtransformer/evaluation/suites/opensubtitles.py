@@ -1,4 +1,4 @@
-"""The sentences before a ContraPro example, from the documents of OpenSubtitles2018 (one segment a line)."""
+"""The sentences around a ContraPro example, from the documents of OpenSubtitles2018 (one segment a line)."""
 
 from __future__ import annotations
 
@@ -67,9 +67,13 @@ def find_base(documents: Subtitles, places: Sequence[tuple[str, int, str]]) -> i
     return base
 
 
-def context_before(documents: Subtitles, identity: str, index: int, count: int) -> list[tuple[str, str]]:
-    """Up to ``count`` pairs of segments before line ``index`` (from 0) of a document, those empty on both sides left
-    out.
+def context_around(
+    documents: Subtitles, identity: str, index: int, before: int, behind: int
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Up to so many pairs of segments before line ``index`` (from 0) of a document, and behind it.
+
+    Those empty on both sides are left out.
     """
-    before = [pair for pair in documents.lines(identity)[:index] if any(pair)]
-    return before[max(0, len(before) - count) :] if count else []
+    lines = documents.lines(identity)
+    earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
+    return earlier[max(0, len(earlier) - before) :], later[:behind]

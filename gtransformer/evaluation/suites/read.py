@@ -27,24 +27,26 @@ def is_own_suite(path: Path) -> bool:
     return not path.is_dir() and isinstance(read_json(path), dict)
 
 
-def read_suite(paths: Sequence[Path], context: int | None = None, documents: Path | None = None) -> Suite:
+def read_suite(
+    paths: Sequence[Path], context: int | None = None, documents: Path | None = None, behind: int = 0
+) -> Suite:
     """Read one ContraPro suite (``contrapro.json`` or the directory of its text form) or files of Voita et al.
 
-    ``context``: sentences before each of ContraPro's (JSON: 1; text form: all there are). Raises UserError for files
-    that are neither, for kinds that are mixed, and for options that do not apply.
+    ``context``: sentences before each of ContraPro's (None: JSON 1, text form all there are); ``behind``: behind it.
+    Raises UserError for files that are neither, for kinds that are mixed, and for options that do not apply.
     """
     first = paths[0]
     if first.is_dir():
         _alone(paths, documents, "ContraPro's text form holds its context")
-        return Suite("ContraPro", contrapro.LANGS, False, contrapro.text_examples(first, context))
+        return Suite("ContraPro", contrapro.LANGS, False, contrapro.text_examples(first, context, behind))
     data = read_json(first)
     if contrapro.is_contrapro(data):
         _alone(paths)
-        wanted = 1 if context is None else context
-        return Suite("ContraPro", contrapro.LANGS, False, contrapro.json_examples(data, first, wanted, documents))
-    if context is not None or documents is not None:
-        raise UserError(f"{first}: --context and --documents are for ContraPro; leave them out")
-    examples: list[Example] = []
+        examples = contrapro.json_examples(data, first, 1 if context is None else context, behind, documents)
+        return Suite("ContraPro", contrapro.LANGS, False, examples)
+    if context is not None or behind or documents is not None:
+        raise UserError(f"{first}: --context, --context-right and --documents are for ContraPro; leave them out")
+    examples = []
     for path in paths:
         data = data if path == first else read_json(path)
         if not voita.is_voita(data):

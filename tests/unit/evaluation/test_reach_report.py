@@ -71,7 +71,7 @@ class Untrained:
     minds_length = False
 
     def score(self, requests, progress):
-        return [[0.0] * len(request.target) for request in requests]
+        return [[0.0] * len(request.asked) for request in requests]
 
 
 @pytest.mark.parametrize(

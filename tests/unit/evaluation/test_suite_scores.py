@@ -61,20 +61,22 @@ def run(tmp_path, name: str, pair: tuple[str, str], items, *options: str) -> tup
     return json.loads((tmp_path / "o.json").read_text(encoding="utf-8")), model, dictionary
 
 
+@pytest.mark.parametrize("right", [0, 2])
 @pytest.mark.parametrize("name", MODELS)
-def test_contrapro_by_brute_force(name, tmp_path, capsys) -> None:
+def test_contrapro_by_brute_force(name, right, tmp_path, capsys) -> None:
     write_documents(tmp_path / "subtitles")
-    options = ["--context=2", f"--documents={tmp_path / 'subtitles'}"]
+    options = ["--context-left=2", f"--context-right={right}", f"--documents={tmp_path / 'subtitles'}"]
     result, model, dictionary = run(tmp_path, name, ("en", "de"), CONTRAPRO, *options)
     solved = 0
     for item, found in zip(CONTRAPRO, result["items"], strict=True):
         sides = DOCUMENTS[item["document id"]]
         last = item["segment id"] - 1
         english, german = ([*side[max(0, last - 2) : last]] for side in sides)
+        english_right, german_right = (side[last + 1 : last + 1 + right] for side in sides)
         expected = []
         for text in [item["ref segment"], *(error["contrastive"] for error in item["errors"])]:
-            scores = brute_force(name, model, dictionary, [*english, item["src segment"]], [*german, text])
-            expected.append(scores[-1])
+            source, target = [*english, item["src segment"], *english_right], [*german, text, *german_right]
+            expected.append(brute_force(name, model, dictionary, source, target)[len(german)])
         assert found["scores"] == pytest.approx(expected, abs=2e-5)
         assert min(abs(expected[0] - other) for other in expected[1:]) > 1e-3, "candidates must differ"
         assert found["solved"] == (max(range(len(expected)), key=expected.__getitem__) == 0)
@@ -86,7 +88,10 @@ def test_contrapro_by_brute_force(name, tmp_path, capsys) -> None:
         "no": 1, "unknown": 1, "yes": 1,
     }  # fmt: skip
     assert result["mean_context_sentences"] == pytest.approx((2 + 1 + 2) / 3)
-    assert f"{solved}/3" in capsys.readouterr().out
+    assert result["mean_context_sentences_right"] == pytest.approx((1 + 0 + 0) / 3 if right else 0)
+    shown = capsys.readouterr().out
+    assert f"{solved}/3" in shown
+    assert ("1.67 sentences of context before and 0.33 behind it on average" in shown) == bool(right)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -116,7 +121,8 @@ def test_context_is_what_the_model_sees(tmp_path) -> None:
 def test_wrong_use(tmp_path, capsys) -> None:
     prepared = write_prepared(tmp_path / "prepared", "en", "de")
     save_model("partial", prepared, tmp_path / "model.pt", ("en", "de"))
-    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2]}
+    own = {"split": "test", "items": []}
+    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2], "own.json": own}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
 
@@ -133,10 +139,15 @@ def test_wrong_use(tmp_path, capsys) -> None:
         *items["contrapro.json"], "--context=0", "--separator=_eos"
     )
     assert "give the documents of OpenSubtitles2018 with --documents" in fails(*items["contrapro.json"])
-    assert "--context and --documents are for ContraPro" in fails(*items["voita.json"], "--context=1")
+    for option in ("--context=1", "--context-right=1"):
+        for name in ("voita.json", "own.json"):
+            assert "--context, --context-right and --documents are for ContraPro" in fails(*items[name], option)
+    assert "--placed last is for items over a prepared corpus" in fails(*items["voita.json"], "--placed=last")
     assert "else.json: no contrastive suite" in fails(*items["else.json"])
     assert "no.json: no such file" in fails("--items", str(tmp_path / "no.json"))
-    assert "a number of sentences is expected" in fails(*items["contrapro.json"], "--context=-1")
+    for option in ("--context", "--context-right"):
+        message = f"{option} -1: a number of sentences is expected, 0 or more"
+        assert message in fails(*items["contrapro.json"], f"{option}=-1")
     both = ["--items", str(tmp_path / "contrapro.json"), str(tmp_path / "voita.json")]
     assert "ContraPro is scored alone" in fails(*both)
     save_model("transformer, marked", prepared, tmp_path / "model.pt", ("en", "de"))

@@ -47,6 +47,42 @@ def test_contrapro_as_text(tmp_path) -> None:
     assert [len(e.source) for e in read_suite([tmp_path / "c"], context=0).examples] == [1, 1]
 
 
+def write_right(folder):
+    """Three lines behind each line of the text, those behind a document's end empty."""
+    for lang, words in (("en", ("four", "five", "six")), ("de", ("vier", "fünf", "sechs"))):
+        lines = [*words] * 3 + [words[0], "", ""] * 2
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"contrapro.context.right.{lang}").write_text(text, encoding="utf-8")
+
+
+def test_contrapro_as_text_with_context_behind(tmp_path) -> None:
+    write_right(write_text_form(tmp_path / "c"))
+    plain = read_suite([tmp_path / "c"])
+    assert all(example.behind == 0 for example in plain.examples), "only where it is asked for"
+    first, second = read_suite([tmp_path / "c"], behind=2).examples
+    assert first.source == ("one", "two", "It was old.", "four", "five") and first.behind == 2
+    assert first.candidates[1] == ("eins", "zwei", "Sie war alt.", "vier", "fünf")
+    assert second.source == ("three", "I see it.", "four") and second.behind == 1
+    first, second = read_suite([tmp_path / "c"], 0, behind=4).examples
+    assert first.source == ("It was old.", "four", "five", "six") and (first.behind, second.behind) == (3, 1)
+
+
+def test_damaged_context_behind(tmp_path) -> None:
+    folder = write_text_form(tmp_path / "c")
+    with pytest.raises(UserError, match="contrapro.context.right.en: no such file"):
+        read_suite([folder], behind=1)
+    write_right(folder)
+    path = folder / "contrapro.context.right.de"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for count in (14, 10, 3):
+        path.write_text("".join(lines[:count]), encoding="utf-8")
+        with pytest.raises(UserError, match=f"context.right.de, line {count}: the file ends here.* by line$"):
+            read_suite([folder], behind=1)
+    path.unlink()
+    with pytest.raises(UserError, match="contrapro.context.right.de: no such file"):
+        read_suite([folder], behind=1)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -105,6 +141,15 @@ def test_context_from_opensubtitles(tmp_path, base, form) -> None:
     ]  # fmt: skip
     assert examples[0].candidates == (("Zeile 2", "Zeile 4", "Zeile 5"), ("Zeile 2", "Zeile 4", "falsch"))
     assert examples[0].groups == {"phenomenon": "it:sie", "distance": "1", "intrasegmental": "no"}
+    examples = read_suite([path], 1, tmp_path / "documents", behind=2).examples
+    last = base + 6
+    assert [example.source for example in examples] == [
+        ("line 4", *(f"line {number}" for number in range(5, min(8, last + 1)))),
+        ("line 0", "line 1", "line 2") if base == 0 else ("line 1", "line 2", "line 4"),
+        ("line 2", "line 4", "line 5", "line 6"),
+    ]  # fmt: skip
+    assert [example.behind for example in examples] == [min(2, last - 5), 2, 2]
+    assert examples[2].candidates[1] == ("Zeile 2", "falsch", "Zeile 5", "Zeile 6")
 
 
 def test_documents_of_another_corpus(tmp_path) -> None:
@@ -230,7 +275,7 @@ def test_layouts() -> None:
     ours = document_layout(dictionary)
     assert ours.source(document) == [bos, one, two, eos, bos, eos, bos, three, eos]
     read = ours.source(document)
-    assert ours.target(document, 3) == (read[:-1], read[1:], [(0, 3), (4, 5), (6, 8)])
+    assert ours.target(document, 3) == (read, read[1:], [(0, 3), (4, 5), (6, 8)])
     marked = marked_layout(dictionary)
     assert marked.source(document) == [*read, eos]
     assert marked.target(document, 3) == ([eos, *read[:-1]], read, [(1, 4), (5, 6), (7, 9)])

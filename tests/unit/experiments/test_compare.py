@@ -91,6 +91,17 @@ def test_a_recipe_that_borrows_a_vocabulary(corpus: Path, tmp_path: Path):
         assert f"prepare.vocabulary={plan.prepared(lender)}" in changes(stages[f"prepare-{name}"])
 
 
+def test_recipes_in_folders(corpus: Path, tmp_path: Path):
+    """Their names hold a slash, names of stamps do not: what was done is found again."""
+    names = ["concatenation/small_sentences", "window/small", "lst/small"]
+    plan = [comparison(corpus, tmp_path / "out", recipes=",".join(names)) for _ in range(2)]
+    ends = {"train": "", "generate": "-tech_test", "score": "-tech_test"}
+    wanted = {f"{stage}-{name}{end}" for stage, end in ends.items() for name in names}
+    assert pretend(plan[0]) == wanted | {"prepare-concatenation-small_sentences"}
+    assert pretend(plan[1]) == set()
+    assert plan[0].pipeline.stages["train-lst/small"].after == ["prepare-concatenation-small_sentences"]
+
+
 def test_recipes_that_do_not_go_together(tmp_path: Path):
     with pytest.raises(UserError, match="'cpu_small_finetune' starts from 'cpu_small_sent'; add 'cpu_small_sent'"):
         Plan(["cpu_small", "cpu_small_finetune"], [])

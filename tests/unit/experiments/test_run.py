@@ -52,6 +52,9 @@ def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus: Path, borrowe
     for name in ("doc_base", "sent_base"):
         run = make_run(parse(name, corpus, "train"))
         assert (run.prepared, run.vocabulary) == (prepared, None)
+    run = make_run(parse("window/base", corpus, "train"))
+    assert run.directory == ROOT / "runs" / "window" / "base" / "tiny"
+    assert run.prepared == ROOT / "runs" / "concatenation" / "sentences" / "tiny" / "prepared"
     own = make_run(parse(borrower, corpus, "train"))
     assert own.prepared == ROOT / "runs" / "borrower" / "tiny" / "prepared"
     assert own.vocabulary == prepared

@@ -63,9 +63,7 @@ def test_they_are_refused_in_training(tmp_path):
         build(tmp_path, "--instances=sliding", "--context-sentences=2")
 
 
-@pytest.mark.parametrize(
-    ("kind", "most"), [(("current", 0), 1), (("current", 3), 4), (("disjoint", 0), 1), (("sliding", 0), 1)]
-)
+@pytest.mark.parametrize(("kind", "most"), [(("current", 0), 1), (("current", 3), 4), (("disjoint", 0), 1)])
 def test_instances_that_fit(built, kind, most):
     """One target sentence behind one to K + 1 of the source, and the rule of sentences whatever the mode is."""
     model, task = built

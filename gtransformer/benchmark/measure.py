@@ -28,8 +28,9 @@ def alternate(
 
     Returns:
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or
-        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, or ``failed``. ``cpu_runs`` are seconds of
-        the processor, ``cpu_seconds`` their median: with one thread, what counts where other work runs, too.
+        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in training ``kept_bytes``, or ``failed``.
+        ``cpu_runs`` are seconds of the processor, ``cpu_seconds`` their median: with one thread, what counts where
+        other work runs, too.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
@@ -59,6 +60,7 @@ def alternate(
                     row["runs"].append(round(result["seconds"], 4))
                     row["cpu_runs"].append(round(result["cpu_seconds"], 4))
                 row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
+                row.update({"kept_bytes": result["kept_bytes"]} if "kept_bytes" in result else {})
                 say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
                 if fresh:
                     workers.pop(number).close()

@@ -20,11 +20,11 @@ def by_length(rows: list[dict]) -> list[dict]:
         ``peak_bytes`` (the most there was: on a GPU what PyTorch allocated, else of the process since before the model
         was built; parameters, their gradients and the optimizer's state included), and ``ratios``: how many times what
         a token costs at the shortest length it costs here, by ``time``, ``cpu``, ``kept`` and ``peak``. A row that
-        failed is left out.
+        failed is left out, seconds where none were counted.
     """
     groups: dict[Setting, list[dict]] = {}
     for row in rows:
-        if row["method"] == "train_step" and "seconds" in row:
+        if row["method"] == "train_step" and "kept_bytes" in row:
             alike = replace(Setting(**row["setting"]), tokens=0, batch_tokens=0)
             groups.setdefault(alike, []).append(row)
     return [
@@ -42,10 +42,12 @@ def _lengths(rows: list[dict]) -> list[dict]:
     first, lengths = rows[0], []
     for row in rows:
         entry = {"tokens": row["setting"]["tokens"], "documents": Setting(**row["setting"]).documents}
-        entry |= {quantity: row[quantity] for quantity in RATIOS}
+        entry |= {quantity: row[quantity] for quantity in RATIOS if quantity in row}
         size = row["tokens"] / first["tokens"]  # of the batches
         entry["ratios"] = {
-            name: round(row[quantity] / max(first[quantity], 1e-9) / size, 3) for quantity, name in RATIOS.items()
+            name: round(row[quantity] / max(first[quantity], 1e-9) / size, 3)
+            for quantity, name in RATIOS.items()
+            if quantity in row and quantity in first
         }
         lengths.append(entry)
     return lengths
@@ -61,8 +63,12 @@ def length_table(systems: list[dict]) -> str:
     for system in systems:
         for one in system["lengths"]:
             lines.append(
-                f"{system['name']:<32} {one['documents']:>4} x {one['tokens']:>5} {one['seconds']:>8.2f} "
-                f"{one['cpu_seconds']:>8.2f} {one['kept_bytes'] / 2**20:>9.0f} {one['peak_bytes'] / 2**20:>9.0f} "
-                + " ".join(f"{one['ratios'][name]:>6.2f}" for name in RATIOS.values())
+                f"{system['name']:<32} {one['documents']:>4} x {one['tokens']:>5} {_two(one.get('seconds')):>8} "
+                f"{_two(one.get('cpu_seconds')):>8} {one['kept_bytes'] / 2**20:>9.0f} {one['peak_bytes'] / 2**20:>9.0f} "
+                + " ".join(f"{_two(one['ratios'].get(name)):>6}" for name in RATIOS.values())
             )
     return "\n".join(lines)
+
+
+def _two(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"

@@ -22,7 +22,7 @@ def alternate(
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted. With ``fresh`` there is only one process at a time: each run has a
+    The first round is a warm-up and is not counted; with no ``runs`` it is all, for memory alone. With ``fresh`` there is only one process at a time: each run has a
     new one, with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of memory or
     time is left out from then on, and its row says so.
 
@@ -43,12 +43,12 @@ def alternate(
                 row = rows[number]
                 if "failed" in row:
                     continue
-                if fresh and not turn:
+                if fresh and not turn and runs:
                     continue
                 try:
                     if number not in workers:
                         workers[number] = Worker(setting, seconds, memory)
-                        if fresh:
+                        if fresh and runs:
                             workers[number].call(method, **arguments)
                     result = workers[number].call(method, **arguments)
                 except OutOfResources as problem:

@@ -56,7 +56,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens a training batch (%(default)s)")
     parser.add_argument("--documents", default="1,16", help="documents decoded at once (%(default)s)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=5,
+        help="counted runs of each system; 0: what is not counted alone, for the CPU's memory (%(default)s)",
+    )
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
         "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
@@ -104,7 +109,8 @@ def main(argv: list[str] | None = None) -> int:
             results["by_length"] = by_length(results["rows"])
             write_json(options.output / f"{options.name}.json", results)
     print(length_table(results["by_length"]), flush=True)
-    _draw(options, results["rows"])
+    if options.runs:
+        _draw(options, results["rows"])
     return 0
 
 

@@ -10,6 +10,8 @@ from torch import nn
 from gtransformer.benchmark.documents import make_batch, make_dictionary
 from gtransformer.benchmark.kept import Kept
 from gtransformer.benchmark.lengths import by_length, length_table
+from gtransformer.benchmark.measure import alternate
+from gtransformer.benchmark.report import table
 from gtransformer.benchmark.systems import Setting, System
 from gtransformer.cli.benchmark import main
 
@@ -40,7 +42,7 @@ def test_ratios_are_of_a_token():
         _row("fairseq", 100, 200, 1.0, 1000),
         _row("window_transformer", 100, 200, 1.0, 2000),
         _row("window_transformer", 100, 200, 5.0, 2000, window=10),
-        {key: value for key, value in _row("fairseq", 400, 400, 9.0, 0).items() if key != "seconds"},  # failed
+        {key: value for key, value in _row("fairseq", 400, 400, 9.0, 0).items() if key != "kept_bytes"},  # failed
         _row("fairseq", 100, 200, 7.0, 0) | {"method": "decode"},
     ]
     windows, fairseq, narrow = by_length(rows)
@@ -54,6 +56,22 @@ def test_ratios_are_of_a_token():
     assert (narrow["name"], narrow["lengths"][0]["seconds"]) == ("window_transformer w=10 float32", 5.0)
     assert "1 x   400" in length_table([windows]) and "1.50" in length_table([windows])
     assert by_length([]) == []
+
+
+def test_memory_without_times():
+    rows = [_row("fairseq", tokens, tokens, 0.0, kept) for tokens, kept in ((100, 1000), (200, 3000))]
+    untimed = [{key: value for key, value in row.items() if not key.endswith("seconds")} for row in rows]
+    (fairseq,) = by_length(untimed)
+    assert fairseq["lengths"][1]["ratios"] == {"kept": 1.5, "peak": 1.5}
+    assert length_table([fairseq]).count("1.50") == 2
+
+
+@pytest.mark.slow
+def test_no_runs_count_memory():
+    setting = Setting("doc_transformer", 32, 64, arch="gtransformer_tiny", vocabulary=100)
+    (row,) = alternate([setting], "train_step", 0, seconds=300, memory=None, fresh=True)
+    assert "seconds" not in row and min(row["kept_bytes"], row["peak_bytes"]) > 0
+    assert "not timed" in table([row])
 
 
 def test_uneven_sentences():

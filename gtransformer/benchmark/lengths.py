@@ -62,9 +62,10 @@ def length_table(systems: list[dict]) -> str:
     ]
     for system in systems:
         for one in system["lengths"]:
+            kept, peak = (f"{one[quantity] / 2**20:>9.0f}" for quantity in ("kept_bytes", "peak_bytes"))
             lines.append(
                 f"{system['name']:<32} {one['documents']:>4} x {one['tokens']:>5} {_two(one.get('seconds')):>8} "
-                f"{_two(one.get('cpu_seconds')):>8} {one['kept_bytes'] / 2**20:>9.0f} {one['peak_bytes'] / 2**20:>9.0f} "
+                f"{_two(one.get('cpu_seconds')):>8} {kept} {peak} "
                 + " ".join(f"{_two(one['ratios'].get(name)):>6}" for name in RATIOS.values())
             )
     return "\n".join(lines)

@@ -22,9 +22,9 @@ def alternate(
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted; with no ``runs`` it is all, for memory alone. With ``fresh`` there is only one process at a time: each run has a
-    new one, with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of memory or
-    time is left out from then on, and its row says so.
+    The first round is a warm-up and is not counted; with no ``runs`` it is all, for memory alone. With ``fresh`` there
+    is only one process at a time: each run has a new one, with a warm-up of its own, so that systems that wait hold no
+    memory. A system that runs out of memory or time is left out from then on, and its row says so.
 
     Returns:
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or

@@ -60,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--runs",
         type=int,
         default=5,
-        help="counted runs of each system; 0: what is not counted alone, for the CPU's memory (%(default)s)",
+        help="counted runs of each system; 0: one that is not timed, for memory (%(default)s)",
     )
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
@@ -88,6 +88,8 @@ def main(argv: list[str] | None = None) -> int:
     sizes = [f"gtransformer_{size}" for size in SIZES]
     if options.arch not in sizes and set(systems) & set(OTHERS):
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
+    if not all(width.isdecimal() and int(width) for width in options.windows.split(",")):
+        raise UserError(f"--windows {options.windows}: give widths of at least 1, as in 10,20")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
     rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}

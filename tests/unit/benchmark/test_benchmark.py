@@ -142,5 +142,8 @@ def test_each_system_varies_in_what_it_has():
 def test_what_cannot_be_measured(capsys):
     assert main(["--systems=fairseq,marian"]) == 1
     assert "--systems: marian unknown" in capsys.readouterr().err
+    for width in ("0", "10,x"):
+        assert main(["--systems=window_transformer", f"--windows={width}"]) == 1
+        assert f"--windows {width}: give widths of at least 1" in capsys.readouterr().err
     assert main(["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"]) == 1
     assert "--arch gtransformer_mbart_large: doc_transformer and others have the sizes of" in capsys.readouterr().err

@@ -26,7 +26,7 @@ ALLOWED = 0.05  # slower by so much, or by what the old checkout differs from it
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured: a training step on documents of some tokens, or decoding them (``method`` of System)."""
+    """What is measured: a training step on documents of some tokens, or decoding (``method``, as of one_run)."""
 
     method: str
     documents: int
@@ -35,7 +35,7 @@ class Case:
     @property
     def name(self) -> str:
         """As it stands in tables."""
-        return f"{'train' if self.method == 'train_step' else 'decode'} {self.documents} x {self.tokens}"
+        return f"{'train' if self.method == 'train_step' else self.method} {self.documents} x {self.tokens}"
 
 
 def read_cases(text: str, method: str) -> list[Case]:

@@ -7,6 +7,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 LANGS = ("en", "de")
+EVEN, UNEVEN = (1.0,), (0.75, 1.25)
 
 
 def make_dictionary(vocabulary: int) -> Dictionary:
@@ -20,19 +21,30 @@ def make_dictionary(vocabulary: int) -> Dictionary:
     return dictionary
 
 
-def make_document(tokens: int, sentence: int, dictionary: Dictionary, generator: torch.Generator) -> Tensor:
-    """(tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``, the last one takes what is left."""
+def make_document(
+    tokens: int, sentence: int, dictionary: Dictionary, generator: torch.Generator, turns: tuple[float, ...] = EVEN
+) -> Tensor:
+    """(tokens,) int64: sentences of ``sentence`` tokens with ``<s>`` and ``</s>``, the last one takes what is left.
+
+    Their lengths are in turn that many times ``sentence``.
+    """
     words = torch.randint(dictionary.nspecial, len(dictionary) - 3, (tokens,), generator=generator)
-    starts = torch.arange(0, max(1, tokens - sentence // 2), sentence)
+    lengths = torch.tensor([round(sentence * times) for times in turns]).repeat(1 + tokens // sentence)
+    starts = lengths.cumsum(0) - lengths
+    starts = starts[starts < max(1, tokens - sentence // 2)]
     words[starts] = dictionary.bos()
     words[torch.cat([starts[1:], torch.tensor([tokens])]) - 1] = dictionary.eos()
     return words
 
 
-def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionary, seed: int = 1) -> dict:
-    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side."""
-    generator = torch.Generator().manual_seed(seed)
-    source = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
+def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionary, uneven: bool = False) -> dict:
+    """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side.
+
+    ``uneven``: source sentences are a quarter shorter and longer in turn than those of the target.
+    """
+    generator = torch.Generator().manual_seed(1)
+    turns = UNEVEN if uneven else EVEN
+    source = torch.stack([make_document(tokens, sentence, dictionary, generator, turns) for _ in range(documents)])
     language = torch.full((documents, 1), dictionary.index(f"[{LANGS[1]}]"))
     read = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
     target = torch.cat([read[:, 1:], language], dim=1)

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from gtransformer.benchmark.systems import Setting, now
+from gtransformer.benchmark.systems import GTRANSFORMER, LST, WINDOWS, Setting, now
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules.linear import product
 
@@ -15,12 +15,15 @@ def training_operations(setting: Setting) -> float:
     """Floating-point operations of one training step on ``setting.documents`` documents (a multiply-add is two).
 
     Forward pass by formula, times three (backward is twice the forward); nothing for recomputation, softmax, norms,
-    dropout and the optimizer. Causal attention counts half the keys. Attention of the dense engine and of fairseq
-    counts every key of the document.
+    dropout and the optimizer. Causal attention counts half the keys. Attention that has no narrower reach, and all of
+    the dense engine's and of fairseq's, counts every key of the document.
     """
     sizes = ARCHITECTURES[setting.arch]
     tokens, document = setting.documents * setting.tokens, setting.tokens
-    narrow = min(setting.sentence, document) if setting.system == "packed" else document
+    sentence, window = min(setting.sentence, document), min(2 * setting.window + 1, document)
+    # Keys of self- and of cross-attention. Relative positions are half as much again; LST attention sees two scopes.
+    kinds = {"packed": (sentence, sentence), LST: (document + sentence, document), WINDOWS: (1.5 * window, window)}
+    own, cross = kinds.get(setting.system, (document, document))
     d, ffn = sizes["encoder_embed_dim"], sizes["encoder_ffn_embed_dim"]
     e, effn = sizes["decoder_embed_dim"], sizes["decoder_ffn_embed_dim"]
 
@@ -29,15 +32,17 @@ def training_operations(setting: Setting) -> float:
         return 2 * (2 * dim * dim + 2 * memory * dim + 2 * dim * keys)
 
     def layers(count: int, one: float, over_document: float, gate: float) -> float:
-        context = 0 if setting.system == "fairseq" else min(setting.context, count)
+        context = min(setting.context, count) if setting.system in GTRANSFORMER else 0
         return count * one + context * (over_document + gate)
 
-    encoder = layers(sizes["encoder_layers"], attention(d, d, narrow), attention(d, d, document), 4 * d * d)
+    encoder = layers(sizes["encoder_layers"], attention(d, d, own), attention(d, d, document), 4 * d * d)
     encoder += sizes["encoder_layers"] * 4 * d * ffn
     count = sizes["decoder_layers"]
-    decoder = layers(count, attention(e, e, narrow / 2), attention(e, e, document / 2), 4 * e * e)
-    decoder += layers(count, attention(e, d, narrow), attention(e, d, document), 4 * e * e)
+    decoder = layers(count, attention(e, e, own / 2), attention(e, e, document / 2), 4 * e * e)
+    decoder += layers(count, attention(e, d, cross), attention(e, d, document), 4 * e * e)
     decoder += count * 4 * e * effn + 2 * e * setting.vocabulary
+    if setting.system == LST:  # its output projections take two vectors
+        encoder, decoder = encoder + 2 * d * d * sizes["encoder_layers"], decoder + 2 * e * e * count
     return 3.0 * tokens * (encoder + decoder)
 
 

@@ -22,14 +22,15 @@ def alternate(
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted. With ``fresh`` there is only one process at a time: each run has a
-    new one, with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of memory or
-    time is left out from then on, and its row says so.
+    The first round is a warm-up and is not counted; with no ``runs`` it is all, for memory alone. With ``fresh`` there
+    is only one process at a time: each run has a new one, with a warm-up of its own, so that systems that wait hold no
+    memory. A system that runs out of memory or time is left out from then on, and its row says so.
 
     Returns:
         one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or
-        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, or ``failed``. ``cpu_runs`` are seconds of
-        the processor, ``cpu_seconds`` their median: with one thread, what counts where other work runs, too.
+        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in training ``kept_bytes``, or ``failed``.
+        ``cpu_runs`` are seconds of the processor, ``cpu_seconds`` their median: with one thread, what counts where
+        other work runs, too.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
@@ -42,12 +43,12 @@ def alternate(
                 row = rows[number]
                 if "failed" in row:
                     continue
-                if fresh and not turn:
+                if fresh and not turn and runs:
                     continue
                 try:
                     if number not in workers:
                         workers[number] = Worker(setting, seconds, memory)
-                        if fresh:
+                        if fresh and runs:
                             workers[number].call(method, **arguments)
                     result = workers[number].call(method, **arguments)
                 except OutOfResources as problem:
@@ -59,6 +60,7 @@ def alternate(
                     row["runs"].append(round(result["seconds"], 4))
                     row["cpu_runs"].append(round(result["cpu_seconds"], 4))
                 row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
+                row.update({"kept_bytes": result["kept_bytes"]} if "kept_bytes" in result else {})
                 say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
                 if fresh:
                     workers.pop(number).close()

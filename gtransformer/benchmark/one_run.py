@@ -11,11 +11,17 @@ import importlib.util
 import json
 import sys
 import time
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
+
+PASSES = "passes"  # what of a training step is the same in all commits
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
-    """Call a method of System once to warm up, then again and again until ``seconds`` have passed.
+    """Call a method of System, or PASSES, once to warm up, then again and again until ``seconds`` have passed.
+
+    Of ``setting``, what the checkout does not know yet is left out: it concerns systems that it has not.
 
     Returns:
         ``seconds`` and ``cpu_seconds`` of the processor, a call each; ``calls``, ``tokens`` of one of them,
@@ -28,12 +34,15 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
 
     torch.set_num_threads(worker_threads())
     baseline = peak_memory()
-    call = getattr(System(Setting(**setting)), method)
-    call(**arguments)
+    known = {field.name for field in fields(Setting)}
+    system = System(Setting(**{name: value for name, value in setting.items() if name in known}))
+    call = partial(_passes, system) if method == PASSES else partial(getattr(system, method), **arguments)
+    warm_up = system.train_step if method == PASSES else call  # the step makes batch and criterion
+    warm_up()
     passed, calls = 0.0, 0
     began = time.process_time()
     while not calls or passed < seconds:
-        result = call(**arguments)
+        result = call()
         passed, calls = passed + result["seconds"], calls + 1
     cpu = time.process_time() - began
     gpu = setting["device"] == "cuda"
@@ -45,6 +54,17 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
         "tokens": result["tokens"],
         "peak_bytes": peak,
     }
+
+
+def _passes(system) -> dict:
+    """Loss and backward pass of a training step, without what the optimizer does; seconds, and target tokens."""
+    from gtransformer.benchmark.systems import now
+
+    began = now(system.setting.device)
+    loss, _, _ = system.criterion(system.model, system.batch)
+    system.model.zero_grad()
+    loss.backward()
+    return {"seconds": now(system.setting.device) - began, "tokens": system.batch["ntokens"]}
 
 
 def main() -> None:

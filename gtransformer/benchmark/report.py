@@ -55,7 +55,7 @@ def table(rows: list[dict]) -> str:
             lines.append(workload)
         tokens = row["setting"]["tokens"]
         if "seconds" not in row:
-            lines.append(f"{tokens:>6} {row['name']:<30} {row.get('failed', 'not run')}")
+            lines.append(f"{tokens:>6} {row['name']:<30} {row.get('failed', 'not timed')}")
             continue
         ratios = [row["ratios"].get(name) for name in packed]
         lines.append(

@@ -1,4 +1,4 @@
-"""The systems that are compared: fairseq's own Transformer, the dense engine and the packed one."""
+"""The systems that are compared: fairseq's own Transformer, G-Transformer (dense and packed), the other systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from gtransformer.benchmark.documents import make_batch, make_dictionary
+from gtransformer.benchmark.kept import Kept
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.models.common.windows import SENTENCE
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
@@ -25,15 +27,24 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20
+FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
+GTRANSFORMER = ("dense", "entropy", "packed")  # by its engine
+DENSE = "_dense"  # by the dense engine
+OTHERS = ("doc_transformer", f"doc_transformer{DENSE}", LST, WINDOWS)
+SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS)
 
 
 @dataclass(frozen=True)
 class Setting:
     """One row of the benchmark.
 
-    ``system``: fairseq, dense, entropy (dense, with attention entropies in every step, as the release does) or packed;
-    ``context``: top layers with combined attention; ``precision``: float32, bfloat16 or float16 (fairseq: autocast);
-    ``tokens`` of a document and ``sentence``, of a sentence with its ``<s>`` and ``</s>``.
+    ``system``: fairseq; G-Transformer as dense, entropy (dense, with attention entropies in every step, as the release
+    does) or packed, with ``context`` top layers of combined attention; or another system of this package.
+    doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
+    window_transformer has windows of ``window`` on either side, by sentence, and relative positions. ``precision``:
+    float32, bfloat16 or float16 (fairseq: autocast); ``tokens`` of a document and ``sentence``, of a sentence with its
+    ``<s>`` and ``</s>``; ``uneven``: source sentences are shorter and longer in turn, so that windows jump. ``arch``:
+    G-Transformer of a size, which every system has.
     """
 
     system: str
@@ -47,12 +58,26 @@ class Setting:
     dropout: float = 0.3
     checkpoint: bool = False
     device: str = "cpu"
+    window: int = 20
+    uneven: bool = False
 
     @property
     def name(self) -> str:
         """As it stands in tables."""
-        parts = [self.system, f"{self.context} global" if self.system != "fairseq" else "", self.precision]
+        detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
+        parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether ``window`` makes a difference."""
+        return self.system == WINDOWS
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model for fairseq; that of a size (of fairseq's Transformer, too) with G-Transformer."""
+        own = self.system.removesuffix(DENSE) if self.system in OTHERS else "gtransformer"
+        return self.arch.replace("gtransformer", own, 1)
 
     @property
     def documents(self) -> int:
@@ -63,8 +88,8 @@ class Setting:
     def workload(self) -> str:
         """What systems must have in common to be compared: precision, and what they work on."""
         return (
-            f"{self.precision}, {self.arch}, documents of {self.tokens} tokens, sentences of {self.sentence}, "
-            f"{self.vocabulary} words, dropout {self.dropout}"
+            f"{self.precision}, {self.arch}, documents of {self.tokens} tokens, sentences of {self.sentence}"
+            f"{' (uneven)' if self.uneven else ''}, {self.vocabulary} words, dropout {self.dropout}"
         )
 
 
@@ -87,21 +112,27 @@ class System:
         self.setting = setting
         self.dictionary = make_dictionary(setting.vocabulary)
         self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
-        self.model = self._fairseq() if setting.system == "fairseq" else self._gtransformer()
+        self.model = self._fairseq() if setting.system == FAIRSEQ else self._ours()
         self.model.to(setting.device)
         self.optimizer = None
+        self.kept_bytes: int | None = None
 
-    def _gtransformer(self) -> nn.Module:
-        setting = self.setting
-        cfg = MODEL_DATACLASS_REGISTRY[setting.arch](share_all_embeddings=True, dropout=setting.dropout)
+    def _ours(self) -> nn.Module:
+        setting, name = self.setting, self.setting.architecture
+        cfg = MODEL_DATACLASS_REGISTRY[name](share_all_embeddings=True, dropout=setting.dropout)
         cfg.doc_mode = "partial"
         cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
-        cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
         cfg.checkpoint_activations = setting.checkpoint
         cfg.autocast = "none" if setting.precision == "float32" else setting.precision
-        attention.ENGINES["entropy"] = EntropyPattern
-        cfg.group_attention = setting.system
-        return MODEL_REGISTRY[setting.arch].build_model(cfg, self.task)
+        if setting.system.endswith(DENSE):
+            cfg.group_attention = "dense"
+        if setting.has_windows:
+            cfg.window, cfg.train_alignment, cfg.decode_alignment = setting.window, SENTENCE, SENTENCE
+        if setting.system in GTRANSFORMER:
+            cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
+            attention.ENGINES["entropy"] = EntropyPattern
+            cfg.group_attention = setting.system
+        return MODEL_REGISTRY[name].build_model(cfg, self.task)
 
     def _fairseq(self) -> TransformerModelBase:
         sizes = ARCHITECTURES[self.setting.arch]
@@ -117,44 +148,46 @@ class System:
         cfg.checkpoint_activations = self.setting.checkpoint
         return TransformerModelBase.build_model(cfg, self.task)
 
-    def _batch(self) -> dict:
+    def _batch(self, documents: int) -> dict:
         setting = self.setting
-        batch = make_batch(setting.documents, setting.tokens, setting.sentence, self.dictionary)
+        batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven)
         return to_device(batch, setting.device)
 
     def _precision(self) -> AbstractContextManager:
         """Autocast for fairseq's Transformer; the others have an option for it."""
         setting = self.setting
-        if setting.precision == "float32" or setting.system != "fairseq":
+        if setting.precision == "float32" or setting.system != FAIRSEQ:
             return nullcontext()
         return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
 
     def train_step(self) -> dict:
         """What fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer: with
-        fairseq's Adam); seconds, and target tokens."""
+        fairseq's Adam); seconds, target tokens and ``kept_bytes``, activations, counted in the first step."""
         if self.optimizer is None:
             kind = LabelSmoothedCrossEntropyCriterion
-            if self.setting.system != "fairseq":
+            if self.setting.system != FAIRSEQ:
                 kind = FusedLabelSmoothedCrossEntropy
             self.criterion = kind(self.task, sentence_avg=False, label_smoothing=0.1)
-            kind = FairseqAdam if self.setting.system == "fairseq" else FusedAdam
+            kind = FairseqAdam if self.setting.system == FAIRSEQ else FusedAdam
             self.optimizer = kind(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-4]), self.model.parameters())
-            self.batch = self._batch()
+            self.batch = self._batch(self.setting.documents)
             self.model.train()
         began = now(self.setting.device)
-        with self._precision():
+        with self._precision(), nullcontext() if self.kept_bytes else Kept(self.model.parameters()) as kept:
             loss, sample_size, _ = self.criterion(self.model, self.batch)
+        self.kept_bytes = self.kept_bytes or kept.bytes
         self.optimizer.zero_grad()
         self.optimizer.backward(loss)
         self.optimizer.multiply_grads(1.0 / sample_size)
         self.optimizer.clip_grad_norm(0.0)  # for the logs
         self.optimizer.step()
-        return {"seconds": now(self.setting.device) - began, "tokens": self.batch["ntokens"]}
+        seconds = now(self.setting.device) - began
+        return {"seconds": seconds, "tokens": self.batch["ntokens"], "kept_bytes": self.kept_bytes}
 
     def decode(self, documents: int, beam: int) -> dict:
         """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step."""
         setting = self.setting
-        batch = to_device(make_batch(documents, setting.tokens, setting.sentence, self.dictionary), setting.device)
+        batch = self._batch(documents)
         self.model.eval()
         generator = self._generator(beam)
         clock = StepClock(generator, setting.device)
@@ -167,7 +200,7 @@ class System:
 
     def _generator(self, beam: int):
         # Every sentence, or with fairseq's Transformer the document, becomes as long as its source.
-        if self.setting.system == "fairseq":
+        if self.setting.system == FAIRSEQ:
             length = self.setting.tokens - 1
             return SequenceGenerator(
                 [self.model], self.dictionary, beam_size=beam, max_len_a=0, max_len_b=length, min_len=length

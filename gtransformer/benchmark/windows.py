@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 import torch
-from torch import Tensor
 
+from gtransformer.benchmark.kept import Kept
 from gtransformer.benchmark.measure import say
 from gtransformer.modules.alignment import by_sentence, one_to_one
 from gtransformer.modules.attention import MultiheadAttention, make_pattern
@@ -68,13 +68,6 @@ class WindowBlocks:
             ``seconds``, those of the processor, ``kept_bytes`` (what the forward pass keeps for the backward one,
             parameters and inputs included) and ``tokens``.
         """
-        kept: dict[int, int] = {}
-
-        def note(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
-            kept[storage.data_ptr()] = storage.nbytes()
-            return tensor
-
         setting = self.setting
         for leaf in (*self.own.parameters(), *self.cross.parameters(), self.x, self.memory):
             leaf.grad = None
@@ -86,7 +79,7 @@ class WindowBlocks:
             make_pattern("packed", by_window(self.target, self.target, own, setting.width, causal=True)),
             make_pattern("packed", by_window(self.target, self.source, to_source, setting.width)),
         ]
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        with Kept() as kept:
             x = self.x + self.own(self.x, self.x, patterns[0])
             x = x + self.cross(x, self.memory, patterns[1])
         x.sum().backward()
@@ -94,7 +87,7 @@ class WindowBlocks:
         return {
             "seconds": time.perf_counter() - began,
             "cpu_seconds": time.process_time() - processor,
-            "kept_bytes": sum(kept.values()),
+            "kept_bytes": kept.bytes,
             "tokens": self.target.total,
         }
 

@@ -1,4 +1,4 @@
-"""Measure training and decoding in turn against fairseq's Transformer and the dense engine."""
+"""Measure training and decoding of systems in turn, by length of documents; fairseq's Transformer is one of them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from pathlib import Path
 import torch
 
 from gtransformer.benchmark.flops import matrix_rate
+from gtransformer.benchmark.lengths import by_length, length_table
 from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.measure import alternate, say
 from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
-from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.systems import GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
 from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
+from gtransformer.models.common.architectures import SIZES
 
-SYSTEMS = ("fairseq", "dense", "entropy", "packed")
 LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
-WINDOWS = ((1, 16384), (32, 512))  # documents and their tokens, as many in all
+WINDOW_WORK = ((1, 16384), (32, 512))  # documents and their tokens, as many in all
 WINDOW_SIZE = {"channels": 512, "heads": 8}
 
 
@@ -36,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--what",
         default="train,decode",
-        help="train, decode or both; or windows: window attention by length of documents (%(default)s)",
+        help="train, decode or both; or windows: blocks of window attention alone by length of documents (%(default)s)",
     )
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens a document (%(default)s)")
@@ -44,12 +45,23 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--vocabularies", default="32000", help="entries of the dictionary (%(default)s)")
     parser.add_argument("--dropouts", default="0.3", help="dropout in training (%(default)s)")
     parser.add_argument("--systems", default="fairseq,dense,packed", help=f"of {', '.join(SYSTEMS)} (%(default)s)")
-    parser.add_argument("--context", default="0,2", help="top layers with combined attention (%(default)s)")
+    parser.add_argument(
+        "--context", default="0,2", help="top layers with combined attention, of G-Transformer (%(default)s)"
+    )
+    parser.add_argument("--windows", default="20", help=f"w, of {WINDOWS} (%(default)s)")
+    parser.add_argument(
+        "--uneven", action="store_true", help="source sentences are shorter and longer in turn, so that windows jump"
+    )
     parser.add_argument("--precisions", default="float32", help="of float32, bfloat16, float16 (%(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens a training batch (%(default)s)")
     parser.add_argument("--documents", default="1,16", help="documents decoded at once (%(default)s)")
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each system (%(default)s)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=5,
+        help="counted runs of each system; 0: one that is not timed, for memory (%(default)s)",
+    )
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in dense and packed")
     parser.add_argument(
         "--fresh", action="store_true", help="one process at a time, a new one for each run: where memory is scarce"
@@ -73,6 +85,11 @@ def main(argv: list[str] | None = None) -> int:
     unknown = set(systems) - set(SYSTEMS)
     if unknown:
         raise UserError(f"--systems: {', '.join(sorted(unknown))} unknown; choose of {', '.join(SYSTEMS)}")
+    sizes = [f"gtransformer_{size}" for size in SIZES]
+    if options.arch not in sizes and set(systems) & set(OTHERS):
+        raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
+    if not all(width.isdecimal() and int(width) for width in options.windows.split(",")):
+        raise UserError(f"--windows {options.windows}: give widths of at least 1, as in 10,20")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
     rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}
@@ -91,8 +108,11 @@ def main(argv: list[str] | None = None) -> int:
             add_utilisation(rows, rates)
             print(table(rows), flush=True)
             results["rows"].extend(rows)
+            results["by_length"] = by_length(results["rows"])
             write_json(options.output / f"{options.name}.json", results)
-    _draw(options, results["rows"])
+    print(length_table(results["by_length"]), flush=True)
+    if options.runs:
+        _draw(options, results["rows"])
     return 0
 
 
@@ -120,24 +140,32 @@ def _workloads(options: argparse.Namespace, device: str) -> list[list[Setting]]:
 
 
 def _settings(options: argparse.Namespace, device: str, tokens: int, **work) -> list[Setting]:
-    """What is run in turn at one workload; the contexts make no difference to fairseq's Transformer."""
+    """What is run in turn at one workload."""
     settings = []
     for precision in options.precisions.split(","):
         for system in options.systems.split(","):
-            for context in [0] if system == "fairseq" else map(int, options.context.split(",")):
+            for kind in _kinds(options, system):
                 setting = Setting(
                     system,
                     tokens,
                     max(options.batch_tokens, tokens),
-                    context,
-                    precision,
-                    options.arch,
+                    precision=precision,
+                    arch=options.arch,
                     checkpoint=options.checkpoint and system != "fairseq",
                     device=device,
+                    uneven=options.uneven,
+                    **kind,
                     **work,
                 )
                 settings.append(setting)
     return settings
+
+
+def _kinds(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
+    """What a system is measured with, one after the other, as keys of Setting."""
+    if system in GTRANSFORMER:
+        return [{"context": int(layers)} for layers in options.context.split(",")]
+    return [{"window": int(width)} for width in options.windows.split(",")] if system == WINDOWS else [{}]
 
 
 def _measure_windows(runs: int, device: str) -> list[dict]:
@@ -145,7 +173,7 @@ def _measure_windows(runs: int, device: str) -> list[dict]:
     torch.set_num_threads(worker_threads())
     rows = []
     for relative in (False, True):
-        settings = [WindowSetting(*shape, relative=relative, device=device, **WINDOW_SIZE) for shape in WINDOWS]
+        settings = [WindowSetting(*shape, relative=relative, device=device, **WINDOW_SIZE) for shape in WINDOW_WORK]
         rows += measure_windows(settings, runs)
     return rows
 

@@ -10,6 +10,7 @@ import torch
 
 from gtransformer.benchmark.commits import Case, check_checkout, compare, read_cases, table
 from gtransformer.benchmark.machine import machine
+from gtransformer.benchmark.one_run import PASSES
 from gtransformer.benchmark.systems import Setting
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, cli_main
@@ -34,6 +35,9 @@ def build_parser() -> argparse.ArgumentParser:
         default="1x512,16x512,1x2048,16x2048",
         help="documents x tokens trained on; '' for none (%(default)s)",
     )
+    parser.add_argument(
+        "--passes", default="", help="the same without the optimizer, which differs between commits (default: none)"
+    )
     parser.add_argument("--decode", default="1x2048,16x128", help="documents x tokens decoded at once (%(default)s)")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--vocabulary", type=int, default=32000, help="entries of the dictionary (%(default)s)")
@@ -54,9 +58,10 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print ratios of medians; results are written after every case."""
     options = build_parser().parse_args(argv)
     checkouts = [check_checkout(path) for path in (options.old, options.new)]
-    cases = read_cases(options.train, "train_step") + read_cases(options.decode, "decode")
+    given = {"train_step": options.train, PASSES: options.passes, "decode": options.decode}
+    cases = [case for method, text in given.items() for case in read_cases(text, method)]
     if not cases:
-        raise UserError("nothing to measure; give cases with --train or --decode")
+        raise UserError("nothing to measure; give cases with --train, --passes or --decode")
     if options.runs < 1:
         raise UserError(f"--runs {options.runs}: give at least 1")
     results: dict = {

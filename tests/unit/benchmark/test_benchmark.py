@@ -7,7 +7,7 @@ import pytest
 
 from gtransformer.benchmark.measure import alternate
 from gtransformer.benchmark.report import add_ratios, curve, table, value
-from gtransformer.benchmark.systems import Setting, System
+from gtransformer.benchmark.systems import SYSTEMS, Setting, System
 from gtransformer.cli import benchmark
 from gtransformer.cli.benchmark import _workloads, build_parser, main
 
@@ -46,17 +46,17 @@ def _place(row):
     return row["name"], row["method"], row["setting"]["tokens"]
 
 
-@pytest.mark.parametrize("system", ["fairseq", "dense", "entropy", "packed"])
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_every_system(system, precision):
     setting = Setting(system, 32, 64, context=1, precision=precision, arch="gtransformer_tiny", vocabulary=100)
     result = System(setting).train_step()
-    assert result["seconds"] > 0 and result["tokens"] == 64
+    assert result["seconds"] > 0 and result["tokens"] == 64 and result["kept_bytes"] > 0
 
 
 def test_windows_in_turn(tmp_path, capsys, monkeypatch):
     """As many tokens in one document as in eight: what is kept for the backward pass is the same within a fifth."""
-    monkeypatch.setattr(benchmark, "WINDOWS", ((1, 1024), (8, 128)))
+    monkeypatch.setattr(benchmark, "WINDOW_WORK", ((1, 1024), (8, 128)))
     monkeypatch.setattr(benchmark, "WINDOW_SIZE", {"channels": 16, "heads": 2})
     assert main(["--what=windows", "--runs=2", f"--output={tmp_path}", "--name=try"]) == 0
     results = json.loads((tmp_path / "try.json").read_text())
@@ -127,6 +127,23 @@ def test_workloads_are_all_combinations():
     assert {setting.documents for settings in workloads for setting in settings} == {1}
 
 
-def test_an_unknown_system(capsys):
+def test_each_system_varies_in_what_it_has():
+    options = ["--systems=fairseq,packed,doc_transformer_dense,window_transformer", "--context=0,2", "--windows=10,20"]
+    (settings,) = _workloads(build_parser().parse_args([*options, "--lengths=64", "--arch=gtransformer_big"]), "cpu")
+    assert [setting.name.removesuffix(" float32") for setting in settings] == [
+        *("fairseq", "packed 0 global", "packed 2 global", "doc_transformer_dense"),
+        *("window_transformer w=10", "window_transformer w=20"),
+    ]
+    assert {setting.architecture for setting in settings} == {
+        *("gtransformer_big", "doc_transformer_big", "window_transformer_big")
+    }
+
+
+def test_what_cannot_be_measured(capsys):
     assert main(["--systems=fairseq,marian"]) == 1
     assert "--systems: marian unknown" in capsys.readouterr().err
+    for width in ("0", "10,x"):
+        assert main(["--systems=window_transformer", f"--windows={width}"]) == 1
+        assert f"--windows {width}: give widths of at least 1" in capsys.readouterr().err
+    assert main(["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"]) == 1
+    assert "--arch gtransformer_mbart_large: doc_transformer and others have the sizes of" in capsys.readouterr().err

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 
 from gtransformer.benchmark.commits import Case, read_cases, run_once, summary, table
-from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.one_run import PASSES, measure
+from gtransformer.benchmark.systems import Setting, System
 from gtransformer.cli.benchmark_commits import main
 from gtransformer.errors import UserError
+from gtransformer.optim.fused_adam import FusedAdam
 from tests.support import ROOT
 
 TINY = ["--arch=gtransformer_tiny", "--vocabulary=100", "--sentence=8", "--context=1", "--runs=1", "--least=0"]
@@ -51,6 +55,31 @@ def test_decoding_is_measured():
     setting = Setting("packed", 16, 32, context=1, arch="gtransformer_tiny", vocabulary=100, sentence=8)
     result = run_once(ROOT, setting, Case("decode", 2, 16), beam=2, least=0, limit=300)
     assert (result["tokens"], result["calls"]) == (2 * 16, 1) and result["seconds"] > 0
+
+
+def test_a_checkout_of_before_a_setting_was_there():
+    """What it does not know concerns systems that it has not."""
+    setting = Setting("packed", 16, 32, context=1, arch="gtransformer_tiny", vocabulary=100, sentence=8)
+    assert measure(asdict(setting) | {"of_later": 1}, "train_step", {}, 0)["tokens"] == 32
+
+
+def test_passes_leave_the_optimizer_out(monkeypatch):
+    """Its step is taken once, by the training step that makes the batch; gradients are made anew by every call."""
+    systems, steps = [], []
+    build, step = System.__init__, FusedAdam.step
+    monkeypatch.setattr(System, "__init__", lambda self, setting: (build(self, setting), systems.append(self))[0])
+    monkeypatch.setattr(
+        FusedAdam, "step", lambda self, *given, **named: (steps.append(1), step(self, *given, **named))[1]
+    )
+    setting = Setting("packed", 16, 32, arch="gtransformer_tiny", vocabulary=100, sentence=8, dropout=0.0)
+    result = measure(asdict(setting), PASSES, {}, 0)
+    assert (result["tokens"], result["calls"], len(steps)) == (32, 1, 1) and result["cpu_seconds"] > 0
+    (system,) = systems
+    found = [parameter.grad.clone() for parameter in system.model.parameters()]
+    system.model.zero_grad()
+    system.criterion(system.model, system.batch)[0].backward()
+    for one, parameter in zip(found, system.model.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad)
 
 
 def measured(*seconds: float) -> list[dict]:

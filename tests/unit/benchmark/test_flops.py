@@ -1,5 +1,6 @@
 """The operation count against PyTorch's counter of what a step really computes."""
 
+from itertools import product as product_of
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +9,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gtransformer.benchmark import flops
 from gtransformer.benchmark.flops import matrix_rate, training_operations
-from gtransformer.benchmark.systems import Setting, System
+from gtransformer.benchmark.systems import OTHERS, Setting, System
 from gtransformer.modules.linear import onednn_is_faster, product
 
 
-@pytest.mark.parametrize("context", [0, 2])
-@pytest.mark.parametrize("system", ["fairseq", "dense", "packed"])
+@pytest.mark.parametrize(
+    ("system", "context"),
+    [*product_of(("fairseq", "dense", "packed"), (0, 2)), *product_of(OTHERS, (0,))],
+)
 def test_operations_of_a_step(system, context, monkeypatch):
     monkeypatch.setenv("GTRANSFORMER_ONEDNN", "0")  # PyTorch's counter does not know oneDNN's layer
     onednn_is_faster.cache_clear()

@@ -14,7 +14,9 @@ from torch import nn
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.analysis.share import ShareMeter, aligned_sentences
 from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.group_tags import last_sentences
 from gtransformer.errors import UserError
+from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -70,10 +72,13 @@ def measure(
         for batch in batches:
             batch = utils.move_to_cuda(batch) if on_gpu else batch
             inputs = batch["net_input"]
+            source, before = inputs["src_tokens"], task.source_dictionary
+            if translates_last_only(model):  # what is beside the sentence is in no cross-attention to it
+                source = source.where(last_sentences(source, before.bos(), before.pad()), before.pad())
             sentences = aligned_sentences(
-                inputs["src_tokens"],
+                source,
                 inputs["prev_output_tokens"],
-                (task.source_dictionary, task.target_dictionary),
+                (before, task.target_dictionary),
                 None if current is None else current.to(batch["id"].device)[batch["id"]],
             )
             with share.on(model, sentences):

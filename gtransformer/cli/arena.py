@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("--documents", 500, "training: letters, and three documents like the set's to each"),
         ("--dev-documents", 7, "the same for validation"),
         ("--test-documents", 7, "the same for translation and its scores"),
-        ("--items", 100, "of the set: at least so many for each phenomenon and row of distances"),
+        ("--items", 400, "of the set: at least so many for each phenomenon and row of distances"),
     ):
         help_text = f"{what} (%(default)s)"
         parser.add_argument(option, type=at_least(1), default=default, metavar="N", help=help_text)

@@ -15,7 +15,7 @@ from gtransformer.report.miniature import Miniature, read_miniature
 from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
-KEYS = {"title", "introduction", "reference", "corpora", "statistics", "tables"}
+KEYS = {"title", "introduction", "reference", "corpora", "changes", "statistics", "tables"}
 METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "TER": "ter"}
 
 
@@ -64,6 +64,7 @@ class Paper:
         name: of its file, as recipes name it in ``rows``; title: authors and year; introduction: of its tables.
         reference: the one that scores beside its figures are taken against.
         corpora: the paper's name of a corpus: ours.
+        changes: by our name of a corpus, what all recipes change there, ``SECTION.OPTION=VALUE``.
         columns, statistics: those of Table 1 by corpus, where that is about corpora.
     """
 
@@ -72,6 +73,7 @@ class Paper:
     introduction: str
     reference: str
     corpora: dict[str, str]
+    changes: dict[str, tuple[str, ...]]
     columns: list[str]
     statistics: dict[str, list[str]]
     tables: list[Table]
@@ -97,12 +99,16 @@ def read_paper(path: Path) -> Paper:
         raise UserError(f"{path}: reference '{reference}': known are {', '.join(REFERENCES)}")
     statistics = need(content, path, "statistics", kind=dict, optional=True) or {"columns": [], "rows": {}}
     rows = need(statistics, path, "rows", kind=dict)
+    changes = need(content, path, "changes", kind=dict, optional=True) or {}
+    if strange := next((name for name in changes if name not in corpora), None):
+        raise UserError(f"{path}: changes, {strange}: not one of the corpora, {', '.join(corpora)}")
     paper = Paper(
         path.stem.replace("_", "-"),
         title,
         text.strip(),
         reference,
         corpora,
+        {corpora[name]: need_texts(changes, path, name) for name in changes},
         list(need_texts(statistics, path, "columns")),
         {corpus: list(need_texts(rows, path, corpus)) for corpus in rows},
         [_table(path, table, corpora) for table in need(content, path, "tables", kind=list)],

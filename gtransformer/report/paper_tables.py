@@ -56,12 +56,13 @@ def sort_results(
 def is_of(paper: Paper, result: Result) -> bool:
     """Whether a result stands in the tables of a paper."""
     of_corpus = result.corpus in paper.corpora.values() and result.set == f"{result.corpus}_test" and result.every == 1
-    return of_corpus and any(is_row(result, row) for table in paper.tables for row in table.rows)
+    return of_corpus and any(is_row(result, row, paper) for table in paper.tables for row in table.rows)
 
 
-def is_row(result: Result, row: Row) -> bool:
-    """Whether a result is of a row's recipe, with its changes and no others."""
-    return (result.recipe, sorted(result.changes)) == (row.recipe, sorted(row.changes))
+def is_row(result: Result, row: Row, paper: Paper) -> bool:
+    """Whether a result is of a row's recipe, with its changes, those of the corpus, and no others."""
+    wanted = [*row.changes, *paper.changes.get(result.corpus, ())]
+    return (result.recipe, sorted(result.changes)) == (row.recipe, sorted(wanted))
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -113,7 +114,7 @@ def table_section(paper: Paper, table: Table, results: Sequence[Result], other: 
         for column, figure in zip(table.columns, row.paper, strict=True):
             cells.append("" if figure == "-" else figure.replace("*", r"\*"))
             if column.metric:
-                found = [result for result in results if fills(result, row, column, paper.reference)]
+                found = [result for result in results if fills(result, row, column, paper)]
                 used += [(result, column) for result in found]
                 cells.append("; ".join(own_cell(result, column, paper.reference) for result in found))
         rows.append([*cells, *(logs.cell(column, row.miniature) for column in own)])
@@ -145,11 +146,11 @@ def miniature_note(table: Table, logs: Logs) -> str:
     return f"*miniature*, **not comparable with the paper's figures**: {table.miniature.note}{files}"
 
 
-def fills(result: Result, row: Row, column: Column, wanted: str) -> bool:
+def fills(result: Result, row: Row, column: Column, paper: Paper) -> bool:
     """Whether a result on the paper's corpora belongs into a cell."""
-    same = is_row(result, row) and result.corpus == column.corpus
+    same = is_row(result, row, paper) and result.corpus == column.corpus
     aligned = result.aligned or column.metric not in ("s_bleu", "ter")
-    return same and aligned and column.metric in result.scores[result.reference(wanted)]
+    return same and aligned and column.metric in result.scores[result.reference(paper.reference)]
 
 
 def own_score(result: Result, column: Column, wanted: str = "release") -> tuple[float, str, list[str]]:

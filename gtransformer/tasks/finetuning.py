@@ -52,6 +52,20 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
         check_pretrained(cfg, whole, dictionary)
     if getattr(cfg, "freeze_sentence_parameters", False):
         freeze_pretrained(model, whole)
+    if hasattr(cfg, "freeze_sentence_parameters"):
+        check_frozen(cfg, whole)
+
+
+def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
+    """Raise UserError where training would take up the optimizer of a step that trained other parameters."""
+    path = None if whole is None or whole.checkpoint.reset_optimizer else _gone_on_from(whole)
+    settings = read_settings(path).get("model", {}) if path else {}
+    if settings and bool(settings.get("freeze_sentence_parameters")) != model_cfg.freeze_sentence_parameters:
+        step = "with" if settings.get("freeze_sentence_parameters") else "without"
+        raise UserError(
+            f"{path}: trained {step} --freeze-sentence-parameters, so its optimizer is of other parameters; choose "
+            "another --save-dir and start from it with --finetune-from-model"
+        )
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None) -> None:
@@ -132,8 +146,13 @@ def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary
 
 
 def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
-    """Raise UserError where training is about to go on from a checkpoint of another system, even if that would fit."""
-    path = None if whole is None or getattr(model_cfg, "load_partial", False) else _gone_on_from(whole)
+    """Raise UserError where training is about to go on from a checkpoint of another system, even if that would fit.
+
+    With ``--load-partial`` another system's may be named by ``--restore-file``; what lies in ``--save-dir`` may not be.
+    """
+    path = None if whole is None else _gone_on_from(whole)
+    if getattr(model_cfg, "load_partial", False) and whole is not None and whole.checkpoint.restore_file != LAST:
+        path = None
     theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
     if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and SIZE.sub("", theirs) != SIZE.sub("", ours):
         raise UserError(

@@ -148,6 +148,8 @@ def generator_maker(
         check_sides(task.cfg, models[0], trained=True)
     rule = None
     chosen = str(getattr(args, "sentence_rule", task.cfg.sentence_rule))
+    if last_only and chosen == OFF:
+        raise UserError("--sentence-rule off: the model translates one sentence at a time; leave it out")
     if last_only or keeps_sentences(task.cfg, model, chosen):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)

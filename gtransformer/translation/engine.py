@@ -20,6 +20,7 @@ from gtransformer.search.rules import AUTO, ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
+from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
 from gtransformer.tasks.trained import load_trained
@@ -131,7 +132,8 @@ class Engine:
                 sample = utils.move_to_cuda(sample, self.device)
             found = self.task.inference_step(self._generator(options), [self.model], sample)
             for number, hypos in zip(sample["id"].tolist(), found, strict=True):
-                results[number] = [self._hypothesis(hypo, len(instances[number])) for hypo in hypos[: options.nbest]]
+                sentences = 1 if translates_last_only(self.model) else len(instances[number])
+                results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         for instance, hypotheses in zip(instances, results, strict=True):
             if not hypotheses or not math.isfinite(hypotheses[0].score):
                 begin = " ".join(instance[0])[:60]

@@ -18,6 +18,7 @@ from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
+from gtransformer.tasks.checkpoint_file import read_settings
 from gtransformer.tasks.decoder_start import check_decoder_start
 from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
@@ -138,7 +139,7 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    kind = MODEL_REGISTRY.get(((state.get("cfg") or {}).get("model") or {}).get("_name"))
+    kind = MODEL_REGISTRY.get(read_settings(sources.checkpoint).get("model", {}).get("_name"))
     limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):

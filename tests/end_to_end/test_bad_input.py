@@ -67,6 +67,8 @@ def test_training_does_not_go_on_from_another_system(models, tmp_path):
     assert message in only_error(train(*absolute, f"--save-dir={tmp_path / 'same'}"))
     given = f"--restore-file={models / 'sentences' / 'checkpoint_last.pt'}"
     assert message in only_error(train(*absolute, given, f"--save-dir={tmp_path / 'new'}"))
+    fitting = [*absolute, "--load-partial", f"--finetune-from-model={models / 'sentences' / 'checkpoint_last.pt'}"]
+    assert message in only_error(train(*fitting, f"--save-dir={tmp_path / 'same'}"))
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,9 @@ def text_examples(folder: str | Path, before: int | None, behind: int) -> list[E
     examples = []
     for number, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
         groups = {"phenomenon": differing_word(text["de"][start], text["de"][start + 1])}
-        kept = len(earlier[start]) if before is None else before
-        around = earlier[start][max(0, len(earlier[start]) - kept) :], later[start][:behind]
-        left, right = ([pair for pair in side if any(pair)] for side in around)
-        examples.append(_example(number, left, right, text["en"][start], text["de"][start:end], groups))
+        left, right = ([pair for pair in side[start] if any(pair)] for side in (earlier, later))
+        left = left if before is None else left[max(0, len(left) - before) :]
+        examples.append(_example(number, left, right[:behind], text["en"][start], text["de"][start:end], groups))
     return examples
 
 

@@ -75,10 +75,10 @@ def score_examples(
     """Score every candidate of every example, each in its context; results in the order of ``examples``.
 
     ``encode_*`` turn sentences of either language into token indices. The candidates of an example share one source,
-    which is encoded once. Context is cut to ``capacity``, by the right candidate's length, if there is one; not where
-    whole candidates are scored. Of a target, what stands behind the sentence in question cannot change its probability
-    and is left out, but for models whose windows lie by the target's length. Models that translate one sentence score
-    those of whole candidates one by one, each with the source sentences before it.
+    which is encoded once. Context is cut to ``capacity``, if there is one, by the right candidate's length. What stands
+    behind the sentence in question of a target cannot change its probability and is left out, but for models whose
+    windows lie by the target's length. Whole candidates of more sentences than the model takes are scored sentence by
+    sentence, each behind as much context as it takes.
     Raises UserError for an example that is longer than the model takes.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
@@ -97,14 +97,19 @@ def score_examples(
             asked = (at - target_around.start,)
         end = target_around.stop if example.whole or scorer.minds_length else at + 1
         name = f"example {example.id}"
-        if example.whole and scorer.last_only:
+        one_by_one = scorer.last_only or (capacity.sentences or len(source)) < len(source)
+        if example.whole and one_by_one:
             most = capacity.sentences or len(source)
-            read = [source[max(0, last - most) : last] for last in range(1, len(source) + 1)]
-            asked_of = [[(one, [sentence]) for one, sentence in zip(read, text, strict=True)] for text in candidates]
+            written = 1 if scorer.last_only else capacity.target_sentences or len(source)
+            ends = range(1, len(source) + 1)
+            sides = [(source[max(0, end - most) : end], slice(max(0, end - written), end)) for end in ends]
+            parts = [[(read, text[write]) for read, write in sides] for text in candidates]
+            requests.append([[Request(*pair, (len(pair[1]) - 1,), name) for pair in pairs] for pairs in parts])
+            around = range(max(0, len(source) - most), len(source))
         else:
             source = source[around.start : around.stop]
-            asked_of = [[(source, text[target_around.start : end])] for text in candidates]
-        requests.append([[Request(*pair, asked, name) for pair in pairs] for pairs in asked_of])
+            texts = [text[target_around.start : end] for text in candidates]
+            requests.append([[Request(source, text, asked, name)] for text in texts])
         contexts.append((at - around.start, around.stop - at - 1))
     scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
     return [

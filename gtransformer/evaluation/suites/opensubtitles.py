@@ -72,8 +72,10 @@ def context_around(
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Up to so many pairs of segments before line ``index`` (from 0) of a document, and behind it.
 
-    Those empty on both sides are left out.
+    Those empty on both sides are left out. A line that the document does not have has no context.
     """
     lines = documents.lines(identity)
+    if not 0 <= index < len(lines):
+        return [], []
     earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
     return earlier[max(0, len(earlier) - before) :], later[:behind]

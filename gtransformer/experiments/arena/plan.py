@@ -26,6 +26,7 @@ OWN_OPTIONS = {
     "train.total-num-update": "--updates and --start-updates",
     "train.finetune-from-model": "'pretrained-from' of the recipe",
     "train.log-format": "no option; results are read from the log",
+    "score.reference": "no option; all are scored against untouched text",
 }
 
 

@@ -14,14 +14,13 @@ from torch import Tensor, nn
 from gtransformer.data.group_tags import kept_alone, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
+from gtransformer.models.common.blocks import View
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.flat_transformer.config import FlatTransformerConfig
+from gtransformer.models.transformer.model import InstanceTransformerModel
 from gtransformer.modules.dropout import dropout
 
 NAME = "flat_transformer"
-WHOLE = ((ByDocument(),),)
 
 
 class FlatEncoder(DocumentEncoder):
@@ -53,8 +52,8 @@ class FlatEncoder(DocumentEncoder):
 
 
 @register_model(NAME, dataclass=FlatTransformerConfig)
-class FlatTransformerModel(DocumentModel):
-    """One encoder for context and current sentence; the decoder is a Transformer's."""
+class FlatTransformerModel(InstanceTransformerModel):
+    """A Transformer with one encoder for context and current sentence."""
 
     encoder_class = FlatEncoder
     last_only = True
@@ -66,15 +65,6 @@ class FlatTransformerModel(DocumentModel):
             raise UserError(
                 f"--current-layers {cfg.current_layers} is not between 0 and the {cfg.encoder_layers} encoder layers"
             )
-
-    @classmethod
-    def encoder_blocks(cls, cfg: FlatTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        return [(AttentionBlock("self_attn", WHOLE),)] * cfg.encoder_layers
-
-    @classmethod
-    def decoder_blocks(cls, cfg: FlatTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
-        own = AttentionBlock("self_attn", WHOLE, causal=True)
-        return [(own, AttentionBlock("encoder_attn", WHOLE, memory="source"))] * cfg.decoder_layers
 
 
 register_sizes(NAME, FlatTransformerModel, FlatTransformerConfig)

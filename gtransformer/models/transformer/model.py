@@ -28,11 +28,8 @@ class InstanceTransformerModel(DocumentModel):
 
     @classmethod
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
-        own, cross = (
-            AttentionBlock("self_attn", WHOLE, causal=True),
-            AttentionBlock("encoder_attn", WHOLE, memory="source"),
-        )
-        return [(own, cross)] * cfg.decoder_layers
+        own = AttentionBlock("self_attn", WHOLE, causal=True)
+        return [(own, AttentionBlock("encoder_attn", WHOLE, memory="source"))] * cfg.decoder_layers
 
 
 register_sizes(NAME, InstanceTransformerModel, DocumentModelConfig)

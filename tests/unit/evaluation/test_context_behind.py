@@ -56,6 +56,25 @@ def test_scores_by_hand(dictionary, system, cut):
         assert len({round(score, 4) for score in expected}) == 4, "candidates must differ"
 
 
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_whole_candidates_of_more_sentences_than_a_model_takes(dictionary, most):
+    """Sentence by sentence, each behind as much context as there is room for."""
+    encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
+    model = make_system("transformer", dictionary)
+    source = ("w1 w2", "w3 w4 w5", "w6 w7", "w8")
+    candidates = (("w2 w1", "w4 w3", "w5 w6", "w9"), ("w2", "w4 w4", "w5 w6 w7", "w9 w9"))
+    example = Example(0, source, candidates, 0, True)
+    scorer = SentenceScorer(model, dictionary, dictionary)
+    (found,) = score_examples(scorer, [example], encode, encode, capacity=Capacity(most, most))
+    for score, text in zip(found.scores, candidates, strict=True):
+        expected = 0.0
+        for end in range(1, len(source) + 1):
+            own = slice(max(0, end - most), end)
+            expected += score_by_hand(model, dictionary, encode(source[own]), encode(text[own]), min(end, most) - 1)
+        assert score == pytest.approx(expected, abs=1e-9)
+    assert found.context == (most - 1, 0)
+
+
 def test_what_stands_behind_matters(dictionary):
     """On the source side to all that see it; on the target side to windows by the whole length alone."""
     encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731

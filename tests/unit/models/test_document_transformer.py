@@ -257,13 +257,17 @@ def test_dropout_is_everywhere_but_on_the_contexts_embeddings_and_what_a_gate_ta
         model.encoder.get_submodule(name).register_forward_pre_hook(
             lambda module, given, name=name: read.__setitem__(name, given[0])
         )
-    gates = []
-    model.encoder.layers[0].context_attn_gate.register_forward_hook(lambda module, given, out: gates.append(given[1]))
+    gates, joined = [], []
+    layer = model.encoder.layers[0]
+    layer.context_attn_gate.register_forward_hook(lambda module, given, out: gates.append((*given, out)))
+    layer.context_attn_layer_norm.register_forward_pre_hook(lambda module, given: joined.append(given[0]))
     source = torch.tensor([pairs(dictionary)[1][0]])
     model.encoder(source)
     assert not read["layers.0"].any()
     assert (read["context_encoder.layers.0"].abs().sum(dim=1) > 0).all()
-    assert gates[0].any()
+    own, found, weight = gates[0]
+    assert found.any()
+    torch.testing.assert_close(joined[0], weight * own + (1 - weight) * found)  # a residual connection would drop it
 
 
 def test_recomputed_activations_and_autocast(dictionary):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,26 @@ def test_a_row_that_changes_its_recipe_takes_results_with_these_changes(logs: Pa
     assert row(page, "Table 3", "window-attn, 1000 tok., FSD")[2].startswith("30.00")
     assert row(page, "Table 3", "window-attn, 1000 tok., SD")[2] == ""
     assert "newscommentary_test" not in page
+
+
+@pytest.mark.parametrize(
+    ("corpus", "changes", "place"),
+    [
+        ("opensubtitles", ("prepare.bpe-merges=32000", "train.dropout=0.1", "train.label-smoothing=0.1"), 9),
+        ("ted_en_it", ("task.target-lang=it", "task.langs=en,it"), 5),
+    ],
+)
+def test_a_corpus_with_settings_of_its_own(logs: Path, corpus, changes, place):
+    """Those settings stand in its column, as docs/recipes.md has them; the recipe as it is does not."""
+    sets = {f"{corpus}_test": with_ter(scores(30.0, 35.0))}
+    write_comparison(logs, corpus, {"window/base": sets}, changes=changes[::-1])
+    found = row(make_page(logs), "Table 5", "window-attn, 1000 tok.")
+    assert [number for number, cell in enumerate(found) if cell.startswith("30.00")] == [place + 1]
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8").replace("\n", " ")
+    assert all(f"--set {change}" in text for change in changes)
+    shutil.rmtree(logs / "new")
+    write_comparison(logs, corpus, {"window/base": sets})
+    assert not any(cell.startswith("30.00") for cell in row(make_page(logs), "Table 5", "window-attn, 1000 tok."))
 
 
 def test_the_paper_s_recipes_on_other_data_stand_apart(logs: Path):

@@ -81,6 +81,8 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
     with pytest.raises(UserError, match="--strategy sequential: the model translates sentence by sentence"):
         task.build_generator([model], Namespace(beam=1))
     task.cfg.strategy = "full"
+    with pytest.raises(UserError, match="--sentence-rule off: the model translates one sentence at a time"):
+        task.build_generator([model], Namespace(beam=1, sentence_rule="off"))
 
 
 @pytest.mark.parametrize(

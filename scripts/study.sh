@@ -6,10 +6,20 @@
 #   CORPUS  europarl, ted, news (after scripts/download.sh), a directory in the raw corpus format, or demo (generated)
 #   OUTPUT  a directory; figures and tables in the same one share their runs
 #
+# scripts/study.sh table2 OUTPUT [options of scripts/benchmark.sh]: memory by length, which needs no corpus.
+#
 # Interrupted, it goes on where it stopped; --list shows what there is to do; --allow-missing does without runs that
 # fail. See docs/convergence.md, and docs/long_context.md for the tables.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 ensure_setup
+if [[ "${1:-}" == table2 ]]; then
+    (($# > 1)) || fail "give a directory for the results: scripts/study.sh table2 OUTPUT"
+    # A GPU's peak holds the optimizer's state from the second step on.
+    runs="$("$PYTHON" -c 'import torch; print(int(torch.cuda.is_available()))')"
+    run_python -m gtransformer.cli.benchmark --output "$2" --name memory_by_length --what train --windows 10,20 \
+        --context 2 --lengths 736,1472,2208 --batch-tokens 1 --vocabularies 15000 --fresh --runs "$runs" \
+        --systems window_transformer,doc_transformer_dense,doc_transformer,lst_transformer,packed,fairseq "${@:3}"
+fi
 run_python -m gtransformer.cli.study "$@"

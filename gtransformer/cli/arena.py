@@ -29,11 +29,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("output", type=Path, help="directory to write to")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
-    parser.add_argument("--updates", type=int, default=300, metavar="N", help="of training, each system (%(default)s)")
+    parser.add_argument("--updates", type=int, default=600, metavar="N", help="of training, each system (%(default)s)")
     parser.add_argument("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
     parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
     for option, default, what in (
-        ("--documents", 500, "training: letters, and three documents like the set's to each"),
+        ("--documents", 300, "training: letters, and three documents like the set's to each"),
         ("--dev-documents", 7, "the same for validation"),
         ("--test-documents", 7, "the same for translation and its scores"),
         ("--items", 400, "of the set: at least so many for each phenomenon and row of distances"),

@@ -24,14 +24,14 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Every score of the runs' score files over seeds, against untouched text, with its signature.
 
-    s-BLEU is None where sentences are not aligned with the source's.
+    s-BLEU and TER are None where sentences are not aligned with the source's.
     """
     found = {}
     for key, first in runs[0]["scores"]["raw"].items():
         values = [run["scores"]["raw"][key]["score"] for run in runs]
         found[key] = spread(values) | {"signature": first["signature"], "segments": first["segments"]}
     if any(run["counts"]["misaligned_instances"] for run in runs):
-        found["s_bleu"] = None
+        found |= {key: None for key in ("s_bleu", "ter") if key in found}
     return found
 
 

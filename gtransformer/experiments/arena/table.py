@@ -7,7 +7,7 @@ from typing import Any
 
 from gtransformer.experiments.arena.result import MEAN
 
-SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU"}
+SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "ter": "TER"}
 
 
 def arena_text(result: Mapping[str, Any]) -> str:

@@ -149,7 +149,11 @@ def test_folders_must_say_what_they_are(logs: Path, capsys):
         ('"81.6 72.2 80.0"', '"81.6 72.2"', "Table 4, row 'CADec (Voita et al. 2019)': 2 figures for 3 columns"),
         ("recipe: sent_mbart", "recipe: sent_mbrat", "unknown recipe 'sent_mbrat'"),
         ('columns: "Europarl:d-BLEU"', 'columns: "Europal:d-BLEU"', "column 'Europal:d-BLEU': write CORPUS:METRIC"),
-        ("statistics:", "statistic:", "paper.yaml, line 30: unknown key 'statistic'; known are corpora, introduction"),
+        (
+            "statistics:",
+            "statistic:",
+            "paper.yaml, line 31: unknown key 'statistic'; known are changes, corpora, introduction",
+        ),
         ("corpora: {", "corpora: [] #", "paper.yaml: 'corpora' is '[]', but lines of the form"),
         ("reference: release", "reference: printed", "reference 'printed': known are raw, release, tokenised"),
         ('paper: "33.75"', "paper: 33.75", "paper.yaml: 'paper' is '33.75', but text must stand there"),

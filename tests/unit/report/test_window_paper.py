@@ -174,7 +174,11 @@ def test_miniatures_stand_beside_the_paper_s_figures_and_say_what_they_are(logs:
 
 def test_miniatures_of_the_arena_have_standard_errors(logs: Path):
     system = {
-        "scores": {"s_bleu": {"mean": 60.123, "standard_error": 0.456}, "d_bleu": {"mean": 61, "standard_error": None}},
+        "scores": {
+            "s_bleu": {"mean": 60.123, "standard_error": 0.456},
+            "d_bleu": {"mean": 61, "standard_error": None},
+            "ter": {"mean": 30.5, "standard_error": 0.25},
+        },
         "accuracy": {
             "by_phenomenon": {"pronoun": {"accuracy": 81.23, "standard_error": 1.06}},
             "by_distance_target": {"4-6": {"mean": {"accuracy": 70, "standard_error": 2}}},
@@ -183,7 +187,7 @@ def test_miniatures_of_the_arena_have_standard_errors(logs: Path):
     write(logs / "arena" / "arena.json", {"systems": {"lst": system}})
     write(logs / "attention_share" / "lst.json", {"share": {"mean": 0.12345, "flat": 0.05}})
     page = make_page(logs)
-    assert row(page, "Table 5", "LST-attn, 1000 tok.")[-2:] == ["60.12 ± 0.46", "61.00"]
+    assert row(page, "Table 5", "LST-attn, 1000 tok.")[-3:] == ["60.12 ± 0.46", "61.00", "30.50 ± 0.25"]
     cells = row(page, "Table 6", "LST-attn, 1000 tok.")
     assert (cells[8], cells[14]) == ("81.2 ± 1.1", "70.0 ± 2.0") and cells.count("") == 8
     assert row(page, "Table 1", "LST-attn (not in the paper)")[-3:] == ["12.3", "5.0", "60.12 ± 0.46"]
@@ -192,7 +196,7 @@ def test_miniatures_of_the_arena_have_standard_errors(logs: Path):
 def test_memory_by_length_is_in_gigabytes(logs: Path):
     lengths = [{"tokens": 736, "kept_bytes": 1_500_000_000}, {"tokens": 1472, "kept_bytes": 3_000_000_000}]
     systems = [
-        {"system": "fairseq", "window": None, "lengths": lengths},
+        {"system": "doc_transformer_dense", "window": None, "lengths": lengths},
         {"system": "window_transformer", "window": 20, "lengths": lengths[:1]},
     ]
     write(logs / "benchmark" / "memory_by_length.json", {"by_length": systems})
@@ -215,7 +219,7 @@ def test_what_is_no_number_is_refused(logs: Path, capsys, value):
         ("scale: 1.0e-9", "scale: small", "'scale' is 'small', but a number must stand there"),
         ("value: [share, mean]", "value: [share, 1.5]", "value ['share', 1.5] of column 'attention, %': a step is"),
         ("      file: benchmark/memory_by_length.json\n", "", "lacks the key 'file'"),
-        ("        - title: concat-adj. (fairseq)", "        - x\n        - title: y", "it holds 'x', but lines"),
+        ("        - title: concat-adj. (scores kept)", "        - x\n        - title: y", "it holds 'x', but lines"),
     ],
 )  # fmt: skip
 def test_damaged_miniatures(logs: Path, capsys, old: str, new: str, message: str):

@@ -107,7 +107,7 @@ def test_other_items_are_refused():
 
 
 def score_file(s_bleu: float, d_bleu: float, misaligned: int = 0) -> dict:
-    values = {"s_bleu": s_bleu, "d_bleu": d_bleu}
+    values = {"s_bleu": s_bleu, "d_bleu": d_bleu, "ter": 20.0}
     return {
         "counts": {"misaligned_instances": misaligned},
         "scores": {"raw": {key: {"score": one, "signature": "sig", "segments": 7} for key, one in values.items()}},
@@ -118,7 +118,8 @@ def test_scores_over_seeds():
     found = scores_of([score_file(80, 90), score_file(84, 90)])
     assert found["s_bleu"]["mean"] == 82 and found["s_bleu"]["standard_error"] == pytest.approx(2)
     assert found["d_bleu"]["standard_error"] == 0 and found["d_bleu"]["signature"] == "sig"
-    assert scores_of([score_file(80, 90), score_file(84, 90, 1)])["s_bleu"] is None
+    unaligned = scores_of([score_file(80, 90), score_file(84, 90, 1)])
+    assert unaligned["s_bleu"] is None and unaligned["ter"] is None and unaligned["d_bleu"]["mean"] == 90
 
 
 def result() -> dict:
@@ -147,7 +148,7 @@ def test_text():
     text = arena_text(result())
     (row,) = [line.split("  ") for line in text.splitlines() if line.startswith("sentences")][:1]
     assert [cell.strip() for cell in row if cell] == [
-        "sentences", "82.00 ±2.00", "90.00 ±0.00", "1.500", "1,234", "10", "3"
+        "sentences", "82.00 ±2.00", "90.00 ±0.00", "20.00 ±0.00", "1.500", "1,234", "10", "3"
     ]  # fmt: skip
     assert "5 updates from 'start', a sentence Transformer of 7 updates" in text and "sig" in text
     lines = reach_table(result()["systems"], "pronoun", "target").splitlines()

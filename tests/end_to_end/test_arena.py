@@ -36,7 +36,7 @@ TINY = {
     "generate.max-len-a": 0,
     "generate.max-len-b": 3,
 }
-SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "2"]
+SIZES = ["--documents", "4", "--dev-documents", "1", "--test-documents", "1", "--items", "4"]
 BUDGET = ["--updates", "3", "--start-updates", "4"]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import numpy as np
 
 from gtransformer.analysis.attention import Inspection
+from gtransformer.analysis.figures import new_figure, save_figure
 from gtransformer.analysis.watching import PARTS
-from gtransformer.files import atomic_write
 
 NAMES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 REACHES = ("group", "global")
@@ -23,7 +22,7 @@ def draw_attention(found: Inspection, path: str | Path, title: str) -> None:
     """
     kinds = [(part, reach) for part in PARTS for reach in REACHES if found.find(part, reach)]
     layers = max(one.layer for one in found.maps)
-    figure = _figure(2.4 * layers + 1.6, 2.5 * len(kinds) + 0.6)
+    figure = new_figure(2.4 * layers + 1.6, 2.5 * len(kinds) + 0.6)
     grid = figure.subplots(len(kinds), layers, squeeze=False)
     for row, (part, reach) in zip(grid, kinds, strict=True):
         maps = {one.layer: one for one in found.find(part, reach)}
@@ -42,7 +41,7 @@ def draw_attention(found: Inspection, path: str | Path, title: str) -> None:
 
 def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
     """Rows are the layers that have a gate, columns the sentences; 1 (bright) is group attention alone, 0 global."""
-    figure = _figure(8, 0.35 * len(found.gates) + 2)
+    figure = new_figure(8, 0.35 * len(found.gates) + 2)
     axes = figure.subplots()
     order = [gate for part in PARTS for gate in found.gates if gate.part == part]
     widest = max(len(gate.sentences) for gate in order)
@@ -65,18 +64,6 @@ def _extent(mean: np.ndarray) -> tuple[float, float, float, float]:
     return 0.5, mean.shape[1] + 0.5, mean.shape[0] + 0.5, 0.5
 
 
-def _figure(width: float, height: float):
-    # fairseq lets every library log; matplotlib would list all fonts of the machine.
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _save(figure, path: str | Path, title: str) -> None:
     figure.suptitle(title, fontsize=9)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png")
+    save_figure(figure, path)

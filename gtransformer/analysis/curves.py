@@ -8,14 +8,14 @@ set have its name before every key: ``valid_ppl``. A resumed training appends to
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from gtransformer.analysis.figures import new_figure, save_figure
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, read_lines
+from gtransformer.files import read_lines
 
 
 @dataclass
@@ -98,15 +98,9 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
 
     The perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
     """
-    # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
-    for name in ("matplotlib", "PIL"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    figure = new_figure(7.5, 4.5, dpi=150)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    figure = Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for number, (name, curve) in enumerate(curves.items()):
         for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
@@ -123,5 +117,4 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     axes.set_title(title)
     axes.grid(alpha=0.3)
     axes.legend()
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png")
+    save_figure(figure, path)

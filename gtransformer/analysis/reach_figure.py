@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtransformer.files import atomic_write
+from gtransformer.analysis.figures import new_figure, save_figure
 
 
 def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
@@ -15,18 +14,11 @@ def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
 
     ``result``: of ``experiments/arena``. The PNG appears only when it is complete.
     """
-    # fairseq lets every library log; matplotlib would list all fonts of the machine, PIL the parts of the picture.
-    for name in ("matplotlib", "PIL"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     systems = result["systems"]
     rows = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
     some = next(iter(rows.values()))
     kinds = sorted({kind for row in some.values() for kind in row}, key=lambda kind: (kind != "mean", kind))
-    figure = Figure(figsize=(11, 4 * -(-len(kinds) // 2) + 0.6), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 4 * -(-len(kinds) // 2) + 0.6)
     grid = list(figure.subplots(-(-len(kinds) // 2), 2, squeeze=False).flat)
     for axes, kind in zip(grid, kinds, strict=False):
         distances = [distance for distance in some if kind in some[distance]]
@@ -52,5 +44,4 @@ def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
     grid[0].legend(fontsize=7)
     terms = f"{result['updates']} updates from one sentence model, {len(result['seeds'])} seed(s)"
     figure.suptitle(f"How far each system sees ({terms})", fontsize=11)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png")
+    save_figure(figure, path)

@@ -6,28 +6,21 @@ panels with curves draw every seed; all axes begin at 0.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtransformer.files import atomic_write
+from gtransformer.analysis.figures import new_figure, save_figure
 
 AXES = {"length": "input length (tokens)", "instances": "training instances", "model": "model"}
 
 
 def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     """Draw all panels side by side (at most two in a row); the PNG appears only when it is complete."""
-    # fairseq lets every library log; matplotlib would list all fonts of the machine.
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     panels = [panel for panel in result["panels"] if panel["lines"] and panel["kind"] in DRAW]
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(5.6 * columns, 3.9 * rows + 0.5), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(5.6 * columns, 3.9 * rows + 0.5)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, panel in zip(grid, panels, strict=False):
         DRAW[panel["kind"]](axes, panel, result)
@@ -40,8 +33,7 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     size = "miniature, " if result["miniature"] else ""
     missing = f", {len(result['missing'])} run(s) missing" if result.get("missing") else ""
     figure.suptitle(f"{result['description']}\n({size}corpus: {Path(result['corpus']).name}{missing})", fontsize=10)
-    with atomic_write(path, "wb") as stream:
-        figure.savefig(stream, format="png")
+    save_figure(figure, path)
 
 
 def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:

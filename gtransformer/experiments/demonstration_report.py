@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gtransformer.analysis.curves import Curve
 from gtransformer.experiments.progress import duration
+from gtransformer.experiments.text_table import align
 
 ENOUGH = 95.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
 # Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
@@ -61,11 +62,7 @@ def table(systems: Mapping[str, Outcome]) -> str:
     rows.append(["validation perplexity", *(f"{system.perplexity:.2f}" for system in parts)])
     for key in ("training", "translation"):
         rows.append([f"{key}, seconds", *(f"{system.seconds[key]:.0f}" for system in parts)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    lines = align(rows).splitlines()
     lines.insert(1, "-" * len(lines[0]))
     lines.append(f"BLEU: {parts[0].scores['scores']['raw']['s_bleu']['signature']}")
     for system in parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gtransformer.report.score_table import align
+from gtransformer.experiments.text_table import align
 
 
 def table(results: Mapping[str, Mapping]) -> str:

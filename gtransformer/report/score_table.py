@@ -11,20 +11,11 @@ from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
 from gtransformer.evaluation.systems import ScoredSystem
+from gtransformer.experiments.text_table import align
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
 TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
-
-
-def align(rows: Sequence[Sequence[str]], right: range) -> str:
-    """Rows of cells as lines with columns two spaces apart; those of ``right`` are aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:

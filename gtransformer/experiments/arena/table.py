@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.experiments.arena.result import MEAN
+from gtransformer.experiments.text_table import align
 
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "ter": "TER"}
 
@@ -51,7 +52,7 @@ def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
                 *(f"{_mean(values):.0f}" for values in seconds.values()),
             ]
         )
-    return aligned(rows)
+    return align(rows)
 
 
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str) -> str:
@@ -68,16 +69,7 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str) 
         if all("difference" in one for one in found):
             differences = [f"({one['difference']:+.1f}{_error(one['difference_standard_error'])})" for one in found]
             rows.append(["", *differences])
-    return aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines, columns two spaces apart, all but the first aligned to the right."""
-    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))])
-        for row in rows
-    )
+    return align(rows)
 
 
 def _score(score: Mapping[str, Any] | None) -> str:

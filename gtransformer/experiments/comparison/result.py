@@ -10,6 +10,7 @@ from typing import Any
 from gtransformer.analysis.curves import Curve
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.recipe import Recipe
+from gtransformer.experiments.text_table import align
 from gtransformer.files import read_lines
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
@@ -96,11 +97,7 @@ def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[st
             row.append(f"{scores['raw']['s_bleu']['score']:.2f}" if scores["aligned"] else "-")
             row.append(f"{scores['raw']['d_bleu']['score']:.2f}")
         rows.append(row)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    lines = align(rows).splitlines()
     lines.insert(1, "-" * len(lines[0]))
     if any(not result["scores"][one]["aligned"] for result in recipes.values() for one in sets):
         lines.append("-: sentences are not aligned (the model chose their number itself); d-BLEU does not need that")

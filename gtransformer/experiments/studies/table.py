@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.experiments.studies.check import TABLE
+from gtransformer.experiments.text_table import align
 
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
@@ -71,9 +72,7 @@ def table(result: Mapping[str, Any]) -> str:
                 signatures |= {f"TER: {line['ter_signature']}"} if line.get("ter") else set()
             else:
                 rows.append([name, str(line["x"]), *scores])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        blocks.append("\n".join([panel["title"], *lines]))
+        blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
     foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
     foot += [f"missing: {name} {reason}" for name, reason in result.get("missing", {}).items()]

@@ -14,7 +14,7 @@ from torch import nn
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.analysis.share import ShareMeter, aligned_sentences
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.group_tags import last_sentences
+from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
@@ -74,7 +74,7 @@ def measure(
             inputs = batch["net_input"]
             source, before = inputs["src_tokens"], task.source_dictionary
             if translates_last_only(model):  # what is beside the sentence is in no cross-attention to it
-                source = source.where(last_sentences(source, before.bos(), before.pad()), before.pad())
+                source = without_context(source, before.bos(), before.pad())
             sentences = aligned_sentences(
                 source,
                 inputs["prev_output_tokens"],

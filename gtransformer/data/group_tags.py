@@ -28,6 +28,11 @@ def last_sentences(tokens: Tensor, bos: int, padding: int) -> Tensor:
     return tags.eq(tags.amax(dim=1, keepdim=True)) & tokens.ne(padding)
 
 
+def without_context(tokens: Tensor, bos: int, padding: int) -> Tensor:
+    """The last sentence of each row where it stands, padding in front of it; (batch, length) int64."""
+    return tokens.where(last_sentences(tokens, bos, padding), padding)
+
+
 def kept_alone(values: Tensor, keep: Tensor, padding: int) -> Tensor:
     """The values (batch, length) that each row keeps, in their order, padded on the right to the longest row."""
     order = keep.logical_not().byte().argsort(dim=1, stable=True)

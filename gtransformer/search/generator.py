@@ -10,7 +10,7 @@ from fairseq.search import BeamSearch as FairseqBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from gtransformer.data.group_tags import last_sentences
+from gtransformer.data.group_tags import without_context
 from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
 from gtransformer.search.positions import available, within_positions
@@ -67,7 +67,7 @@ class DocumentGenerator(SequenceGenerator):
     def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
         src_tokens, bos = sample["net_input"]["src_tokens"], self.tgt_dict.bos()
         if self.last_only:
-            src_tokens = src_tokens.where(last_sentences(src_tokens, bos, self.pad), self.pad)
+            src_tokens = without_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
         limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
         limits = within_positions(limits, sentences, self.positions)

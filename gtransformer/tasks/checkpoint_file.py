@@ -19,8 +19,11 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
         state = load_lazily(path)
     except Exception:  # a damaged file makes the loader raise anything
         return {}
-    if not isinstance(state, dict):
-        return {}
+    return settings_of(state) if isinstance(state, dict) else {}
+
+
+def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The model's and task's options in what a fairseq checkpoint holds, kept as a configuration or as arguments."""
     whole = state.get("cfg") or {}
     args = vars(state["args"]) if state.get("args") is not None else {}
     sections = {}

@@ -18,7 +18,7 @@ from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
-from gtransformer.tasks.checkpoint_file import read_settings
+from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
 from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
@@ -132,14 +132,15 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         found = {name: settings[name] for name in SETTINGS}
     except (AttributeError, KeyError, TypeError):
         raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made") from None
-    task = (state.get("cfg") or {}).get("task") or vars(state["args"])
+    saved = settings_of(state)
+    task = saved["task"]
     name = task.get("_name") or task.get("task")
     if name != "translation_doc":
         raise UserError(
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    kind = MODEL_REGISTRY.get(read_settings(sources.checkpoint).get("model", {}).get("_name"))
+    kind = MODEL_REGISTRY.get(saved["model"].get("_name"))
     limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):

@@ -7,16 +7,16 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags, kept_alone, last_sentences
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
+from gtransformer.models.common.blocks import AttentionBlock, View
 from gtransformer.models.common.embedding import LayerStack
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.document_transformer.config import ENCODER, ITSELF, DocumentTransformerConfig
+from gtransformer.models.transformer.model import WHOLE
 from gtransformer.modules.ragged import Ragged
 
 CONTEXT = "context"  # the memory's name
-WHOLE = ((ByDocument(),),)
 
 
 class ContextEncoder(LayerStack):

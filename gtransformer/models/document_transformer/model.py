@@ -21,7 +21,8 @@ from gtransformer.models.document_transformer.config import (
     PLACES,
     DocumentTransformerConfig,
 )
-from gtransformer.models.document_transformer.context import CONTEXT, WHOLE, BesideEncoder
+from gtransformer.models.document_transformer.context import CONTEXT, BesideEncoder
+from gtransformer.models.transformer.model import WHOLE
 
 NAME = "document_transformer"
 

@@ -16,6 +16,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import IO
@@ -177,6 +179,25 @@ def start(command, **options) -> Forked | subprocess.Popen:
     known = {"stdin", "stdout", "stderr", "text", "env", "cwd", "start_new_session"}
     forked = list(map(str, command[:2])) == [sys.executable, "-m"] and options.keys() <= known
     return (Forked if forked else subprocess.Popen)(command, **options)
+
+
+def interrupt_when(ready: Callable[[], bool], command, **options) -> str:
+    """End a command, by SIGTERM, as soon as something is ``ready``; returns its output.
+
+    It must be at work until then, and end with status 130.
+    """
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = start(command, start_new_session=True, **streams, **options)
+    try:
+        while not ready():
+            assert process.poll() is None, process.communicate()[0][-3000:]
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, output
+    return output
 
 
 def run_group(command, timeout: float = 560, input: str | None = None, **options) -> subprocess.CompletedProcess:

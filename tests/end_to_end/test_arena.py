@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
 from gtransformer.cli.arena import main
-from tests.processes import run_group, start
+from tests.processes import interrupt_when, run_group
 from tests.support import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -60,19 +57,8 @@ def environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def interrupted(folder: Path, command: list[str], environment: dict[str, str]) -> str:
     """Ended while the sentence model is being trained; what it printed."""
-    process = start(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
-    try:
-        while not (folder / "runs" / "start" / "checkpoints" / "checkpoint_last.pt").is_file():
-            assert process.poll() is None, process.communicate()[0][-3000:]
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, output
-    return output
+    checkpoint = folder / "runs" / "start" / "checkpoints" / "checkpoint_last.pt"
+    return interrupt_when(checkpoint.is_file, command, env=environment)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from matplotlib.image import imread
 
 from gtransformer.cli import demo_corpus
 from gtransformer.cli.compare import main
-from tests.processes import run_group, start
+from tests.processes import interrupt_when, run_group
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -61,17 +58,7 @@ def interrupted(arguments: list[str]) -> str:
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "gtransformer.cli.compare", *arguments]
     checkpoint = Path(arguments[1]) / "runs" / "cpu_small_doc" / "checkpoints" / "checkpoint_last.pt"
-    process = start(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
-    try:
-        while not checkpoint.is_file() and process.poll() is None:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130, output
+    output = interrupt_when(checkpoint.is_file, command, env=environment)
     assert not (Path(arguments[1]) / "comparison.json").exists()
     return output
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,10 @@ from gtransformer.experiments.comparison import comparison as module
 from gtransformer.experiments.comparison.comparison import Comparison
 from gtransformer.experiments.comparison.corpus import split_files, thin_corpus
 from gtransformer.experiments.comparison.plan import Plan, check_arguments, outside_files, parse_set, stop_hours
-from gtransformer.experiments.pipeline import Stage
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.files import write_json
 from gtransformer.preprocess.corpus import find_splits
+from tests.unit.experiments.pretended import changes, pretend
 
 FOUR = ["cpu_small_finetune", "cpu_small_doc", "cpu_small_sent", "cpu_small"]
 
@@ -43,29 +41,6 @@ def comparison(corpus: Path, output: Path, *options: object, recipes: str = ",".
     arguments = [str(corpus), str(output), "--recipes", recipes, "--minutes", "30", *map(str, options)]
     args = build_parser().parse_args(arguments)
     return Comparison(args, *check_arguments(args))
-
-
-def pretend(plan: Comparison) -> set[str]:
-    """Run a comparison whose stages only leave what they are to leave; returns those that were done."""
-    did = set()
-
-    def leave(stage: Stage) -> None:
-        did.add(stage.name)
-        for path in stage.outputs:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("{}")
-
-    stages = plan.pipeline.stages
-    stages.update({name: replace(stage, work=partial(leave, stage)) for name, stage in stages.items()})
-    with plan.pipeline as pipeline:
-        pipeline.run("compare")
-    return did
-
-
-def changes(stage: Stage) -> list[str]:
-    """What ``--set`` gives a stage's program."""
-    command = stage.work.command
-    return [value for flag, value in zip(command, command[1:], strict=False) if flag == "--set"]
 
 
 def test_recipes_that_others_need_come_first():
@@ -97,8 +72,8 @@ def test_recipes_in_folders(corpus: Path, tmp_path: Path):
     plan = [comparison(corpus, tmp_path / "out", recipes=",".join(names)) for _ in range(2)]
     ends = {"train": "", "generate": "-tech_test", "score": "-tech_test"}
     wanted = {f"{stage}-{name}{end}" for stage, end in ends.items() for name in names}
-    assert pretend(plan[0]) == wanted | {"prepare-concatenation-small_sentences"}
-    assert pretend(plan[1]) == set()
+    assert set(pretend(plan[0].pipeline)) == wanted | {"prepare-concatenation-small_sentences"}
+    assert set(pretend(plan[1].pipeline)) == set()
     assert plan[0].pipeline.stages["train-lst/small"].after == ["prepare-concatenation-small_sentences"]
 
 
@@ -178,10 +153,10 @@ def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path
     trained = {
         f"{stage}-{name}{end}" for stage, end in (("train", ""), ("generate", "-tech_test"), ("score", "-tech_test"))
     }
-    assert pretend(comparison(corpus, out, recipes=name)) == {"prepare-cpu_small", *trained}
-    assert pretend(comparison(corpus, out, recipes=name)) == set()
+    assert set(pretend(comparison(corpus, out, recipes=name).pipeline)) == {"prepare-cpu_small", *trained}
+    assert set(pretend(comparison(corpus, out, recipes=name).pipeline)) == set()
     best = out / "runs" / name / "checkpoints" / "checkpoint_best.pt"
-    assert pretend(comparison(corpus, out, "--minutes", 40, recipes=name)) == trained and best.is_file()
+    assert set(pretend(comparison(corpus, out, "--minutes", 40, recipes=name).pipeline)) == trained and best.is_file()
     for options, message in (
         (["--minutes", 5], r"begun with 40 minutes of training, more than --minutes 5; choose another"),
         (["--set", "train.lr=1"], r"cpu_small_doc: was trained with other settings.*choose another output"),
@@ -189,11 +164,11 @@ def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path
     ):
         before = {path: path.read_bytes() for path in out.rglob("*.*")}
         with pytest.raises(UserError, match=message):
-            pretend(comparison(corpus, out, *options, recipes=name))
+            pretend(comparison(corpus, out, *options, recipes=name).pipeline)
         assert {path: path.read_bytes() for path in out.rglob("*.*")} == before, "a refusal leaves everything in place"
     best.unlink()
     (best.parent.parent / "old.log").write_text("")
-    assert pretend(comparison(corpus, out, "--set", "train.lr=1", recipes=name)) == trained
+    assert set(pretend(comparison(corpus, out, "--set", "train.lr=1", recipes=name).pipeline)) == trained
     assert not (best.parent.parent / "old.log").exists(), "what is left of a run without a model does not stay"
 
 
@@ -213,11 +188,11 @@ def test_a_refused_comparison_keeps_its_result(corpus: Path, tmp_path: Path, cap
 
 def test_a_fine_tuned_model_is_trained_again_when_its_start_is_trained_on(corpus: Path, tmp_path: Path, capsys):
     two = "cpu_small_sent,cpu_small_finetune"
-    pretend(comparison(corpus, tmp_path / "out", recipes=two))
+    pretend(comparison(corpus, tmp_path / "out", recipes=two).pipeline)
     old = [tmp_path / "out" / "runs" / name / "old.log" for name in two.split(",")]
     for path in old:
         path.write_text("")
-    pretend(comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two))
+    pretend(comparison(corpus, tmp_path / "out", "--minutes", 40, recipes=two).pipeline)
     assert [path.exists() for path in old] == [True, False]
     assert "train-cpu_small_finetune: begun anew, since train-cpu_small_sent went on" in capsys.readouterr().out
 

@@ -6,23 +6,20 @@ import random
 from argparse import Namespace
 from dataclasses import fields
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.document_transformer import DocumentTransformerConfig, DocumentTransformerModel
 from gtransformer.models.document_transformer.context import split_context
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from tests.support import pad_batch, random_document, relative_error, tiny_config
 from tests.unit.models.document_oracle import Oracle
+from tests.unit.models.oracle_checks import TOLERANCE, batch, check_every_step, check_full_pass
 from tests.unit.search.conftest import Translator
 
-TOLERANCE = 1e-11  # float64
 # Words by sentence of the source, the last one being current, and of the target's one sentence.
 SHAPES = [([3], 4), ([2, 4, 1], 2), ([0, 3], 0), ([1, 0, 0], 3), ([0], 1), ([2, 2, 2, 2, 3], 5)]
 NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}
@@ -63,34 +60,10 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
     ]
 
 
-def batch(dictionary, documents, extra: int = 0):
-    """(source padded on the left, target padded on the right)."""
-    pad = dictionary.pad()
-    return (
-        pad_batch([source for source, _ in documents], pad, left=True, extra=extra),
-        pad_batch([target for _, target in documents], pad, left=False, extra=extra),
-    )
-
-
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "both")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     model = beside_model(dictionary, group_attention=engine, **OPTIONS[name])
-    documents, oracle = pairs(dictionary), Oracle(model)
-    sources, targets = batch(dictionary, documents)
-    found, _ = model(sources, None, targets)
-    weights = torch.randn_like(found)
-    total = 0.0
-    for row, (source, target) in enumerate(documents):
-        expected = oracle.logits(source, target)
-        total = total + (expected * weights[row, : len(target)]).sum()
-        assert relative_error(found[row, : len(target)], expected) < TOLERANCE, row
-    parameters = dict(model.named_parameters())
-    ours = torch.autograd.grad((found * weights).sum(), list(parameters.values()))
-    theirs = torch.autograd.grad(total, list(parameters.values()))
-    for name, one, other in zip(parameters, ours, theirs, strict=True):
-        # A bias of keys changes no softmax: its gradient is rounding alone.
-        if not name.endswith("k_proj.bias"):
-            assert relative_error(one, other) < 1e-9, name
+    check_full_pass(model, dictionary, pairs(dictionary), Oracle(model).logits)
 
 
 @torch.no_grad()
@@ -98,16 +71,7 @@ def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_step_equals_the_oracle(dictionary, caches, name):
     model = beside_model(dictionary, **OPTIONS[name])
-    model.decoder.caches = caches
-    oracle = Oracle(model)
-    for source, target in pairs(dictionary):
-        state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
-        assert type(state) is (CachedState if caches else PrefixState)
-        expected = oracle.logits(source, target)
-        for step, token in enumerate(torch.tensor(target)):
-            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
-            x = state.step(token.view(1), opens, np.ones((1, 1), dtype=np.int64))
-            assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)
+    check_every_step(model, dictionary, pairs(dictionary), Oracle(model).logits, caches)
 
 
 @torch.no_grad()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from tests.support import random_document, relative_error
 from tests.unit.models.document_oracle import Oracle, embed, norm
-from tests.unit.models.test_document_transformer import NORMS, TOLERANCE, batch, beside_model, pairs
+from tests.unit.models.oracle_checks import TOLERANCE, batch, check_every_step, check_full_pass
+from tests.unit.models.test_document_transformer import NORMS, beside_model, pairs
 from tests.unit.search.conftest import Translator
 
 OPTIONS = {
@@ -57,37 +55,14 @@ class FlatOracle(Oracle):
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     """In a batch of different lengths, padded on either side."""
     model = flat_model(dictionary, group_attention=engine, **OPTIONS[name])
-    documents, oracle = pairs(dictionary), FlatOracle(model)
-    sources, targets = batch(dictionary, documents, extra=1)
-    found, _ = model(sources, None, targets)
-    weights = torch.randn_like(found)
-    total = 0.0
-    for row, (source, target) in enumerate(documents):
-        expected = oracle.logits(source, target)
-        total = total + (expected * weights[row, : len(target)]).sum()
-        assert relative_error(found[row, : len(target)], expected) < TOLERANCE, row
-    parameters = dict(model.named_parameters())
-    ours = torch.autograd.grad((found * weights).sum(), list(parameters.values()))
-    theirs = torch.autograd.grad(total, list(parameters.values()))
-    for name, one, other in zip(parameters, ours, theirs, strict=True):
-        if not name.endswith("k_proj.bias"):  # rounding alone
-            assert relative_error(one, other) < 1e-9, name
+    check_full_pass(model, dictionary, pairs(dictionary), FlatOracle(model).logits, extra=1)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("caches", [True, False])
 def test_every_step_equals_the_oracle_and_search_finds_one_sentence(dictionary, caches):
     model = flat_model(dictionary, current_layers=1)
-    model.decoder.caches = caches
-    oracle = FlatOracle(model)
-    for source, target in pairs(dictionary):
-        state = model.decoder.begin(model.encoder(torch.tensor([source]))["memory"][0], 1)
-        assert type(state) is (CachedState if caches else PrefixState)
-        expected = oracle.logits(source, target)
-        for step, token in enumerate(torch.tensor(target)):
-            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
-            x = state.step(token.view(1), opens, np.ones((1, 1), dtype=np.int64))
-            assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)
+    check_every_step(model, dictionary, pairs(dictionary), FlatOracle(model).logits, caches)
     translate = Translator(dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
     for found in translate([source for source, _ in pairs(dictionary)]):
         assert len(translate.sentences(found[0])) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from argparse import Namespace
 from dataclasses import fields
+from functools import partial
 from itertools import product
 
 import pytest
@@ -12,15 +13,13 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.windows import ALIGNMENTS
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
-from tests.support import pad_batch, random_document, relative_error, tiny_config
+from tests.support import random_document, relative_error, tiny_config
 from tests.unit.models import window_oracle
+from tests.unit.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
 from tests.unit.search.conftest import Translator
 
-TOLERANCE = 1e-11  # float64
 RATIO = 1.3
 # Words by sentence, source and target: one-token documents, far more on one side, more sentences on one side.
 SHAPES = [([3, 1, 5], [2, 2, 4]), ([0], [0]), ([9, 8], [1, 0]), ([1], [7]), ([2, 2, 2], [3]), ([4], [2, 1, 1])]
@@ -52,24 +51,7 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, width, positions, alignment):
     options = {"window_positions": positions, "train_alignment": alignment, "group_attention": engine}
     model = window_model(dictionary, width, **options)
-    documents = pairs(dictionary)
-    pad = dictionary.pad()
-    source = pad_batch([s for s, _ in documents], pad, left=True)
-    target = pad_batch([t for _, t in documents], pad, left=False)
-    found, _ = model(source, None, target)
-    weights = torch.randn_like(found)
-    expected, total = [], 0.0
-    for row, (one, other) in enumerate(documents):
-        expected.append(window_oracle.logits(model, one, other))
-        total = total + (expected[-1] * weights[row, : len(other)]).sum()
-        assert relative_error(found[row, : len(other)], expected[-1]) < TOLERANCE, row
-    parameters = dict(model.named_parameters())
-    ours = torch.autograd.grad((found * weights).sum(), list(parameters.values()))
-    theirs = torch.autograd.grad(total, list(parameters.values()))
-    for name, one, other in zip(parameters, ours, theirs, strict=True):
-        # A bias of keys changes no softmax: its gradient is rounding alone.
-        if not name.endswith("k_proj.bias"):
-            assert relative_error(one, other) < 1e-9, name
+    check_full_pass(model, dictionary, pairs(dictionary), partial(window_oracle.logits, model))
 
 
 @torch.no_grad()
@@ -78,17 +60,7 @@ def test_forward_and_backward_equal_the_oracle(dictionary, engine, width, positi
 def test_every_step_equals_the_oracle(dictionary, caches, width, positions, alignment):
     """Token by token, where the target's length is not known; the linear alignment then has its ratio."""
     model = window_model(dictionary, width, window_positions=positions, decode_alignment=alignment)
-    model.decoder.caches = caches
-    for source, target in pairs(dictionary):
-        memory = model.encoder(torch.tensor([source]))["memory"][0]
-        state = model.decoder.begin(memory, 1)
-        assert type(state) is (CachedState if caches else PrefixState)
-        expected = window_oracle.logits(model, source, target, RATIO)
-        tags = model.decoder.tags(torch.tensor([target])).numpy()
-        for step, token in enumerate(torch.tensor(target)):
-            opens = token.eq(dictionary.bos()).view(1, 1).numpy()
-            x = state.step(token.view(1), opens, tags[:, step : step + 1])
-            assert relative_error(state.logits(x)[0], expected[step]) < TOLERANCE, (len(source), step)
+    check_every_step(model, dictionary, pairs(dictionary), partial(window_oracle.logits, model, ratio=RATIO), caches)
 
 
 @torch.no_grad()

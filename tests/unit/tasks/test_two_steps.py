@@ -15,7 +15,8 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from gtransformer.tasks.finetuning import freeze_pretrained
 from tests.support import ROOT, tiny_model
-from tests.unit.models.test_document_transformer import batch, beside_model, pairs
+from tests.unit.models.oracle_checks import batch
+from tests.unit.models.test_document_transformer import beside_model, pairs
 
 DATA = ROOT / "tests" / "prepared" / "len48" / "bin"
 CURRENT = ["--instances=current", "--context-sentences=2"]

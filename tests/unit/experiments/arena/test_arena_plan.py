@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +11,8 @@ from gtransformer.cli.arena import build_parser
 from gtransformer.errors import UserError
 from gtransformer.experiments.arena.arena import Arena
 from gtransformer.experiments.arena.plan import Terms, check_terms, system_names
-from gtransformer.experiments.pipeline import Stage
 from gtransformer.experiments.recipe import load_recipe
+from tests.unit.experiments.pretended import changes, pretend
 
 SYSTEMS = ["sentences", "concatenation", "documents", "gtransformer", "lst", "window", "window_absolute"]
 
@@ -26,29 +24,6 @@ def terms(*options: object, output: Path = Path("out")) -> Terms:
 def arena(output: Path, *options: object) -> Arena:
     args = build_parser().parse_args(["demo", str(output), *map(str, options)])
     return Arena(args, check_terms(args))
-
-
-def pretend(one: Arena) -> list[str]:
-    """Run an arena whose stages only leave what they are to leave; returns those that were done."""
-    did = []
-
-    def leave(stage: Stage) -> None:
-        did.append(stage.name)
-        for path in stage.outputs:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("{}")
-
-    stages = one.pipeline.stages
-    stages.update({name: replace(stage, work=partial(leave, stage)) for name, stage in stages.items()})
-    with one.pipeline as pipeline:
-        pipeline.run("arena")
-    return did
-
-
-def changes(stage: Stage) -> list[str]:
-    """What ``--set`` gives a stage's program."""
-    line = stage.work.command
-    return [value for flag, value in zip(line, line[1:], strict=False) if flag == "--set"]
 
 
 def test_the_systems_that_come_with_the_package():
@@ -89,19 +64,21 @@ def test_the_baseline_is_added_and_everything_starts_from_one_model(tmp_path: Pa
 
 
 def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
-    done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1))
+    done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline)
     assert len(done) == 1 + 2 + 1 + 2 * 4
-    assert pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1)) == []
-    more = pretend(arena(tmp_path, "--systems", "lst", "window", "--seeds", 1, 2))
+    assert pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline) == []
+    more = pretend(arena(tmp_path, "--systems", "lst", "window", "--seeds", 1, 2).pipeline)
     assert {name.partition("-")[2] for name in more} == {"window-1", "sentences-2", "lst-2", "window-2"}
     moved = tmp_path.with_name("moved")
     tmp_path.rename(moved)
-    assert pretend(arena(moved, "--systems", "lst", "--seeds", 1)) == [], "a result does not depend on where it lies"
+    assert pretend(arena(moved, "--systems", "lst", "--seeds", 1).pipeline) == [], (
+        "a result does not depend on where it lies"
+    )
 
 
 def test_other_terms_do_not_overwrite_a_model(tmp_path: Path):
     before = arena(tmp_path, "--systems", "lst", "--seeds", 1)
-    pretend(before)
+    pretend(before.pipeline)
     with pytest.raises(UserError, match="start: was trained with other settings.*choose another output directory"):
         arena(tmp_path, "--systems", "lst", "--seeds", 1, "--set", "train.dropout=0.2").pipeline.check()
     with pytest.raises(UserError, match="sentences-1: was trained with other settings"):

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sacremoses import MosesDetokenizer
-
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.instances import END
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
+from gtransformer.preprocess.tokenise import sacremoses
 
 
 def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
@@ -51,7 +50,7 @@ class ReleaseText:
     def __init__(self, prepared: str | Path, lang: str):
         pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
         self._join = join_pieces if pieces else remove_bpe_lines
-        self._detokenise = MosesDetokenizer(lang.partition("_")[0]).detokenize
+        self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """The sentences of one instance, subwords as the model writes them, as many as went in."""

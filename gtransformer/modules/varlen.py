@@ -7,6 +7,7 @@ mask. It knows float16 and bfloat16 only and no dropout; everything else goes th
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -14,12 +15,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-try:  # PyTorch 2.10 and later
-    from torch.nn.attention.varlen import varlen_attn
-except ImportError:
-    varlen_attn = None
-
 logger = logging.getLogger(__name__)
+
+
+@cache
+def kernel() -> Callable | None:
+    """PyTorch's kernel; None before PyTorch 2.10. Imported when it is wanted: its module imports the compiler."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn
 
 
 class VarlenSegments:
@@ -44,7 +50,7 @@ class VarlenSegments:
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
-        return varlen_attn(
+        return kernel()(
             q.index_select(0, self.query),
             k.index_select(0, self.key),
             v.index_select(0, self.key),
@@ -66,11 +72,11 @@ def is_usable(q: Tensor, dropout: float) -> bool:
     """Whether the kernel takes these queries, and has been seen to compute what it should on their device."""
     return (
         q.device.type == "cuda"
-        and varlen_attn is not None
         and q.dtype in (torch.float16, torch.bfloat16)
         and dropout == 0.0
         and q.shape[-1] % 8 == 0
         and q.shape[-1] <= 256
+        and kernel() is not None
         and _works(q.device, q.dtype, q.shape[-1])
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
+from types import ModuleType
 
 from gtransformer.errors import cli_main
 from gtransformer.preprocess.moses import moses_directory, run_script
@@ -14,6 +13,13 @@ from gtransformer.preprocess.parallel import available_cores, map_file
 
 # Tokens with a meaning of their own in instance files and dictionaries: any of these, or a language symbol like [en].
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")
+
+
+def sacremoses() -> ModuleType:
+    """The library, imported when it is wanted: it reads its tables of characters for a second."""
+    import sacremoses as library
+
+    return library
 
 
 def disarm(line: str) -> str:
@@ -35,8 +41,8 @@ class Tokeniser:
 
     def __init__(self, lang: str, moses: str | None = None, normalise: bool = False):
         self.lang, self.moses, self.normalise = lang, moses, normalise
-        self._tokenizer = None if moses else MosesTokenizer(lang)
-        self._normalizer = MosesPunctNormalizer(lang) if normalise and not moses else None
+        self._tokenizer = None if moses else sacremoses().MosesTokenizer(lang)
+        self._normalizer = sacremoses().MosesPunctNormalizer(lang) if normalise and not moses else None
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Tokenise plain lines; as many come back as went in, words separated by single spaces."""
@@ -57,7 +63,7 @@ class Detokeniser:
 
     def __init__(self, lang: str, moses: str | None = None):
         self.lang, self.moses = lang, moses
-        self._detokenizer = None if moses else MosesDetokenizer(lang)
+        self._detokenizer = None if moses else sacremoses().MosesDetokenizer(lang)
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Detokenise lines; as many come back as went in."""

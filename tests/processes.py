@@ -2,8 +2,8 @@
 
 ``python -m MODULE`` spends six to ten seconds of processor time on importing PyTorch, fairseq and this package. Here
 such a command is forked from a server (multiprocessing's) that has imported them once; its environment, folder,
-standard streams, signals, process group and exit status are those of a new process all the same. What such a command
-starts itself, and every command in a shell script, begins with a new interpreter as ever.
+standard streams, signals, process group and exit status are those of a new process all the same; so are those of the
+stages that it starts itself (``stages``). A command in a shell script begins with a new interpreter as ever.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from collections.abc import Callable
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import IO
+
+from tests import stages
 
 ROOT = Path(__file__).resolve().parents[1]
 PRELOADED = ["matplotlib.pyplot", "hydra.main", "gtransformer", "gtransformer.preprocess.pipeline", "sacrebleu"]
@@ -155,17 +157,23 @@ def _become(command: list[str], folder: str, environment: dict, fds: list[int], 
     for number, fd in enumerate(fds):
         os.dup2(fd, number)
         os.close(fd)
+    multiprocessing.set_start_method(None, force=True)  # the usual one, not the server's, for what it starts itself
+    os.chdir(folder)
+    stages.fork_stages(_run_module)
+    _run_module(command, environment)
+
+
+def _run_module(command: list[str], environment: dict) -> None:
+    """What ``python -m`` does, in a process that has imported much already."""
     sys.stdin = open(0, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
-    multiprocessing.set_start_method(None, force=True)  # the usual one, not the server's, for what it starts itself
-    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     module, sys.argv = command[0], list(command)
     if module.startswith("fairseq_cli."):  # they set logging up before fairseq is imported, which does it otherwise
         logging.getLogger().handlers.clear()
-    sys.path.insert(0, folder)
+    sys.path.insert(0, os.getcwd())
     sys.modules.pop(module, None)
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

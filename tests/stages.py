@@ -1,0 +1,117 @@
+"""What a forked command starts itself (a pipeline's stages, a stage's fairseq) forked in its turn.
+
+The commands' drivers start ``python -m MODULE`` through ``subprocess.Popen``. In a command that ``processes`` has
+forked, that is a fork, too: the driver has imported all that the stage would import again, for six to ten seconds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+
+from gtransformer.experiments import jobs, stage
+
+
+class Stage:
+    """A stage at work: what the drivers use of ``subprocess.Popen``, under the same names.
+
+    ``become``: does what ``python -m`` does with the words behind it, and returns.
+    """
+
+    def __init__(
+        self,
+        become: Callable[[list[str], dict], None],
+        command: list[str],
+        *,
+        stdout: object,
+        stderr: object,
+        env: dict,
+        start_new_session: bool = False,
+        pass_fds: Collection[int] = (),
+    ):
+        self.stdout, self.returncode = None, None
+        read, write = os.pipe() if stdout == subprocess.PIPE else (None, stdout.fileno())
+        error = write if stderr == subprocess.STDOUT else stderr.fileno()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            _leave(lambda: _begin(become, command[2:], (write, error), env, start_new_session, pass_fds))
+        if read is not None:
+            os.close(write)
+            self.stdout = open(read, "rb")
+
+    def poll(self) -> int | None:
+        return self._collect(os.WNOHANG)
+
+    def wait(self) -> int:
+        return self._collect(0)
+
+    def terminate(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _collect(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+def fork_stages(become: Callable[[list[str], dict], None]) -> None:
+    """From now on this process's drivers fork the modules that they start, which then also do so."""
+
+    def start(command, **options) -> Stage | subprocess.Popen:
+        module = list(command[:2]) == [sys.executable, "-m"]
+        return Stage(become, command, **options) if module else subprocess.Popen(command, **options)
+
+    for driver in (jobs, stage):
+        driver.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+
+
+def _begin(become, command, streams, environment, new_session, kept) -> None:
+    """In the forked process: nothing is left of the driver but what a new program would have of it."""
+    atexit._clear()
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if new_session:
+        os.setsid()
+    for number, fd in zip((1, 2), [os.dup(fd) for fd in streams], strict=True):
+        os.dup2(fd, number)
+    last = 2
+    for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(last + 1, fd)
+        last = fd
+    become(command, environment)
+
+
+def _leave(work: Callable[[], None]) -> None:
+    """Work, and end the process with the status that a program would have."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        status = 130
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)

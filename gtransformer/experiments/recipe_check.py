@@ -14,6 +14,10 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.commands import parser_of
 from gtransformer.experiments.recipe import FILES, Recipe, to_arguments
 from gtransformer.experiments.run_record import SECTIONS
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.generation import check_generation
+from gtransformer.tasks.loading import check_loss, grouping_of
+from gtransformer.tasks.strategy import strategy_of
 
 # What stands for the arguments that are no options of the recipe.
 NEEDED = {
@@ -57,7 +61,22 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     else:
         parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
     parser.error = partial(_refuse, recipe.name, stage)
-    parse(parser, arguments)
+    given = parse(parser, arguments)
+    if getattr(given, "task", None) == "translation_doc":
+        try:
+            check_task(given, stage)
+        except UserError as error:
+            _refuse(recipe.name, stage, str(error))
+
+
+def check_task(given: argparse.Namespace, stage: str) -> None:
+    """UserError for options of the task, in training or in generation, that contradict each other."""
+    cfg = TranslationDocConfig.from_namespace(given)
+    strategy_of(cfg, grouping_of(cfg))
+    if stage == "generate":
+        check_generation(given, cfg)
+    else:
+        check_loss(cfg)
 
 
 def _refuse(name: str, stage: str, message: str) -> NoReturn:

@@ -33,12 +33,20 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
     """What the options say about instances. Raises UserError where they contradict each other."""
     grouping = Grouping(str(cfg.instances), cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences)
     grouping.check()
-    if cfg.context_loss == "off" and grouping.kind not in WITH_CONTEXT:
+    return grouping
+
+
+def check_loss(cfg: TranslationDocConfig) -> None:
+    """Raise UserError for ``--context-loss off`` in training where no instance has context.
+
+    Translating has no loss, and may have other instances than training.
+    """
+    kind = grouping_of(cfg).kind
+    if cfg.context_loss == "off" and kind not in WITH_CONTEXT:
         raise UserError(
-            f"--context-loss off: no instance of --instances {grouping.kind} has context; leave it out, or give "
+            f"--context-loss off: no instance of --instances {kind} has context; leave it out, or give "
             f"--instances {' or '.join(WITH_CONTEXT)}"
         )
-    return grouping
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,8 @@ class Loader:
         grouping = grouping_of(self.cfg)
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
+        if training:
+            check_loss(self.cfg)
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         parts = self.parts(path, split, combine)
         logger.info("%s %s %d instances", path, split, sum(len(part.source.instances) for part in parts))
@@ -97,7 +107,7 @@ class Loader:
         if walked is not None or grouping.kind != STORED:
             how = f"--instances {grouping.kind}" if walked is None else f"--strategy {strategy.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
-        masked = self.cfg.context_loss == "off" and target is not None
+        masked = self.cfg.context_loss == "off" and grouping.kind in WITH_CONTEXT and target is not None
         return self.pairs(
             source,
             target,

@@ -220,7 +220,6 @@ def test_changes_that_make_another_model():
         (["prepare.max-sents=1", "task.instances=greedy", "task.instance-tokens=256"], None),
         (["prepare.max-sents=9", "task.instances=disjoint", "task.context-sentences=0"], 1),
         (["task.instances=sliding", "task.context-sentences=1", "task.batch-order=document"], 2),
-        (["prepare.max-sents=9", "task.instances=sliding", "task.context-sentences=0"], 1),
         (["task.instances=current", "task.context-sentences=2", "task.target-context-sentences=2"], 3),
         (["prepare.max-sents=9", "task.instances=stored"], 9),
     ],
@@ -230,6 +229,21 @@ def test_sentences_of_an_instance(changes, expected):
     recipe = load_recipe("base", changes)
     assert recipe.max_sentences == expected
     check_recipe(recipe, ("train", "generate"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "stage", "message"),
+    [
+        (["task.instances=sliding", "task.context-sentences=0"], "train", "give 1 or more"),
+        (["task.instances=sliding", "task.context-sentences=0"], "generate", "give 1 or more"),
+        (["generate.strategy=sliding"], "generate", "needs --window-tokens"),
+        (["task.doc-constraint=true", "generate.sentence-rule=off"], "generate", "contradict each other"),
+        (["task.instances=greedy", "task.instance-tokens=64", "task.context-loss=off"], "train", "has context"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_is_said_before_anything_runs(changes, stage, message):
+    with pytest.raises(UserError, match=f"recipe 'base', stage {stage}: .*{message}"):
+        check_recipe(load_recipe("base", changes), [stage])
 
 
 def test_recipes_in_folders_are_called_by_folder_and_file():

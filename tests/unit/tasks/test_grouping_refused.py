@@ -22,15 +22,20 @@ def setup(**options):
     [
         ({"instances": "sliding"}, "--instances sliding needs --context-sentences N"),
         ({"context_sentences": 2}, "--context-sentences 2 means nothing with --instances stored"),
-        (
-            {"context_loss": "off"},
-            "--context-loss off: no instance of --instances stored has context; leave it out",
-        ),
     ],
 )
 def test_options_that_contradict_each_other(options, message):
     with pytest.raises(UserError, match=message):
         setup(**options)
+
+
+def test_the_loss_of_no_context():
+    """Refused in training; a model trained so may be used on instances that have none."""
+    task = setup(context_loss="off")
+    with pytest.raises(UserError, match="--context-loss off: no instance of --instances stored has context; leave it"):
+        task.load_dataset("train")
+    task.load_dataset("test")
+    assert len(task.dataset("test"))
 
 
 def build(task, mode, from_checkpoint=False):

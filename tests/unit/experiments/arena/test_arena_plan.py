@@ -45,6 +45,11 @@ def test_all_systems_have_the_same_terms():
     assert all(options == shared[0] for options in shared)
 
 
+def test_a_strategy_that_a_system_cannot_have_is_said_before_anything_is_trained():
+    with pytest.raises(UserError, match="recipe 'sentences', stage generate: --strategy sequential"):
+        terms("--set", "generate.strategy=sequential")
+
+
 def test_the_baseline_is_added_and_everything_starts_from_one_model(tmp_path: Path):
     found = terms("--systems", "lst", "--seeds", 3)
     assert found.systems == ("sentences", "lst") and found.start == "start"

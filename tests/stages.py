@@ -13,6 +13,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Collection
+from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
 from gtransformer.experiments import jobs, stage
@@ -91,6 +92,8 @@ def _begin(become, command, streams, environment, new_session, kept) -> None:
     for fd in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         os.closerange(last + 1, fd)
         last = fd
+    tracker = resource_tracker._resource_tracker
+    tracker._fd = tracker._pid = None  # the driver's was behind one of these numbers
     become(command, environment)
 
 

@@ -25,7 +25,7 @@ class AttentionMap:
     """Attention of one layer, averaged over its heads.
 
     Attributes:
-        part: "encoder" or "decoder" (self-attention) or "cross"; reach: "group", or "global" over the document.
+        part: of ``watching.PARTS`` or CONTEXT_PARTS; reach: "group", or "global" over the document.
         layer: from 1, the lowest.
         mean: (query sentences, key sentences) float64, Eq. 12 of DocFlat.
         mass: (query tokens, key sentences) float64, how much of a token's attention falls on each sentence.
@@ -40,8 +40,10 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class GateValues:
-    """The gate of Eq. 10 (Bao et al. 2021) in one layer, averaged over channels: 1 is group attention alone.
+    """A gate of one layer, averaged over channels.
 
+    Of PARTS that of Eq. 10 (Bao et al. 2021), 1 is group attention alone; of CONTEXT_PARTS that of Eq. 22 (Zhang et al.
+    2018), 1 is the sentence alone, without what was found in its context.
     tokens: (query tokens,) float64; sentences: (query sentences,) their means.
     """
 

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from gtransformer.analysis.attention import Inspection
-from gtransformer.analysis.watching import PARTS
+from gtransformer.analysis.watching import CONTEXT_PARTS, PARTS
 
 HEADING = """\
 Which source sentences each target sentence drew on: the share of its cross-attention that falls on them, group and
 global attention weighted as the gate weighs them (layers with a gate; averaged over heads, layers and tokens).
 Attention says where the model looked, not why it chose its words.
 """
+GATES = (
+    ("gate (1: group attention alone, 0: global alone)", PARTS),
+    ("gate (1: the sentence alone, 0: what was found in its context alone)", CONTEXT_PARTS),
+)
 
 
 def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], first: int = 1, top: int = 3) -> str:
@@ -32,27 +36,35 @@ def drawn_text(found: Inspection, source: Sequence[str], target: Sequence[str], 
 
 def gate_table(found: Inspection) -> str:
     """A line for each layer with a gate: its mean over all sentences and the range of the sentences' means."""
-    order = [gate for part in PARTS for gate in found.gates if gate.part == part]
-    if not order:
-        return "no layer has a gate"
-    lines = ["gate (1: group attention alone, 0: global alone)", "part     layer   mean  lowest  highest sentence"]
-    for gate in order:
-        values = gate.sentences
-        lines.append(
-            f"{gate.part:8} {gate.layer:5d}  {values.mean():5.3f}   {values.min():5.3f}    {values.max():5.3f}"
-        )
-    return "\n".join(lines)
+    lines = []
+    for heading, parts in GATES:
+        order = [gate for part in parts for gate in found.gates if gate.part == part]
+        width = max(map(len, parts)) + 1
+        if order:
+            lines += [heading, f"{'part':{width}} layer   mean  lowest  highest sentence"]
+        for gate in order:
+            values, place = gate.sentences, f"{gate.part:{width}} {gate.layer:5d}"
+            lines.append(f"{place}  {values.mean():5.3f}   {values.min():5.3f}    {values.max():5.3f}")
+    return "\n".join(lines) if lines else "no layer has a gate"
 
 
 def to_json(found: Inspection) -> dict[str, Any]:
-    """All numbers by sentence: ``maps`` (Eq. 12 of DocFlat), ``gates`` and ``drew_on``, rounded to six digits."""
-    return {
-        "maps": [
-            {"part": one.part, "reach": one.reach, "layer": one.layer, "mean": _rounded(one.mean)} for one in found.maps
-        ],
-        "gates": [{"part": g.part, "layer": g.layer, "sentences": _rounded(g.sentences)} for g in found.gates],
-        "drew_on": _rounded(found.drawn_from()),
-    }
+    """All numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and ``drew_on``.
+
+    Of what reads a context, by token besides: ``tokens``, the share of its attention that falls on each sentence of
+    the context, and the value of its gate.
+    """
+    maps = [
+        {"part": one.part, "reach": one.reach, "layer": one.layer, "mean": _rounded(one.mean)}
+        | ({"tokens": _rounded(one.mass)} if one.part in CONTEXT_PARTS else {})
+        for one in found.maps
+    ]
+    gates = [
+        {"part": gate.part, "layer": gate.layer, "sentences": _rounded(gate.sentences)}
+        | ({"tokens": _rounded(gate.tokens)} if gate.part in CONTEXT_PARTS else {})
+        for gate in found.gates
+    ]
+    return {"maps": maps, "gates": gates, "drew_on": _rounded(found.drawn_from())}
 
 
 def _rounded(values: np.ndarray) -> list:

@@ -17,13 +17,15 @@ from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.layer import Layer
 
 PARTS = ("encoder", "decoder", "cross")  # self-attention of encoder and decoder, and the decoder's to the source
+# Self-attention of an encoder of the context, and what encoder and decoder find there.
+CONTEXT_PARTS = ("context", "encoder_context", "decoder_context")
 
 
 @dataclass(frozen=True)
 class AttentionSite:
     """Which attention of a model: part, reach (the scope's name, "group" or "global"), layer from 1.
 
-    The part is one of PARTS, or names the side and another memory that it attends to: "encoder_context".
+    The part is one of PARTS and CONTEXT_PARTS, or names the side and another memory that it attends to.
     """
 
     part: str
@@ -33,8 +35,10 @@ class AttentionSite:
 
 def declared(model: nn.Module) -> Iterator[tuple[str, int, Layer, AttentionBlock]]:
     """Part, number from 1, layer and block of all attention that a model declares, lowest layer first."""
-    for side in ("encoder", "decoder"):
-        for number, layer in enumerate(getattr(getattr(model, side, None), "layers", ()), 1):
+    encoder = getattr(model, "encoder", None)
+    beside = getattr(encoder, "context_encoder", None)
+    for side, stack in (("encoder", encoder), ("context", beside), ("decoder", getattr(model, "decoder", None))):
+        for number, layer in enumerate(getattr(stack, "layers", ()), 1):
             for block in getattr(layer, "blocks", ()):
                 other = "cross" if block.memory == "source" else f"{side}_{block.memory}"
                 part = side if block.memory is None else other
@@ -55,7 +59,8 @@ def watching(
     Args:
         see: called as ``see(place, module, x, memory, pattern)`` with what an attention module was given, once for
             each of its scopes: states of queries (Nq, channels) and keys (Nk, channels), and the engine's pattern.
-        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021).
+        see_gate: called with part, layer and the values (Nq, channels) of every gate of Eq. 10 (Bao et al. 2021), and
+            of Eq. 22 (Zhang et al. 2018) around attention to another memory than the source.
     """
     handles = []
 
@@ -73,7 +78,7 @@ def watching(
     for part, number, layer, block in declared(model):
         for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
             handles.append(module.register_forward_hook(attention_hook(part, number, scopes)))
-        gate = layer.gate_of(block)
+        gate = layer.residual_gate_of(block) if part in CONTEXT_PARTS else layer.gate_of(block)
         if gate is not None and see_gate is not None:
             handles.append(gate.register_forward_hook(gate_hook(part, number)))
     try:

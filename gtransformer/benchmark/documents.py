@@ -37,10 +37,13 @@ def make_document(
     return words
 
 
-def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionary, uneven: bool = False) -> dict:
+def make_batch(
+    documents: int, tokens: int, sentence: int, dictionary: Dictionary, uneven: bool = False, before: int = 0
+) -> dict:
     """A sample as fairseq's criteria take it: ``documents`` pairs of ``tokens`` tokens a side.
 
-    ``uneven``: source sentences are a quarter shorter and longer in turn than those of the target.
+    ``uneven``: source sentences are a quarter shorter and longer in turn than those of the target; ``before``: further
+    source sentences in front of each pair, which is the same with and without them.
     """
     generator = torch.Generator().manual_seed(1)
     turns = UNEVEN if uneven else EVEN
@@ -48,13 +51,16 @@ def make_batch(documents: int, tokens: int, sentence: int, dictionary: Dictionar
     language = torch.full((documents, 1), dictionary.index(f"[{LANGS[1]}]"))
     read = torch.stack([make_document(tokens, sentence, dictionary, generator) for _ in range(documents)])
     target = torch.cat([read[:, 1:], language], dim=1)
+    if before:
+        context = [make_document(before * sentence, sentence, dictionary, generator) for _ in range(documents)]
+        source = torch.cat([torch.stack(context), source], dim=1)
     return {
         "id": torch.arange(documents),
         "nsentences": documents,
         "ntokens": target.numel(),
         "net_input": {
             "src_tokens": source,
-            "src_lengths": torch.full((documents,), tokens),
+            "src_lengths": torch.full((documents,), source.shape[1]),
             "prev_output_tokens": read,
         },
         "target": target,

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from gtransformer.benchmark.systems import GTRANSFORMER, LST, WINDOWS, Setting, now
+from gtransformer.benchmark.systems import BESIDE, GTRANSFORMER, LST, WINDOWS, Setting, now
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules.linear import product
 
@@ -16,7 +16,7 @@ def training_operations(setting: Setting) -> float:
 
     Forward pass by formula, times three (backward is twice the forward); nothing for recomputation, softmax, norms,
     dropout and the optimizer. Causal attention counts half the keys. Attention that has no narrower reach, and all of
-    the dense engine's and of fairseq's, counts every key of the document.
+    the dense engine's and of fairseq's, counts every key of the document. Frozen layers have no gradient of weights.
     """
     sizes = ARCHITECTURES[setting.arch]
     tokens, document = setting.documents * setting.tokens, setting.tokens
@@ -43,7 +43,17 @@ def training_operations(setting: Setting) -> float:
     decoder += count * 4 * e * effn + 2 * e * setting.vocabulary
     if setting.system == LST:  # its output projections take two vectors
         encoder, decoder = encoder + 2 * d * d * sizes["encoder_layers"], decoder + 2 * e * e * count
-    return 3.0 * tokens * (encoder + decoder)
+    if setting.system != BESIDE:
+        return 3.0 * tokens * (encoder + decoder)
+    words = setting.beside * (sentence - 2) + 1  # of the context, with its </s>
+
+    def beside(dim: int) -> float:
+        """Context attention and its gate, for each token of the sentence."""
+        return 2 * (2 * dim * dim + 2 * dim * words) + 4 * dim * dim + words / document * 4 * d * dim
+
+    own = sizes["encoder_layers"] * beside(d) + count * beside(e)
+    own += words / document * (attention(d, d, words) + 4 * d * ffn)  # the context encoder
+    return tokens * (2.0 * (encoder + decoder) + 3.0 * own)
 
 
 def matrix_rate(device: str, precision: str, size: int = 4096, seconds: float = 1.0) -> float:

@@ -7,17 +7,18 @@ from pathlib import Path
 from statistics import mean
 
 from gtransformer.benchmark.flops import training_operations
-from gtransformer.benchmark.systems import Setting
+from gtransformer.benchmark.systems import BESIDE, SENTENCES, Setting
 
 
 def add_ratios(rows: list[dict]) -> None:
     """How much more time and memory a token costs each system than the packed ones at the same work.
 
     A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
-    system to a number. Like is compared with like: documents, vocabulary, dropout and precision are the same.
+    system to a number; of document_transformer, the sentence Transformer's. Like is compared with like: documents,
+    vocabulary, dropout and precision are the same.
     """
     for row in rows:
-        others = [other for other in rows if other["setting"]["system"] == "packed" and other is not row]
+        others = [other for other in rows if other["setting"]["system"] == _compared_with(row) and other is not row]
         if "seconds" not in row:
             continue
         row["ratios"], row["cpu_ratios"], row["memory_ratios"] = {}, {}, {}
@@ -28,6 +29,10 @@ def add_ratios(rows: list[dict]) -> None:
                 work = (one["cpu_seconds"] / one["tokens"] for one in (row, other))
                 row["cpu_ratios"][other["name"]] = round(next(work) / max(next(work), 1e-9), 3)
                 row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
+
+
+def _compared_with(row: dict) -> str:
+    return SENTENCES if row["setting"]["system"] == BESIDE else "packed"
 
 
 def _workload(row: dict) -> str:
@@ -44,8 +49,9 @@ def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
 
 
 def table(rows: list[dict]) -> str:
-    """Rows of one method by workload; the last columns say how many times faster the packed systems are."""
-    packed = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] == "packed"))
+    """Rows of one method by workload; the last columns say how many times faster those compared with are."""
+    wanted = {_compared_with(row) for row in rows}
+    packed = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
     heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'of peak':>8} runs"
     lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]
     workload = None

@@ -24,13 +24,15 @@ from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.optim.fused_adam import FusedAdam
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import freeze_pretrained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20
 FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
+SENTENCES, BESIDE = "doc_transformer", "document_transformer"
 GTRANSFORMER = ("dense", "entropy", "packed")  # by its engine
 DENSE = "_dense"  # by the dense engine
-OTHERS = ("doc_transformer", f"doc_transformer{DENSE}", LST, WINDOWS)
+OTHERS = (SENTENCES, f"{SENTENCES}{DENSE}", LST, WINDOWS, BESIDE)
 SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS)
 
 
@@ -41,7 +43,9 @@ class Setting:
     ``system``: fairseq; G-Transformer as dense, entropy (dense, with attention entropies in every step, as the release
     does) or packed, with ``context`` top layers of combined attention; or another system of this package.
     doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
-    window_transformer has windows of ``window`` on either side, by sentence, and relative positions. ``precision``:
+    window_transformer has windows of ``window`` on either side, by sentence, and relative positions.
+    document_transformer reads ``beside`` previous source sentences, is trained as in its second step, all that a
+    sentence model has being frozen, and its documents are single sentences, the same as the others'. ``precision``:
     float32, bfloat16 or float16 (fairseq: autocast); ``tokens`` of a document and ``sentence``, of a sentence with its
     ``<s>`` and ``</s>``; ``uneven``: source sentences are shorter and longer in turn, so that windows jump. ``arch``:
     G-Transformer of a size, which every system has.
@@ -60,11 +64,13 @@ class Setting:
     device: str = "cpu"
     window: int = 20
     uneven: bool = False
+    beside: int = 2
 
     @property
     def name(self) -> str:
         """As it stands in tables."""
         detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
+        detail = f"{self.beside} beside" if self.system == BESIDE else detail
         parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
 
@@ -132,7 +138,10 @@ class System:
             cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
             attention.ENGINES["entropy"] = EntropyPattern
             cfg.group_attention = setting.system
-        return MODEL_REGISTRY[name].build_model(cfg, self.task)
+        model = MODEL_REGISTRY[name].build_model(cfg, self.task)
+        if setting.system == BESIDE:
+            freeze_pretrained(model, None)
+        return model
 
     def _fairseq(self) -> TransformerModelBase:
         sizes = ARCHITECTURES[self.setting.arch]
@@ -150,7 +159,8 @@ class System:
 
     def _batch(self, documents: int) -> dict:
         setting = self.setting
-        batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven)
+        before = setting.beside if setting.system == BESIDE else 0
+        batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven, before)
         return to_device(batch, setting.device)
 
     def _precision(self) -> AbstractContextManager:
@@ -169,7 +179,8 @@ class System:
                 kind = FusedLabelSmoothedCrossEntropy
             self.criterion = kind(self.task, sentence_avg=False, label_smoothing=0.1)
             kind = FairseqAdam if self.setting.system == FAIRSEQ else FusedAdam
-            self.optimizer = kind(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-4]), self.model.parameters())
+            trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+            self.optimizer = kind(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-4]), trained)
             self.batch = self._batch(self.setting.documents)
             self.model.train()
         began = now(self.setting.device)

@@ -13,7 +13,7 @@ from gtransformer.benchmark.lengths import by_length, length_table
 from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.measure import alternate, say
 from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
-from gtransformer.benchmark.systems import GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
+from gtransformer.benchmark.systems import BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
 from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, cli_main
@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--context", default="0,2", help="top layers with combined attention, of G-Transformer (%(default)s)"
     )
     parser.add_argument("--windows", default="20", help=f"w, of {WINDOWS} (%(default)s)")
+    parser.add_argument("--beside", default="2", help=f"previous source sentences, of {BESIDE} (%(default)s)")
     parser.add_argument(
         "--uneven", action="store_true", help="source sentences are shorter and longer in turn, so that windows jump"
     )
@@ -90,6 +91,14 @@ def main(argv: list[str] | None = None) -> int:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
     if not all(width.isdecimal() and int(width) for width in options.windows.split(",")):
         raise UserError(f"--windows {options.windows}: give widths of at least 1, as in 10,20")
+    if not all(number.isdecimal() for number in options.beside.split(",")):
+        raise UserError(f"--beside {options.beside}: give numbers of sentences, as in 1,2,3")
+    unlike = {*options.lengths.split(","), *options.sentences.split(",")}
+    if BESIDE in systems and len(unlike) > 1:
+        raise UserError(
+            f"{BESIDE} translates single sentences: give --lengths and --sentences the same number, as in --lengths 30 "
+            "--sentences 30"
+        )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
     rates = {precision: matrix_rate(device, precision) for precision in options.precisions.split(",")}
@@ -165,6 +174,8 @@ def _kinds(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
     """What a system is measured with, one after the other, as keys of Setting."""
     if system in GTRANSFORMER:
         return [{"context": int(layers)} for layers in options.context.split(",")]
+    if system == BESIDE:
+        return [{"beside": int(sentences)} for sentences in options.beside.split(",")]
     return [{"window": int(width)} for width in options.windows.split(",")] if system == WINDOWS else [{}]
 
 

@@ -41,6 +41,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--max-sents", type=int, help="at most so many sentences an instance; 1 for sentence level")
     parser.add_argument(
+        "--sentence-pairs",
+        action="store_true",
+        help="files that do not open with <d> hold sentence pairs without documents: each is read as one by itself",
+    )
+    parser.add_argument(
         "--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory"
     )
     parser.add_argument(

@@ -85,15 +85,22 @@ def clean_documents(documents: Iterable[list[Pair]], report: CleanReport) -> Ite
 
 
 def clean_files(
-    source: str | Path, target: str | Path, source_output: str | Path, target_output: str | Path, label: str = "clean"
+    source: str | Path,
+    target: str | Path,
+    source_output: str | Path,
+    target_output: str | Path,
+    label: str = "clean",
+    sentence_pairs: bool = False,
 ) -> CleanReport:
-    """Clean a pair of raw files into two others, in the same format, both written whole or not at all.
+    """Clean a pair of raw files into two others in the format of documents, both written whole or not at all.
 
-    Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
+    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. Raises UserError as
+    ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport()
     with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
-        for document in clean_documents(progress(read_documents(source, target), label, unit=" documents"), report):
+        documents = read_documents(source, target, sentence_pairs)
+        for document in clean_documents(progress(documents, label, unit=" documents"), report):
             source_stream.writelines(document_lines([[pair[0] for pair in document]]))
             target_stream.writelines(document_lines([[pair[1] for pair in document]]))
         if not report.sentences:

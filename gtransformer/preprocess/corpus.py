@@ -59,23 +59,33 @@ def is_document_mark(line: str) -> bool:
     return line == DOCUMENT or line.strip(" \t\r\ufeff") == DOCUMENT
 
 
-def read_pairs(source: str | Path, target: str | Path) -> Iterator[Pair]:
+def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[Pair]:
     """Yield the aligned lines of two files; a document opens with the pair ``("<d>", "<d>")``.
+
+    With ``sentence_pairs``, files that do not open with ``<d>`` hold no documents: each sentence is one.
 
     Raises UserError naming file and line where: the files have unequal numbers of lines; the first line is not
     ``<d>``; a document is empty; ``<d>`` stands on one side only; a sentence holds ``<d>``, ``<s>`` or ``</s>``; bytes
     are not UTF-8; a file is missing or empty. Symbols such as ``[en]`` or ``<mask>`` may occur: tokenising cuts them
     up (``tokenise.disarm``), so they cannot be mistaken for the model's own.
     """
-    number, opened = 0, 0
+    number, opened, single = 0, 0, False
     both = zip_longest(read_lines(source), read_lines(target))
     for number, (left, right) in enumerate(both, 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
         if left is None or right is None or (marks[0] != marks[1] and number > 1):
             _misaligned(source, target, number, left, right, both)
-        if number == 1 and not all(marks):
+        single = single or (sentence_pairs and number == 1 and not any(marks))
+        if number == 1 and not all(marks) and not single:
             path = target if marks[0] else source
-            raise UserError(f"{path}, line 1: a document must open the file; put a line {DOCUMENT} before this")
+            raise UserError(
+                f"{path}, line 1: a document must open the file; put a line {DOCUMENT} before this, or give "
+                "--sentence-pairs if its sentences belong to no documents"
+            )
+        if marks[0] and single:
+            raise UserError(
+                f"{source}, line {number}: {DOCUMENT}, but none opens the file; put a line {DOCUMENT} there"
+            )
         if marks[0]:
             if opened and number == opened + 1:
                 raise UserError(f"{source}, line {opened}: the document opened here is empty; remove this line")
@@ -86,6 +96,8 @@ def read_pairs(source: str | Path, target: str | Path) -> Iterator[Pair]:
             mark = next((mark for mark in _MARKS if mark in line), None) if "<" in line else None
             if mark:
                 raise UserError(f"{path}, line {number}: {mark} inside a sentence is reserved; remove or rewrite it")
+        if single:
+            yield DOCUMENT, DOCUMENT
         yield left, right
     if number == 0:
         raise UserError(f"{source}, line 1: the file is empty; it must open with a line {DOCUMENT}")
@@ -112,10 +124,10 @@ def _misaligned(
     raise UserError(f"{lacks}, line {number}: a sentence where {has} has {DOCUMENT}; documents must open on both sides")
 
 
-def read_documents(source: str | Path, target: str | Path) -> Iterator[list[Pair]]:
-    """Yield documents as lists of (source, target) sentences. Raises UserError as ``read_pairs``."""
+def read_documents(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[list[Pair]]:
+    """Yield documents as lists of (source, target) sentences. Arguments and errors are those of ``read_pairs``."""
     document: list[Pair] = []
-    for pair in read_pairs(source, target):
+    for pair in read_pairs(source, target, sentence_pairs):
         if pair[0] == DOCUMENT:
             if document:
                 yield document

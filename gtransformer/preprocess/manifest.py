@@ -102,6 +102,7 @@ def write(
             "max_instance_tokens": settings.max_instance_tokens,
             "max_sentence_tokens": settings.max_sentence_tokens,
             "max_sents": settings.max_sents,
+            "sentence_pairs": settings.sentence_pairs,
             "normalise_punctuation": settings.normalise_punctuation,
             "moses": settings.moses,
             "sentencepiece": settings.sentencepiece,

@@ -71,17 +71,18 @@ class Preparation(Workspace):
             stamp = stamps / f"clean.{split}.json"
             if stamped_inputs(stamp) == {path.name: sha256(path) for path in files}:
                 continue
-            for _ in progress(read_pairs(*files), f"check {split}", unit=" lines"):
+            lines = read_pairs(*files, self.settings.sentence_pairs)
+            for _ in progress(lines, f"check {split}", unit=" lines"):
                 pass
 
     def _clean(self, split: str) -> None:
-        outputs = self.sides("text", split)
+        outputs, pairs = self.sides("text", split), self.settings.sentence_pairs
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], *outputs, label=f"clean {split}")
+            report = clean_files(*self.splits[split], *outputs, label=f"clean {split}", sentence_pairs=pairs)
             return {**asdict(report), "summary": report.summary()}
 
-        self.steps.run(f"clean:{split}", self.splits[split], outputs, {}, work)
+        self.steps.run(f"clean:{split}", self.splits[split], outputs, {"sentence_pairs": True} if pairs else {}, work)
 
     def _tokenise(self, split: str) -> None:
         normalise, moses = self.settings.normalise_punctuation, self.settings.moses

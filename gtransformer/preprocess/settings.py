@@ -19,6 +19,7 @@ class Settings:
 
     ``sentencepiece``: a pretrained model's SentencePiece model, and ``dictionary``, its dictionary: both sides are cut
     by it. ``bert``: a folder with a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
+    ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
     """
 
     source_lang: str = "en"
@@ -28,6 +29,7 @@ class Settings:
     max_instance_tokens: int = 512
     max_sentence_tokens: int = 1024
     max_sents: int | None = None
+    sentence_pairs: bool = False
     normalise_punctuation: bool = False
     vocabulary: str | None = None
     moses: str | None = None

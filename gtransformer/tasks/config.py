@@ -64,6 +64,17 @@ class TranslationDocConfig(TranslationConfig):
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"
     )
+    max_pair_tokens: Optional[int] = option(  # noqa: UP045
+        None,
+        "training leaves out instances with more tokens, <s> and </s> not counted, in the current source sentence, the "
+        "current target sentence, or what stands before it on either side (of --instances whose sentences are all "
+        "current: in either side)",
+    )
+    more_training_data: Optional[str] = option(  # noqa: UP045
+        None,
+        "further prepared corpora with the same dictionary, DIR/bin or several with : between them, whose training "
+        "sets are trained on together with the data's (DATA:DATA takes turns, an epoch each)",
+    )
     context_loss: ChoiceEnum(SWITCH) = option(
         "on", "--instances sliding and current: off leaves target sentences of the context out of the loss"
     )

@@ -12,6 +12,7 @@ SHORT = ["--batch-size=25", "--max-update=6", "--lr=0.002", "--warmup-updates=3"
 BOTH = [
     "--distributed-world-size=2", "--distributed-no-spawn", "--distributed-backend=gloo", "--ddp-backend=legacy_ddp",
 ]  # fmt: skip
+SIZES = [*SMALL[2:-9], *SMALL[-3:]]  # without the architecture and what G-Transformer alone has
 
 
 def free_port():
@@ -24,11 +25,11 @@ def parameters(path):
     return torch.load(path)["model"]
 
 
-def test_two_processes_equal_one(copy_corpus, tmp_path):
-    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT]
+def check_two_processes_equal_one(line, folder):
+    """Losses of six updates, and the parameters behind them; returns those of the two processes."""
     meeting_point = f"--distributed-init-method=tcp://127.0.0.1:{free_port()}"
     processes = [
-        start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}", f"--save-dir={tmp_path / 'two'}")
+        start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}", f"--save-dir={folder / 'two'}")
         for rank in range(2)
     ]
     try:
@@ -40,11 +41,30 @@ def test_two_processes_equal_one(copy_corpus, tmp_path):
         assert process.returncode == 0, output[-3000:]
     assert "training on 2 devices" in outputs[0]
 
-    alone = run(*line, "--update-freq=2", f"--save-dir={tmp_path / 'one'}")
+    alone = run(*line, "--update-freq=2", f"--save-dir={folder / 'one'}")
     found, expected = losses(outputs[0]), losses(alone)
     assert list(found) == list(expected) == list(range(1, 7))
     for update, loss in expected.items():
         assert found[update] == pytest.approx(loss, abs=2e-3)
-    together, single = (parameters(tmp_path / name / "checkpoint_last.pt") for name in ("two", "one"))
+    together, single = (parameters(folder / name / "checkpoint_last.pt") for name in ("two", "one"))
     for name, value in single.items():
         assert torch.allclose(together[name], value, atol=1e-4), name
+    return together
+
+
+def test_two_processes_equal_one(copy_corpus, tmp_path):
+    line = ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT]
+    check_two_processes_equal_one(line, tmp_path)
+
+
+def test_the_second_of_two_steps(copy_corpus, tmp_path):
+    """What is frozen has no gradient to be added up, and stays as it is to the bit."""
+    data = ["train", copy_corpus / "bin", *TRAINING, *SIZES, *SHORT]
+    single = ["--arch=doc_transformer_tiny", "--instances=disjoint", "--context-sentences=0", "--max-update=1"]
+    run(*data, *single, f"--save-dir={tmp_path / 'first'}")
+    first = tmp_path / "first" / "checkpoint_last.pt"
+    line = [*data, "--arch=document_transformer_tiny", "--instances=current", "--context-sentences=2"]
+    line += ["--freeze-sentence-parameters", "--load-partial", f"--finetune-from-model={first}"]
+    found = check_two_processes_equal_one(line, tmp_path)
+    before = parameters(first)
+    assert len(before) < len(found) and all(torch.equal(value, found[name]) for name, value in before.items())

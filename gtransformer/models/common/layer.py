@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from fairseq import utils
 from torch import Tensor, nn
 
@@ -102,8 +103,7 @@ class Layer(nn.Module):
             return self.residual(x, attend, norm)
         h = norm(x) if self.norm_before else x
         found = attend(h)
-        weight = gate(h, found)
-        x = weight * x + (1 - weight) * found
+        x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
         return x if self.norm_before else norm(x)
 
     def feed_forward(self, h: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 """The benchmark at a tiny size: every system trains and decodes, ratios follow from the medians, failures are rows."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
+import torch
 
 from gtransformer.benchmark.measure import alternate
 from gtransformer.benchmark.report import add_ratios, curve, table, value
@@ -49,9 +50,44 @@ def _place(row):
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_every_system(system, precision):
-    setting = Setting(system, 32, 64, context=1, precision=precision, arch="gtransformer_tiny", vocabulary=100)
+    sizes = {"arch": "gtransformer_tiny", "vocabulary": 100, "sentence": 32}
+    setting = Setting(system, 32, 64, context=1, precision=precision, **sizes)
     result = System(setting).train_step()
     assert result["seconds"] > 0 and result["tokens"] == 64 and result["kept_bytes"] > 0
+
+
+@pytest.mark.slow
+def test_sentences_with_context_beside(tmp_path, capsys):
+    """Table 6 of Zhang et al. (2018): the second step, and decoding, beside the sentence Transformer."""
+    options = ["--lengths=8", "--sentences=8", "--runs=1", "--systems=doc_transformer,document_transformer"]
+    assert main([*TINY, *options, "--beside=0,2", f"--output={tmp_path}", "--name=try"]) == 0
+    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
+    assert [(row["method"], row["name"]) for row in rows] == [
+        (method, f"{name} float32")
+        for method in ("train_step", "decode")
+        for name in ("doc_transformer", "document_transformer 0 beside", "document_transformer 2 beside")
+    ]
+    for sentences, *beside in (rows[:3], rows[3:]):
+        assert sentences["ratios"] == {}
+        for row in beside:
+            assert row["tokens"] == sentences["tokens"] and set(row["ratios"]) == {sentences["name"]}
+            expected = sentences["tokens_per_second"] / row["tokens_per_second"]
+            assert row["ratios"][sentences["name"]] == pytest.approx(expected, rel=0.01)
+    assert "/ doc_transformer float32" in capsys.readouterr().out
+
+
+def test_the_same_sentences_with_and_without_context():
+    """The current ones of the source, and the target; what a sentence model has is frozen."""
+    setting = Setting("document_transformer", 8, 64, arch="gtransformer_tiny", vocabulary=100, sentence=8)
+    system, other = System(setting), System(replace(setting, system="doc_transformer"))
+    (read, same), (alone, target) = (
+        (batch["net_input"]["src_tokens"], batch["target"]) for batch in (one._batch(3) for one in (system, other))
+    )
+    assert torch.equal(read[:, 16:], alone) and torch.equal(same, target)
+    assert (read == system.dictionary.bos()).sum(dim=1).tolist() == [3] * 3
+    system.train_step()
+    for name, parameter in system.model.named_parameters():
+        assert parameter.requires_grad == (parameter.grad is not None) == ("context" in name), name
 
 
 def test_windows_in_turn(tmp_path, capsys, monkeypatch):
@@ -145,5 +181,9 @@ def test_what_cannot_be_measured(capsys):
     for width in ("0", "10,x"):
         assert main(["--systems=window_transformer", f"--windows={width}"]) == 1
         assert f"--windows {width}: give widths of at least 1" in capsys.readouterr().err
+    assert main(["--systems=document_transformer", "--lengths=30", "--sentences=8,30"]) == 1
+    assert "document_transformer translates single sentences: give --lengths" in capsys.readouterr().err
+    assert main(["--systems=document_transformer", "--beside=-1"]) == 1
+    assert "--beside -1: give numbers of sentences" in capsys.readouterr().err
     assert main(["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"]) == 1
     assert "--arch gtransformer_mbart_large: doc_transformer and others have the sizes of" in capsys.readouterr().err

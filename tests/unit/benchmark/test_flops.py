@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gtransformer.benchmark import flops
 from gtransformer.benchmark.flops import matrix_rate, training_operations
-from gtransformer.benchmark.systems import OTHERS, Setting, System
+from gtransformer.benchmark.systems import BESIDE, OTHERS, Setting, System
 from gtransformer.modules.linear import onednn_is_faster, product
 
 
@@ -22,7 +22,10 @@ def test_operations_of_a_step(system, context, monkeypatch):
     onednn_is_faster.cache_clear()
     # Short documents: both halves of causal attention are computed, and the counter leaves out attention on the CPU.
     # (A batch of 250 tokens has 15 such documents.)
-    setting = Setting(system, 16, 250, context, arch="gtransformer_tiny", vocabulary=500, sentence=8, dropout=0.0)
+    sentence = 16 if system == BESIDE else 8
+    setting = Setting(
+        system, 16, 250, context, arch="gtransformer_tiny", vocabulary=500, sentence=sentence, dropout=0.0
+    )
     model = System(setting)
     model.train_step()
     with FlopCounterMode(display=False) as counter:

@@ -1,4 +1,4 @@
-"""The Document Transformer against its equations spelled out by loops: full pass, gradients, every step of decoding."""
+"""The Document Transformer against its equations in NumPy: full pass and derivatives; what its parts see."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from argparse import Namespace
 from dataclasses import fields
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,12 +14,18 @@ from torch import nn
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.document_transformer import DocumentTransformerConfig, DocumentTransformerModel
+from gtransformer.models.document_transformer.config import JOINS, PLACES
 from gtransformer.models.document_transformer.context import split_context
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from tests.support import pad_batch, random_document, relative_error, tiny_config
-from tests.unit.models.document_oracle import Oracle
-from tests.unit.models.oracle_checks import TOLERANCE, batch, check_every_step, check_full_pass
-from tests.unit.search.conftest import Translator
+from tests.unit.models.numpy_oracle import FIRST_POSITION, Oracle, sinusoids
+from tests.unit.models.oracle_checks import (
+    TOLERANCE,
+    arrays,
+    batch,
+    check_derivatives,
+    check_logits,
+)
 
 # Words by sentence of the source, the last one being current, and of the target's one sentence.
 SHAPES = [([3], 4), ([2, 4, 1], 2), ([0, 3], 0), ([1, 0, 0], 3), ([0], 1), ([2, 2, 2, 2, 3], 5)]
@@ -63,66 +70,32 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "both")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     model = beside_model(dictionary, group_attention=engine, **OPTIONS[name])
-    check_full_pass(model, dictionary, pairs(dictionary), Oracle(model).logits)
+    check_derivatives(model, dictionary, pairs(dictionary), Oracle)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("caches", [True, False])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_step_equals_the_oracle(dictionary, caches, name):
-    model = beside_model(dictionary, **OPTIONS[name])
-    check_every_step(model, dictionary, pairs(dictionary), Oracle(model).logits, caches)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("join", JOINS)
+@pytest.mark.parametrize("norms", [{}, NORMS], ids=["postnorm", "prenorm"])
+def test_every_kind_equals_the_oracle(dictionary, place, join, norms):
+    """With one and two layers of the context encoder."""
+    for layers in (1, 2):
+        model = beside_model(dictionary, context_in=place, context_join=join, context_layers=layers, **norms)
+        check_logits(model, dictionary, pairs(dictionary), Oracle)
+
+
+def test_positions_are_sinusoids(dictionary):
+    """The table that the oracle is given, which fairseq computes in float32."""
+    found = arrays(beside_model(dictionary))
+    for side in ("encoder", "decoder"):
+        table = found[f"{side}.embed_positions.weight"][FIRST_POSITION : FIRST_POSITION + 40]
+        assert np.allclose(table, sinusoids(40, 16), atol=1e-5)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["both", "encoder", "prenorm residual decoder"])
-@pytest.mark.parametrize("at_once", [0, 2])
-def test_search_finds_one_sentence_with_caches_and_without_and_as_fairseqs_loop(dictionary, monkeypatch, name, at_once):
-    """Beams change places, finished sentences make room for waiting ones; the context is encoded once for all."""
-    model = beside_model(dictionary, **OPTIONS[name])
-    sources = [source for source, _ in pairs(dictionary)]
-    encoded = []
-    model.encoder.context_encoder.layers[0].register_forward_hook(lambda *given: encoded.append(1))
-    options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
-    found = []
-    for caches, fast in ((True, True), (False, True), (True, False)):
-        model.decoder.caches = caches
-        translate = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
-        assert translate.generator.fast
-        translate.generator.fast = fast
-        found.append(translate(sources))
-        assert len(encoded) == len(found)
-    for source, ours, *others in zip(sources, *found, strict=True):
-        words = len(source) - 2 - max(i for i, token in enumerate(source) if token == dictionary.bos())
-        for one in ours:
-            (sentence,) = translate.sentences(one)
-            assert len(sentence) <= words + 2
-        for other in others:
-            assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in other]
-            scores = [torch.stack([one["score"] for one in side]).double() for side in (ours, other)]
-            assert torch.allclose(*scores, atol=1e-6)
-
-
-@torch.no_grad()
-def test_an_ensemble_of_two_and_one_that_cannot_be(dictionary):
-    model, other = beside_model(dictionary), beside_model(dictionary, context_in="decoder")
-    sources = [source for source, _ in pairs(dictionary)]
-    one, two = (
-        Translator(dictionary, models, beam=2, max_len_a=1, max_len_b=2)(sources)
-        for models in ([model, model], [model])
-    )
-    for ours, theirs in zip(one, two, strict=True):
-        assert ours[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
-    Translator(dictionary, [model, other], beam=2, max_len_a=1, max_len_b=2)(sources)
-    documents = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
-    with pytest.raises(UserError, match="make no ensemble"):
-        Translator(dictionary, [documents, model], beam=2)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("engine", ["packed", "dense"])
-def test_nothing_depends_on_padding_or_the_batch(dictionary, engine):
-    model = beside_model(dictionary, group_attention=engine)
+@pytest.mark.parametrize(("engine", "training"), [("packed", False), ("packed", True), ("dense", False)])
+def test_nothing_depends_on_padding_or_the_batch(dictionary, engine, training):
+    model = beside_model(dictionary, group_attention=engine).train(training)
     documents = pairs(dictionary)
     source, target = batch(dictionary, documents)
     together = model(source, None, target)[0]

@@ -1,4 +1,4 @@
-"""The Flat-Transformer against loops: full pass, gradients, every step of decoding; what its layers see."""
+"""The Flat-Transformer against NumPy: full pass, derivatives, every step of decoding; what its layers see."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from tests.support import random_document, relative_error
-from tests.unit.models.document_oracle import Oracle, embed, norm
-from tests.unit.models.oracle_checks import TOLERANCE, batch, check_every_step, check_full_pass
+from tests.unit.models.numpy_oracle import FlatOracle
+from tests.unit.models.oracle_checks import TOLERANCE, arrays, batch, check_derivatives, check_every_step
 from tests.unit.models.test_document_transformer import NORMS, beside_model, pairs
 from tests.unit.search.conftest import Translator
 
@@ -29,40 +29,19 @@ def flat_model(dictionary, **options) -> FlatTransformerModel:
     return beside_model(dictionary, FlatTransformerModel, FlatTransformerConfig, **options)
 
 
-class FlatOracle(Oracle):
-    """Of the top layers every token of the sequence is computed; keys are those of the current sentence."""
-
-    def __init__(self, model):
-        self.p, self.cfg = dict(model.named_parameters(remove_duplicate=False)), model.cfg
-        self.bos = model.decoder.bos
-
-    def logits(self, source: list[int], target: list[int]) -> torch.Tensor:
-        p, cfg = self.p, self.cfg
-        first = max(place for place, token in enumerate(source) if token == self.bos)
-        segments = [p["encoder.embed_segments.weight"][int(place >= first)] for place in range(len(source))]
-        x = embed(p, "encoder", source) + torch.stack(segments)
-        for number in range(cfg.encoder_layers):
-            if number == cfg.encoder_layers - cfg.current_layers:
-                x = x[first:]
-            x = self.layer(f"encoder.layers.{number}", "encoder", x, None, None)
-        x = x[-(len(source) - first) :]
-        memory = norm(p, "encoder.layer_norm", x) if cfg.encoder_normalize_before else x
-        states = self.stack("decoder", "decoder", cfg.decoder_layers, embed(p, "decoder", target), None, memory)
-        return states @ p["decoder.output_projection.weight"].T
-
-
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "default")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     """In a batch of different lengths, padded on either side."""
     model = flat_model(dictionary, group_attention=engine, **OPTIONS[name])
-    check_full_pass(model, dictionary, pairs(dictionary), FlatOracle(model).logits, extra=1)
+    check_derivatives(model, dictionary, pairs(dictionary), FlatOracle, extra=1)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("caches", [True, False])
 def test_every_step_equals_the_oracle_and_search_finds_one_sentence(dictionary, caches):
     model = flat_model(dictionary, current_layers=1)
-    check_every_step(model, dictionary, pairs(dictionary), FlatOracle(model).logits, caches)
+    oracle = FlatOracle(model.cfg, arrays(model), dictionary.bos(), dictionary.eos())
+    check_every_step(model, dictionary, pairs(dictionary), oracle.logits, caches)
     translate = Translator(dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
     for found in translate([source for source, _ in pairs(dictionary)]):
         assert len(translate.sentences(found[0])) == 1

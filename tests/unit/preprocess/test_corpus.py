@@ -38,6 +38,18 @@ def test_symbols_of_other_kinds_are_let_through(write):
     assert list(read_documents(write("en", text), write("de", text)))[0][0][0].startswith("A <mask> and [de]")
 
 
+def test_sentence_pairs_without_documents(write):
+    """Each is a document; a file that opens with <d> has documents all the same."""
+    plain, marked = (write("en", "a\nb\n"), write("de", "A\nB\n")), (write("x", GOOD), write("y", GOOD))
+    assert list(read_documents(*plain, sentence_pairs=True)) == [[("a", "A")], [("b", "B")]]
+    assert list(read_documents(*marked, sentence_pairs=True)) == list(read_documents(*marked))
+    for text, words in (("a\n<d>\nb\n", "line 2: <d>, but none opens the file"), ("", "the file is empty")):
+        with pytest.raises(UserError, match=words):
+            list(read_documents(write("en", text), write("de", text), sentence_pairs=True))
+    with pytest.raises(UserError, match="en, line 1: a document must open the file"):
+        list(read_documents(write("en", "a\nb\n"), write("de", "<d>\nb\n"), sentence_pairs=True))
+
+
 BAD = [
     # name, source, target, file at fault, line, words of the message
     ("fewer source lines", "<d>\na\n", "<d>\na\nb\n", "en", 2, "the file ends here, but .*de has 3 lines"),

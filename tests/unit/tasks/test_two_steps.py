@@ -9,6 +9,7 @@ import torch
 from fairseq import options as fairseq_options
 from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from torch.nn.parallel import DistributedDataParallel
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
@@ -121,6 +122,27 @@ def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place)
         new += context
     # The context encoder's attention, feed-forward and norms; of each layer attention, gate and norm.
     assert new == 8 + 4 + 4 + (8 + 2 + 2) * (4 if place == "both" else 2)
+
+
+@pytest.fixture
+def group(tmp_path):
+    """A process group of this process alone."""
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'group'}", world_size=1, rank=0)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("place", ["encoder", "decoder", "both"])
+def test_distributed_training_waits_for_no_gradient_that_never_comes(dictionary, group, place):
+    """PyTorch's DDP, fairseq's default, which stops in the next pass if a parameter had none; whatever the contexts."""
+    model = beside_model(dictionary, context_in=place).train()
+    freeze_pretrained(model, None)
+    parallel = DistributedDataParallel(model)
+    everything = pairs(dictionary)
+    for documents in (everything, [one for one in everything if one[0].count(dictionary.bos()) == 1], everything):
+        source, target = batch(dictionary, documents)
+        parallel(source, None, target)[0].logsumexp(dim=2).sum().backward()
+    assert all((parameter.grad is not None) == parameter.requires_grad for parameter in model.parameters())
 
 
 def test_checkpoints_of_other_systems_are_refused(dictionary):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gtransformer.analysis.watching import PARTS
+from gtransformer.analysis.watching import CONTEXT_PARTS, PARTS
 from gtransformer.cli.inspect_document import main as inspect
 from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
@@ -43,7 +43,7 @@ def test_every_sentence_behind_two_previous_ones(model):
     found = [one[0].sentences for one in model.engine.translate(read, model.options)]
     assert all(len(sentences) == 1 for sentences in found)
     expected = model.chain.decode([sentences[0] for sentences in found])
-    assert model.translate([TEXT, TEXT[:2]]) == [expected, expected[:2]]
+    assert model.translate([TEXT, TEXT[:2], TEXT[:1]]) == [expected, expected[:2], expected[:1]]
     assert model.translate([TEXT[0], " ", *TEXT[1:]]) == [expected[0], "", *expected[1:]]
     alone = [model.nbest([[sentence]])[0][0][0].score for sentence in TEXT]
     assert [one[0].score for one in model.nbest([TEXT])[0]][1:] != alone[1:]
@@ -63,18 +63,31 @@ def test_ways_through_documents_are_refused(model):
 
 
 def test_inspected_sentence_by_sentence(folder, model, tmp_path, capsys):
-    """With the model's own translation; the Document Transformer's attention to its context is there, too."""
+    """With the model's own translation; what the Document Transformer does with its context is there, too."""
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in TEXT), encoding="utf-8")
     assert inspect(["--model", str(folder), str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--cpu"]) == 0
     capsys.readouterr()
     instances = json.loads((tmp_path / "out" / "inspection.json").read_text())["instances"]
     assert [one["translation"] for one in instances] == [[text] for text in model.translate(TEXT)]
     assert [one["source"] for one in instances] == [[text] for text in TEXT]
+    assert {len(one["mean"][0]) for one in instances[0]["maps"]} == {1}  # the first sentence has no context
     maps = {(one["part"], len(one["mean"][0])) for one in instances[-1]["maps"]}
     if "document" in str(folder):
-        assert maps == {*((part, 1) for part in PARTS), *((f"{side}_context", 2) for side in ("encoder", "decoder"))}
+        assert maps == {*((part, 1) for part in PARTS), *((part, 2) for part in CONTEXT_PARTS)}
+        for one in instances:
+            assert {gate["part"] for gate in one["gates"]} == set(CONTEXT_PARTS[1:])
+            assert all(len(gate["tokens"]) > 1 for gate in one["gates"])
+        assert {path.name for path in (tmp_path / "out").glob("gates*")} == {f"gates.{n}.png" for n in range(1, 5)}
     else:
         assert maps == {("encoder", 3), ("encoder", 1), ("decoder", 1), ("cross", 1)}
+
+
+def test_a_document_of_one_sentence_inspected(folder, model, tmp_path, capsys):
+    (tmp_path / "text").write_text(f"{TEXT[0]}\n", encoding="utf-8")
+    assert inspect(["--model", str(folder), str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--cpu"]) == 0
+    (found,) = json.loads((tmp_path / "out" / "inspection.json").read_text())["instances"]
+    assert found["translation"] == model.translate(TEXT[:1]) and found["drew_on"] == [[1.0]]
+    assert (tmp_path / "out" / "attention.png").is_file()
 
 
 def test_sentences_one_by_one():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -128,14 +129,21 @@ class SourceDocument(Sight):
         dim = module.q_proj.out_features // module.heads
         like = states.new_zeros(len(side.documents), module.heads, longest, dim)
         self.sides = [like, like.clone()]
-        for group, document in enumerate(side.documents.tolist()):
-            self.put(group, document)
+        self._read(np.arange(len(side.documents)), side.documents)
 
     def put(self, group: int, document: int) -> None:
-        first, last = self.side.memory.layout.doc_starts[document : document + 2]
-        states = self.side.memory.states[first:last]
-        for held, side in zip(self.sides, self.module.split_parts(self.project(states)), strict=True):
-            held[group, :, : last - first] = side.transpose(0, 1)
+        self._read(np.array([group]), np.array([document]))
+
+    def _read(self, groups: np.ndarray, documents: np.ndarray) -> None:
+        """Let these groups (n,) look at these documents (n,): one product for all."""
+        layout = self.side.memory.layout
+        lengths = layout.doc_lengths[documents]
+        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
+        token, group, offset = (torch.from_numpy(one).to(self.side.device) for one in places)
+        found = self.project(self.side.memory.states.index_select(0, token))
+        for held, side in zip(self.sides, self.module.split_parts(found), strict=True):
+            held[group, :, offset] = side
 
     def pick(self, groups: Tensor) -> None:
         self.sides = [side.index_select(0, groups) for side in self.sides]

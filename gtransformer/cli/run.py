@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
 from gtransformer.errors import cli_main
+from gtransformer.experiments.needs import missing_first
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.recipe import UnknownRecipe, listing
 from gtransformer.experiments.recipe_check import check_recipe
@@ -32,6 +34,11 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="CORPUS",
         help="translate this corpus with the model, BPE and dictionary of the recipe's run on another",
     )
+    parser.add_argument(
+        "--start-on",
+        metavar="CORPUS",
+        help="start from what the recipe starts from as trained on another corpus, with its BPE and dictionary",
+    )
     parser.add_argument("--split", default="test", choices=SPLITS, help="what to translate (%(default)s)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
@@ -50,7 +57,10 @@ def split_extra(argv: list[str]) -> tuple[list[str], list[str]]:
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
-    """Run the stages; the first that fails ends the run. Without arguments, say what there is to run (status 2)."""
+    """Run the stages, with ``all`` those of other recipes before them that they need and that were not done yet.
+
+    The first that fails ends the run. Without arguments, say what there is to run (status 2).
+    """
     own, extra = split_extra(sys.argv[1:] if argv is None else argv)
     if not own:
         build_parser().print_help()
@@ -65,6 +75,10 @@ def main(argv: list[str] | None = None) -> int | None:
         raise
     check_recipe(run.recipe, stages, run.extra)
     end_on_signals()
+    for command in missing_first(args):
+        print(f"[all] first: bash scripts/run.sh {shlex.join(command)}", flush=True)
+        if status := main(command):
+            return status
     for stage in stages:
         run.execute(stage)
     print(f"results: {run.directory}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
-from gtransformer.evaluation.metrics import METRICS
+from gtransformer.evaluation.metrics import METRICS, USUAL
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
@@ -57,7 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
     parser.add_argument(
-        "--metrics", nargs="+", choices=METRICS, default=list(METRICS), help="which scores (default: all of them)"
+        "--metrics",
+        nargs="+",
+        choices=METRICS,
+        default=list(USUAL),
+        help="which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: all but bleu-lc)",
     )
     parser.add_argument("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
     parser.add_argument("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from gtransformer.evaluation.metrics import check_pairs, make_metric
+from gtransformer.evaluation.metrics import BLEU_LC, check_pairs, make_metric
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,18 @@ class BleuScore:
         return asdict(self)
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> BleuScore:
+def corpus_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a", lowercase: bool = False
+) -> BleuScore:
     """BLEU of ``hypotheses`` against one reference each, as ``sacrebleu --tokenize TOKENIZER`` computes it.
 
-    ``tokenizer`` is a name that sacrebleu knows; with ``"none"`` the text counts as tokenised already and sacrebleu's
-    warning about that is switched off (its ``--force``). Raises UserError for no segments, for unequal numbers of
-    segments and for a tokeniser that sacrebleu does not have.
+    ``lowercase`` is its ``--lowercase``: upper and lower case are the same. ``tokenizer`` is a name that sacrebleu
+    knows; with ``"none"`` the text counts as tokenised already and sacrebleu's warning about that is switched off (its
+    ``--force``). Raises UserError for no segments, for unequal numbers of segments and for a tokeniser that sacrebleu
+    does not have.
     """
     check_pairs(hypotheses, references)
-    metric = make_metric("bleu", tokenizer)
+    metric = make_metric(BLEU_LC if lowercase else "bleu", tokenizer)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     return BleuScore(
         score=result.score,

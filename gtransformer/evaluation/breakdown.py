@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from gtransformer.evaluation.contrastive import bucket_name
 from gtransformer.evaluation.levels import check_metrics
+from gtransformer.evaluation.metrics import BLEU_LC
 from gtransformer.evaluation.segments import Segments
 
 # Positions in a document, from 1: (first, last) of each row; the last row is open.
 POSITIONS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
-KEYS = {"bleu": "s_bleu", "chrf": "chrf", "ter": "ter"}
+KEYS = {"bleu": "s_bleu", BLEU_LC: "s_bleu_lc", "chrf": "chrf", "ter": "ter"}
+OF_DOCUMENTS = {"bleu": "d_bleu", BLEU_LC: "d_bleu_lc"}
 
 
 def position_name(position: int) -> str:
@@ -17,15 +19,18 @@ def position_name(position: int) -> str:
 
 
 def by_document(segments: Segments, metrics: tuple[str, ...]) -> list[dict]:
-    """Per document: its number (from 0), its sentences, s-BLEU, chrF and TER over these, d-BLEU of the whole."""
+    """Per document: its number (from 0), its sentences, s-BLEU, chrF and TER over these, d-BLEU of the whole.
+
+    And both BLEU scores lower-cased, if asked for.
+    """
     groups: dict[int, list[int]] = {}
     for index, (document, _) in enumerate(segments.places):
         groups.setdefault(document, []).append(index)
     rows = _rows(segments, metrics, [groups[number] for number in segments.numbers])
-    if "bleu" in metrics:
-        whole = segments.statistics("bleu", "documents")
+    for name in (name for name in OF_DOCUMENTS if name in metrics):
+        whole = segments.statistics(name, "documents")
         for index, row in enumerate(rows):
-            row["d_bleu"] = whole.score([index])
+            row[OF_DOCUMENTS[name]] = whole.score([index])
     return [{"document": number, **row} for number, row in zip(segments.numbers, rows, strict=True)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore, corpus_bleu
-from gtransformer.evaluation.metrics import METRICS, MetricScore
+from gtransformer.evaluation.metrics import BLEU_LC, METRICS, MetricScore
 from gtransformer.evaluation.segments import Segments
 
 
@@ -24,9 +24,14 @@ LEVELS = {
     "s_bleu": Level("s-BLEU", "bleu", "sentences"),
     "d_bleu": Level("d-BLEU", "bleu", "documents"),
     "d_bleu_instance": Level("d-BLEU per instance", "bleu", "instances"),
+    "s_bleu_lc": Level("s-BLEU lower-cased", BLEU_LC, "sentences"),
+    "d_bleu_lc": Level("d-BLEU lower-cased", BLEU_LC, "documents"),
     "chrf": Level("chrF", "chrf", "sentences"),
     "ter": Level("TER", "ter", "sentences"),
 }
+
+# Over sentences, so that they say nothing where a translation has not as many as its source.
+ALIGNED = tuple(key for key, level in LEVELS.items() if level.segments == "sentences")
 
 
 def check_metrics(metrics: tuple[str, ...]) -> None:
@@ -44,8 +49,9 @@ def score_levels(segments: Segments, metrics: tuple[str, ...]) -> dict[str, Bleu
         pairs = segments.pairs(level.segments)
         if level.metric not in metrics or pairs is None:
             continue
-        if level.metric == "bleu":
-            scores[key] = corpus_bleu(pairs.hypotheses, pairs.references, segments.tokenizer)
+        if level.metric in ("bleu", BLEU_LC):
+            lowercase = level.metric == BLEU_LC
+            scores[key] = corpus_bleu(pairs.hypotheses, pairs.references, segments.tokenizer, lowercase)
         else:
             statistics = segments.statistics(level.metric, level.segments)
             scores[key] = MetricScore(statistics.score(), statistics.signature, len(pairs.hypotheses))

@@ -10,7 +10,9 @@ from sacrebleu.metrics.base import Metric
 
 from gtransformer.errors import UserError
 
-METRICS = ("bleu", "chrf", "ter")
+BLEU_LC = "bleu-lc"  # BLEU of the lower-cased text
+METRICS = ("bleu", BLEU_LC, "chrf", "ter")
+USUAL = ("bleu", "chrf", "ter")  # what is scored unless somebody asks for others
 # sacrebleu's tokenisers for languages without spaces between words; TER has a switch of its own for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
 
@@ -39,8 +41,8 @@ def make_metric(name: str, tokenizer: str = "13a") -> Metric:
         raise UserError(
             f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
         )
-    if name == "bleu":
-        return BLEU(tokenize=tokenizer, force=tokenizer == "none")
+    if name in ("bleu", BLEU_LC):
+        return BLEU(lowercase=name == BLEU_LC, tokenize=tokenizer, force=tokenizer == "none")
     if name == "chrf":
         return CHRF()
     if name == "ter":

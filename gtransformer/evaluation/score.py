@@ -1,4 +1,4 @@
-"""Scores of a system: s-BLEU and d-BLEU (paper, appendix A), chrF, TER and COMET.
+"""Scores of a system: s-BLEU and d-BLEU (paper, appendix A), cased and lower-cased, chrF, TER and COMET.
 
 A system is either the translations of a prepared split (``PREFIX.jsonl``) or plain text. The former can be scored
 against each of ``references.REFERENCES``, plain text against the untouched one, ``raw``.
@@ -14,7 +14,7 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
-from gtransformer.evaluation.metrics import METRICS, MetricScore
+from gtransformer.evaluation.metrics import USUAL, MetricScore
 from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.evaluation.prepared_split import (
     RAW,
@@ -87,7 +87,7 @@ def score_translations(
     references: Sequence[str] = ("raw",),
     tokenizer: str | None = None,
     moses: str | None = None,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = USUAL,
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
@@ -137,7 +137,7 @@ def score_text(
     reference: str | Path,
     hypotheses: str | Path,
     tokenizer: str | None = None,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] = USUAL,
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
 

@@ -196,6 +196,14 @@ def find_recipe(name: str) -> Path:
     raise UnknownRecipe(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
 
 
+def beside(recipe: str, other: str) -> str:
+    """How one recipe that another names is named on a command line: as it is, or where it stands beside that one."""
+    if not (find_recipe(recipe).parent / f"{other}.yaml").is_file():
+        return other
+    suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
+    return str(Path(recipe).parent / f"{other}{suffix}")
+
+
 def to_arguments(options: Options) -> list[str]:
     """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
     arguments = []

@@ -13,7 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
 from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
 from gtransformer.experiments.pipeline import digest
-from gtransformer.experiments.recipe import Options, Recipe, load_recipe
+from gtransformer.experiments.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.experiments.run_record import noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
@@ -23,6 +23,8 @@ from gtransformer.tasks.checkpoint_file import trained_seconds
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 BENCHMARKS = ("ted", "news", "europarl")
+BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory: the model
+PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Run:
     extra: list[str]
     again: bool = False
     pretrained: Path | None = None  # the checkpoint that training starts from
+    start_on: Path | None = None  # the raw corpus on which that one was trained, if it is another
 
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
@@ -54,9 +57,10 @@ class Run:
         options = self.recipe.preparing()
         if self.vocabulary:
             if not (self.vocabulary / "manifest.json").is_file():
+                lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
                 raise UserError(
                     f"{self.vocabulary}: not there yet, but recipe '{self.recipe.name}' takes its dictionary from it; "
-                    f"first run: {self._other_recipe(self.recipe.vocabulary_from)}"
+                    f"first run: {self._other_recipe(lender, 'prepare', self.start_on)}"
                 )
             options["vocabulary"] = self.vocabulary
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
@@ -72,7 +76,7 @@ class Run:
             if not self.pretrained.is_file():
                 raise UserError(
                     f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
-                    f"{self._other_recipe(self.recipe.pretrained_from, 'train')}"
+                    f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
                 )
             options["finetune-from-model"] = self.pretrained
         if "finetune-from-model" in options and "stop-time-hours" in options:
@@ -81,7 +85,7 @@ class Run:
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        best = self.directory / "checkpoints" / "checkpoint_best.pt"
+        best = self.directory / BEST
         corpus = self._hold_corpus(best.parent)
         if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
@@ -169,8 +173,8 @@ class Run:
         if split not in splits:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
 
-    def _other_recipe(self, name: str | None, stage: str = "prepare") -> str:
-        return f"bash scripts/run.sh {name or self.recipe.name} {self.raw} {stage}"
+    def _other_recipe(self, name: str | None, stage: str, raw: Path | None = None) -> str:
+        return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}"
 
 
 def corpus_directory(corpus: str) -> Path:
@@ -187,6 +191,16 @@ def corpus_directory(corpus: str) -> Path:
     return path
 
 
+def corpus_name(corpus: str) -> str:
+    """What a corpus is called in the directories of runs: a benchmark by its name, others by their directory's."""
+    return corpus if corpus in BENCHMARKS else corpus_directory(corpus).resolve().name
+
+
+def run_directory(recipe: str, corpus: str) -> Path:
+    """Where a recipe's run on a corpus lies; both by name."""
+    return project_root() / "runs" / recipe / corpus
+
+
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
     """The stages to run. Raises UserError for an unknown one, or options for fairseq that no single stage gets."""
     if args.stage not in (*STAGES, "all"):
@@ -201,28 +215,26 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 def make_run(args: argparse.Namespace) -> Run:
     """Work out the paths of a run."""
     recipe = load_recipe(args.recipe, args.set)
-    raw = corpus_directory(args.corpus)
-    name = args.corpus if args.corpus in BENCHMARKS else raw.resolve().name
-    runs = project_root() / "runs"
-    directory = args.output or runs / recipe.name / name
+    raw, name = corpus_directory(args.corpus), corpus_name(args.corpus)
+    directory = args.output or run_directory(recipe.name, name)
     prepared, vocabulary = args.prepared, None
     if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
-        vocabulary = runs / recipe.vocabulary_from / name / "prepared"
-    if prepared is None and recipe.prepared_from and args.output is None and args.model_of is None:
-        prepared = runs / recipe.prepared_from / name / "prepared"
+        vocabulary = run_directory(recipe.vocabulary_from, name) / "prepared"
+    if prepared is None and recipe.prepared_from and not (args.output or args.model_of or args.start_on):
+        prepared = run_directory(recipe.prepared_from, name) / "prepared"
         if any(change.startswith("prepare.") for change in args.set):
             raise UserError(
                 f"recipe '{recipe.name}' uses the corpus that '{recipe.prepared_from}' prepared, so --set prepare... "
                 "needs --prepared with a directory of its own"
             )
-    checkpoint = directory / "checkpoints" / "checkpoint_best.pt"
-    pretrained = None
+    checkpoint, pretrained = directory / BEST, None
     if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
-        pretrained = runs / recipe.pretrained_from / name / "checkpoints" / "checkpoint_best.pt"
+        pretrained = run_directory(recipe.pretrained_from, name) / BEST
+    if args.start_on:
+        vocabulary, pretrained = _start_on(recipe, args)
     if args.model_of:
-        model = runs / recipe.name / args.model_of
-        vocabulary = runs / (recipe.prepared_from or recipe.name) / args.model_of / "prepared"
-        checkpoint = model / "checkpoints" / "checkpoint_best.pt"
+        vocabulary = run_directory(recipe.prepared_from or recipe.name, args.model_of) / "prepared"
+        checkpoint = run_directory(recipe.name, args.model_of) / BEST
     return Run(
         recipe,
         raw,
@@ -234,4 +246,15 @@ def make_run(args: argparse.Namespace) -> Run:
         args.extra,
         args.again,
         pretrained,
+        corpus_directory(args.start_on) if args.start_on else None,
     )
+
+
+def _start_on(recipe: Recipe, args: argparse.Namespace) -> tuple[Path, Path]:
+    """Vocabulary and checkpoint of the start of a recipe that was trained on another corpus (``--start-on``)."""
+    if not recipe.pretrained_from or args.model_of or recipe.sections["train"].get("finetune-from-model"):
+        reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
+        raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
+    name = corpus_name(args.start_on)
+    preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
+    return run_directory(preparer, name) / "prepared", run_directory(recipe.pretrained_from, name) / BEST

@@ -9,6 +9,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import REFERENCES
+from gtransformer.experiments.needs import Need, needs
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.report.keys import need, need_cells, need_texts
 from gtransformer.report.miniature import Miniature, read_miniature
@@ -16,7 +17,7 @@ from gtransformer.settings import read_entries
 
 PAPER = Path(__file__).parent / "papers" / "g_transformer.yaml"  # Bao et al. (2021)
 KEYS = {"title", "introduction", "reference", "corpora", "changes", "statistics", "tables"}
-METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "TER": "ter"}
+METRICS = {"s-BLEU": "s_bleu", "d-BLEU": "d_bleu", "BLEU": "s_bleu", "lower-cased BLEU": "s_bleu_lc", "TER": "ter"}
 
 
 @dataclass(frozen=True)
@@ -162,17 +163,4 @@ def known_recipe(name: str, changes: tuple[str, ...] = ()) -> Recipe:
 
 def commands(recipe: str) -> list[str]:
     """The commands that run a recipe on CORPUS, those of the recipes that it needs first."""
-    return [*_first(recipe), f"bash scripts/run.sh {recipe} CORPUS all"]
-
-
-def _first(recipe: str) -> list[str]:
-    """What must have run before recipe's stage prepare can, and before its stage train can."""
-    loaded = known_recipe(recipe)
-    lines = []
-    for lender in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
-        lines += [*_first(lender), f"bash scripts/run.sh {lender} CORPUS prepare"]
-    if loaded.pretrained_from:
-        start = loaded.pretrained_from
-        own = [] if known_recipe(start).prepared_from else [f"bash scripts/run.sh {start} CORPUS prepare"]
-        lines += [*_first(start), *own, f"bash scripts/run.sh {start} CORPUS train"]
-    return list(dict.fromkeys(lines))
+    return [need.command("CORPUS") for need in (*needs(recipe), Need(recipe, "all"))]

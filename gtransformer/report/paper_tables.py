@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gtransformer.evaluation.levels import ALIGNED
 from gtransformer.report.folders import TOKENS, UNITS, Folder
 from gtransformer.report.miniature import Logs
 from gtransformer.report.paper import Column, Paper, Row, Table, commands, known_recipe
@@ -149,7 +150,7 @@ def miniature_note(table: Table, logs: Logs) -> str:
 def fills(result: Result, row: Row, column: Column, paper: Paper) -> bool:
     """Whether a result on the paper's corpora belongs into a cell."""
     same = is_row(result, row, paper) and result.corpus == column.corpus
-    aligned = result.aligned or column.metric not in ("s_bleu", "ter")
+    aligned = result.aligned or column.metric not in ALIGNED
     return same and aligned and column.metric in result.scores[result.reference(paper.reference)]
 
 

@@ -13,8 +13,8 @@ from gtransformer.experiments.recipe import load_recipe
 from gtransformer.report.keys import ABOUT, NUMBER, need, need_texts
 
 KINDS = ("s_bleu", "d_bleu")
-# The release's d-BLEU is that over instances, which its results have as well; TER is scored on request.
-MORE_KINDS = {"release": ("d_bleu_instance",), "raw": ("ter",)}
+# The release's d-BLEU is that over instances, which its results have as well; the others are scored on request.
+MORE_KINDS = {"release": ("d_bleu_instance",), "raw": ("s_bleu_lc", "d_bleu_lc", "ter")}
 RESULT_KEYS = {"recipe", "corpus", "every", "sets", "note", "changes"}
 DEMO_RECIPES = {"gtransformer": "demo", "transformer": "demo_full"}
 
@@ -27,7 +27,8 @@ class Result:
         corpus: what it was trained on, ``every``-th document of it.
         set: what it translated (``ted_test``).
         scores: by reference (raw, release, tokenised; at least one) and kind (s_bleu, d_bleu; of release
-            d_bleu_instance, too, where instances do not overlap; of raw perhaps ter): (score, signature).
+            d_bleu_instance, too, where instances do not overlap; of raw perhaps those lower-cased and ter):
+            (score, signature).
         aligned: whether the translation has as many sentences as its source everywhere, so that s-BLEU says something.
         source: the result file, relative to the folder of all logs.
         machine: what it ran on; None for the machine that all have in common.

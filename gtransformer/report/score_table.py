@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gtransformer.evaluation.bleu import BleuScore
-from gtransformer.evaluation.breakdown import KEYS
+from gtransformer.evaluation.breakdown import KEYS, OF_DOCUMENTS
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.references import REFERENCES
@@ -106,7 +106,7 @@ def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) 
     for name in breakdowns:
         first = next(iter(results.values()))[f"by_{name}"]
         for reference, rows in first.items():
-            keys = [key for key in (*KEYS.values(), "d_bleu") if key in rows[0]]
+            keys = [key for key in (*KEYS.values(), *OF_DOCUMENTS.values()) if key in rows[0]]
             head = [
                 TITLES[key] if len(results) == 1 else f"{TITLES[key]} {system}" for key in keys for system in results
             ]

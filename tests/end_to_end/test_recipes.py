@@ -41,10 +41,11 @@ UPDATES = 2
 # sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
 # parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
 # attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on
-# other instances; LST attention on parts of documents; windows, sentence by sentence.
+# other instances; LST attention on parts of documents; windows, sentence by sentence; context beside the sentence.
 KINDS = [
     "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
     "table5_no_dropout_language", "table3_no_target", "concatenation/small_two", "lst/small", "window/small",
+    "document/small",
 ]  # fmt: skip
 # What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
 SMALLER: dict[str, Options] = {
@@ -222,6 +223,7 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
     sentences = DOCUMENTS["test"] * SENTENCES
     lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     most = recipe.max_sentences or SENTENCES
+    most = 1 if recipe.options("task", "generate").get("instances") == "current" else most
     assert len(lines) == DOCUMENTS["test"] * math.ceil(SENTENCES / most)
     assert sum(line["sentences"] for line in lines) == sentences
     if recipe.sections["task"].get("doc-mode") != "full":
@@ -231,6 +233,7 @@ def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
         "whatever cuts the corpus: BPE, mBART's pieces, BERT's on the source side"
     )
     for one in scores.values():
+        assert ("s_bleu_lc" in one) == ("bleu-lc" in recipe.sections["score"].get("metrics", []))
         assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
 
 

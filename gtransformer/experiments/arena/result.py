@@ -9,6 +9,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import BUCKETS, SIDES, bucket_name, standard_error
+from gtransformer.evaluation.levels import ALIGNED
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
 MEAN = "mean"  # over the phenomena
@@ -24,14 +25,14 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Every score of the runs' score files over seeds, against untouched text, with its signature.
 
-    s-BLEU and TER are None where sentences are not aligned with the source's.
+    Those over sentences (s-BLEU, TER) are None where sentences are not aligned with the source's.
     """
     found = {}
     for key, first in runs[0]["scores"]["raw"].items():
         values = [run["scores"]["raw"][key]["score"] for run in runs]
         found[key] = spread(values) | {"signature": first["signature"], "segments": first["segments"]}
     if any(run["counts"]["misaligned_instances"] for run in runs):
-        found |= {key: None for key in ("s_bleu", "ter") if key in found}
+        found |= {key: None for key in ALIGNED if key in found}
     return found
 
 

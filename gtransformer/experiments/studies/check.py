@@ -53,16 +53,21 @@ class SystemSettings:
     recipe: str
 
 
+def _instances() -> Any:
+    """A field for a number of training instances."""
+    return setting(
+        f"a whole number of at least 1, or {ALL}",
+        lambda number: number == ALL or (isinstance(number, int) and number > 0),
+        None,
+    )
+
+
 @dataclass(kw_only=True)
 class RunSettings:
     """What a panel, or one line of it, may choose for its runs."""
 
     length: int | None = count(None)
-    instances: int | str | None = setting(
-        f"a whole number of at least 1, or {ALL}",
-        lambda number: number == ALL or (isinstance(number, int) and number > 0),
-        None,
-    )
+    instances: int | str | None = _instances()
     model: str | None = None
     min_document_tokens: int | None = count(None)
 
@@ -98,22 +103,27 @@ class CurvesSettings:
     lines: list[Any] = setting("a list with an entry for each line")
 
 
-def _changes_of(section: str) -> Any:
-    """A field for changes in one section of a recipe."""
+def _changes_of(*sections: str) -> Any:
+    """A field for changes in some sections of a recipe."""
+    forms = " or ".join(f"'{section}.OPTION: value'" for section in sections)
     return setting(
-        f"lines of the form '{section}.OPTION: value'",
-        lambda changes: all(key.startswith(f"{section}.") for key in changes),
+        f"lines of the form {forms}",
+        lambda changes: all(key.partition(".")[0] in sections for key in changes),
         None,
     )
 
 
 @dataclass(kw_only=True)
 class RowSettings(RunSettings):
-    """A row of a table: a system, what it changes in its training, and what in translating with the trained model."""
+    """A row of a table: a system, what it changes in its training, and what in translating with the trained model.
+
+    ``start_instances``: so many training instances for the model that its training starts from, if not its own.
+    """
 
     system: str
     label: str
-    training: dict[str, Any] | None = _changes_of("train")
+    start_instances: int | str | None = _instances()
+    training: dict[str, Any] | None = _changes_of("train", "task")
     decoding: dict[str, Any] | None = _changes_of("generate")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.curves import read_curve, read_series
+from gtransformer.evaluation.levels import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import call_command
 from gtransformer.experiments.recipe import load_recipe
@@ -60,7 +61,7 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
     """What the stages have left; curves and seconds of training are those of the model that has translated.
 
-    s-BLEU, and TER if it was taken, are null where sentences are not aligned with the source's (Bao et al. 2021,
+    s-BLEU, and others over sentences, are null where sentences are not aligned with the source's (Bao et al. 2021,
     appendix A).
     """
     scores = read_json(run.directory / "test.scores.json")
@@ -73,8 +74,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
-        "scores": {name: best[name] for name in ("d_bleu", "d_bleu_instance") if name in best}
-        | {name: best[name] if aligned else None for name in ("s_bleu", "ter") if name in best},
+        "scores": {name: score if aligned or name not in ALIGNED else None for name, score in best.items()},
         "counts": scores["counts"],
         "curves": read_curves(log),
         "seconds": {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.needs import start_of
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.check import (
     ALL,
@@ -96,7 +97,10 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
         for row in _entries(study, panel.rows, RowSettings, entry.at("rows"), inside, "rows"):
             where = f"{entry.at('rows')}, {inside}, row '{row.label}'"
             changes = (_changes(part, where) for part in (row.training, row.decoding))
-            lines.append(Line(row.system, _runs(study, row.system, row, *changes), label=row.label))
+            runs = _runs(study, row.system, row, *changes)
+            if row.start_instances is not None:
+                runs = [_started_on(run, _number(row.start_instances), where) for run in runs]
+            lines.append(Line(row.system, runs, label=row.label))
         return Panel(kind, panel.title, panel.columns, lines)
     for value in panel.values:
         check_value(RunSettings, panel.axis, value, f"{entry.at('values')}, {inside}, values")
@@ -128,7 +132,7 @@ def _runs(
     """A run for each seed."""
     data = Data(
         chosen.length or study.length,
-        None if chosen.instances == ALL else chosen.instances,
+        _number(chosen.instances),
         chosen.min_document_tokens,
     )
     model = chosen.model
@@ -138,6 +142,19 @@ def _runs(
     if decoding and run.settings().sections == run.needed.settings().sections:
         run = run.needed  # what the recipe does anyway
     return [replace(run, seed=seed) for seed in study.seeds]
+
+
+def _number(instances: int | str | None) -> int | None:
+    """How many training instances; None: all."""
+    return None if instances == ALL else instances
+
+
+def _started_on(run: StudyRun, instances: int | None, where: str) -> StudyRun:
+    """The run behind a start on so many instances. UserError if it starts from nothing."""
+    if start_of(run.recipe) is None:
+        raise UserError(f"{where}: recipe '{run.recipe}' starts from no other's model; leave start-instances out")
+    data = replace(run.data, instances=instances)
+    return replace(run, start_data=None if data == run.data else data)
 
 
 def study_arch(study: Study, system: str) -> str:

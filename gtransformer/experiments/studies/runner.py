@@ -13,11 +13,12 @@ import torch
 
 from gtransformer.analysis.study_figures import draw_study
 from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import BLEU_LC
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import python_command
 from gtransformer.experiments.pipeline import Program, Stage
 from gtransformer.experiments.progress import batch_status, duration, say, training_status
-from gtransformer.experiments.recipe import load_recipe
+from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
@@ -112,11 +113,16 @@ class Runner:
             "loading": loading,
             "model_of": model if run.decoding else None,
             "pretrained": None if run.decoding else model,
-            # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
-            "metrics": ["bleu", "ter"] if self.study.is_table else ["bleu"],
+            "metrics": self.metrics(recipe),
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)
+
+    def metrics(self, recipe: Recipe) -> list[str]:
+        """What a run is scored with."""
+        lower = [BLEU_LC] if BLEU_LC in recipe.sections["score"].get("metrics", ()) else []
+        # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
+        return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
 
     def stage(self, run: StudyRun) -> Stage:
         """A run, by a program that reads its order."""
@@ -192,7 +198,8 @@ def make_study(args: argparse.Namespace) -> Study:
             )
     check_recipe(sharing, ["prepare"])
     runs = study.runs()
-    for run in dict.fromkeys(replace(run, data=runs[0].data, seed=0) for run in runs):  # these do not matter here
+    alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # these do not matter here
+    for run in dict.fromkeys(replace(run, **alike) for run in runs):
         settings = run.settings()
         check_recipe(settings, ["train", "generate", "score"])
         train = settings.sections["train"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
+from gtransformer.experiments.needs import start_of
 from gtransformer.experiments.pipeline import digest
-from gtransformer.experiments.recipe import Recipe, find_recipe, load_recipe
+from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.studies.check import TABLE
 
 
@@ -40,7 +41,7 @@ class StudyRun:
 
     changes: those of all runs of a study, ``SECTION.OPTION=VALUE``; model: another architecture than the recipe's;
     training: what else this run changes; decoding: what it changes in translating with the model that the same run
-    without them trains.
+    without them trains; start_data: of what its training starts from, None: the same.
     """
 
     recipe: str
@@ -50,6 +51,7 @@ class StudyRun:
     model: str | None = None
     training: tuple[str, ...] = ()
     decoding: tuple[str, ...] = ()
+    start_data: Data | None = None
 
     @property
     def all_changes(self) -> list[str]:
@@ -67,7 +69,8 @@ class StudyRun:
         if self.decoding:
             return replace(self, decoding=())
         start = start_of(self.recipe)
-        return replace(self, recipe=start, model=None, training=()) if start else None
+        data = self.start_data or self.data
+        return replace(self, recipe=start, model=None, training=(), data=data, start_data=None) if start else None
 
     @property
     def with_needed(self) -> list[StudyRun]:
@@ -76,12 +79,13 @@ class StudyRun:
 
     @property
     def label(self) -> str:
-        """Recipe, model, what else it changes, data and seed in short."""
+        """Recipe, model, what else it changes, data (its own, then that of its start) and seed in short."""
         recipe = Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else self.recipe
         values = (change.partition("=")[2] for change in (*self.training, *self.decoding))
         parts = [recipe, *filter(None, [self.model]), *values]
         name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
-        return f"{name}-{self.data.name}-seed{self.seed}"
+        start = f"-after-{self.start_data.name}" if self.start_data else ""
+        return f"{name}-{self.data.name}{start}-seed{self.seed}"
 
     def name(self, corpus: str) -> str:
         """The label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
@@ -91,16 +95,6 @@ class StudyRun:
         needed = [self.needed.name(corpus)] if self.needed else []
         everything = [corpus, vars(self.data), self.settings().sections, *needed]
         return f"{self.label}-{digest(everything)[:8]}"
-
-
-@cache  # asked for every run
-def start_of(recipe: str) -> str | None:
-    """The recipe that another starts from: beside it if it stands there, or else as it is named."""
-    start = load_recipe(recipe).pretrained_from
-    if not start or not find_recipe(recipe).with_name(f"{start}.yaml").is_file():
-        return start
-    suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
-    return str(Path(recipe).with_name(f"{start}{suffix}"))
 
 
 @dataclass
@@ -163,9 +157,9 @@ class Study:
         notes = []
         for panel in self.panels:
             for line in list(panel.lines):
-                data = line.runs[0].data
-                there = instances(data) if data.instances else None
-                if there is not None and data.instances > there:
+                most = max((run.data for run in line.runs[0].with_needed), key=lambda data: data.instances or 0)
+                there = instances(most) if most.instances else None
+                if there is not None and most.instances > there:
                     panel.lines.remove(line)
-                    notes.append(f"{panel.title}: {data.instances} instances left out, the corpus has {there}")
+                    notes.append(f"{panel.title}: {most.instances} instances left out, the corpus has {there}")
         return list(dict.fromkeys(notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,15 +10,18 @@ from typing import Any
 from gtransformer.experiments.studies.check import TABLE
 from gtransformer.experiments.text_table import align
 
+MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER"}  # of tables, where they were taken
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """``values``, their ``mean``, ``std`` (of a sample; null for a single one), ``min`` and ``max``."""
+    """``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no errors."""
+    std = statistics.stdev(values) if len(values) > 1 else None
     return {
         "values": list(values),
         "mean": statistics.fmean(values),
-        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "std": std,
+        "standard_error": None if std is None else std / math.sqrt(len(values)),
         "min": min(values),
         "max": max(values),
     }
@@ -26,8 +30,8 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The panels with their numbers.
 
-    Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) TER; lines with
-    curves the last and lowest value of each seed.
+    Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) ``MORE``; lines
+    with curves the last and lowest value of each seed.
     """
     return [panel | {"lines": [line | _numbers(panel, line, results) for line in panel["lines"]]} for panel in panels]
 
@@ -44,8 +48,9 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
         "s_bleu": _over_seeds(runs, "s_bleu"),
         "signature": runs[0]["scores"][SCORE]["signature"],
     }
-    if panel["kind"] == TABLE and (ter := _over_seeds(runs, "ter")):
-        numbers |= {"ter": ter, "ter_signature": runs[0]["scores"]["ter"]["signature"]}
+    for key in MORE if panel["kind"] == TABLE else ():
+        if values := _over_seeds(runs, key):
+            numbers |= {key: values, f"{key}_signature": runs[0]["scores"][key]["signature"]}
     return numbers
 
 
@@ -58,7 +63,8 @@ def table(result: Mapping[str, Any]) -> str:
     """A line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
     for panel in filter(lambda panel: panel["lines"], result["panels"]):
-        rows = [_head(panel)]
+        more = [key for key in MORE if panel["kind"] == TABLE and any(key in line for line in panel["lines"])]
+        rows = [_head(panel, more)]
         for line in panel["lines"]:
             name = result["systems"][line["system"]]
             if panel["kind"] == "curves":
@@ -68,8 +74,8 @@ def table(result: Mapping[str, Any]) -> str:
             signatures.add(f"BLEU: {line['signature']}")
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
             if panel["kind"] == TABLE:
-                rows.append([line["label"], *scores, shown(line.get("ter"))])
-                signatures |= {f"TER: {line['ter_signature']}"} if line.get("ter") else set()
+                rows.append([line["label"], *scores, *(shown(line.get(key)) for key in more)])
+                signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if key in line}
             else:
                 rows.append([name, str(line["x"]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
@@ -79,11 +85,11 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n\n".join([*blocks, "\n".join([*foot, *sorted(signatures)])])
 
 
-def _head(panel: Mapping[str, Any]) -> list[str]:
+def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
     if panel["kind"] == "curves":
         return ["line", "last", "lowest"]
     bleu = ["d-BLEU", "s-BLEU"]
-    return [panel["axis"], *bleu, "TER"] if panel["kind"] == TABLE else ["system", panel["axis"], *bleu]
+    return [*([] if panel["kind"] == TABLE else ["system"]), panel["axis"], *bleu, *(MORE[key] for key in more)]
 
 
 def shown(numbers: Mapping[str, Any] | None) -> str:

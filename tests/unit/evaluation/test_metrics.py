@@ -47,10 +47,12 @@ def test_by_document_and_position() -> None:
     assert [(row["document"], row["sentences"]) for row in documents] == [(0, 4), (1, 1)]
     for row, hypothesis, reference in zip(documents, HYPOTHESIS, REFERENCE, strict=True):
         assert row["s_bleu"] == corpus_metric("bleu", hypothesis, reference).score
+        assert row["s_bleu_lc"] == corpus_metric("bleu-lc", hypothesis, reference).score
         assert row["chrf"] == corpus_metric("chrf", hypothesis, reference).score
         assert row["ter"] == corpus_metric("ter", hypothesis, reference).score
         joined = [" ".join(sentence for sentence in side if sentence) for side in (hypothesis, reference)]
         assert row["d_bleu"] == corpus_metric("bleu", joined[:1], joined[1:]).score
+        assert row["d_bleu_lc"] == corpus_metric("bleu-lc", joined[:1], joined[1:]).score
     positions = by_position(segments, ("chrf",))
     assert [(row["position"], row["sentences"]) for row in positions] == [("1", 2), ("2", 1), ("3", 1), ("4-6", 1)]
     first = [[documents[0] for documents in side] for side in (HYPOTHESIS, REFERENCE)]

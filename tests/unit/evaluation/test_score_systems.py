@@ -53,6 +53,27 @@ def test_plain_text_against_a_file(plain, helpers, capsys) -> None:
     assert "by document, reference raw" in printed and "by position, reference raw" in printed
 
 
+def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
+    """Beside the cased one, of sentences and documents, as sacrebleu's command has it; not counted by case."""
+    (plain / "titles.txt").write_text(SYSTEM.title().replace("<D>", "<d>"), encoding="utf-8")
+    files = [f"base={plain / 'one.txt'}", str(plain / "titles.txt")]
+    arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, "--metrics", "bleu", "bleu-lc"]
+    assert main([*arguments, "--by", "document", "--test", "sign"]) == 0
+    result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
+    base, titles = (result["systems"][name]["scores"]["raw"] for name in ("base", "titles"))
+    assert list(base) == ["s_bleu", "d_bleu", "s_bleu_lc", "d_bleu_lc"]
+    command = helpers.sacrebleu_command(sentences(SYSTEM), sentences(REFERENCE), plain, "--lowercase")
+    assert (round(base["s_bleu_lc"]["score"], 14), base["s_bleu_lc"]["signature"]) == (
+        command["score"], command["signature"]
+    )  # fmt: skip
+    assert "|case:lc|" in base["d_bleu_lc"]["signature"] and base["d_bleu_lc"]["segments"] == 2
+    for key in ("s_bleu", "d_bleu"):
+        assert base[f"{key}_lc"]["score"] == titles[f"{key}_lc"]["score"] > titles[key]["score"] + 5
+    assert result["significance"]["raw"]["s_bleu_lc"]["titles"]["sign"]["equal"] == 5
+    printed = capsys.readouterr().out
+    assert "raw        s-BLEU lower-cased" in printed and "d-BLEU lower-cased titles" in printed
+
+
 def test_systems_side_by_side(plain, capsys) -> None:
     files = [f"base={plain / 'one.txt'}", str(plain / "two.txt")]
     tests = ["--test", "bootstrap", "randomisation", "sign", "--samples", "50"]

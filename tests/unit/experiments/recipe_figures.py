@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.unit.experiments import document_figures
+
 # The recipes of the paper by how they are trained.
 BASE_SIZE = {"base", "table5_no_language", "table5_no_translation", "table6_group", "table6_global", "section54_top1",
              "section54_top3"}  # fmt: skip
@@ -18,6 +20,8 @@ PREPARES = {"base", "bert", "mbart"}
 # The recipes of Herold and Ney (2023): by which sentences stand together.
 DOCUMENTS = {"concatenation/documents", "lst/base", "window/base"}
 LONG_CONTEXT = DOCUMENTS | {"concatenation/sentences", "concatenation/one", "concatenation/two"}
+# All that are of papers, those of Zhang et al. (2018) in document_figures.py.
+OF_PAPERS = PAPER | LONG_CONTEXT | document_figures.RECIPES
 DOCUMENT, CONTEXT, NO_CONTEXT = "dddddd", "ggggcc", "gggggg"  # six layers: top 2 of them combined
 DEEP = "g" * 10 + "cc"
 SMALL_SIDE, LARGE_SIDE = (6, 512, 2048, 8), (12, 1024, 4096, 16)
@@ -119,6 +123,9 @@ FIGURES = [
     ("[release]", PAPER, {"max_len": (1.2, 10)}),  # of a sentence
     ("[release]", OTHERS_THAN_MBART, {"instances": 16}),  # in a batch of generation
     ("[release]", MBART, {"instances": 32}),
+    # Context beside the sentence.
+    ("", PAPER | LONG_CONTEXT, {"context_layers": None, "context_in": None, "context_join": None}),
+    ("", PAPER | LONG_CONTEXT, {"current_layers": None, "freeze_sentence_parameters": None}),
     # Windows.
     ("", PAPER | LONG_CONTEXT - {"window/base"}, {"window": (None, None, None, None)}),
     # Herold and Ney (2023): corpus.
@@ -163,6 +170,7 @@ FIGURES = [
     ("", LONG_CONTEXT, {"pretrained_from": None, "load_partial": False}),  # from scratch
     ("[3.4], [A.2]", LONG_CONTEXT, {"beam": 12}),
     ("[A.2]", LONG_CONTEXT, {"lenpen": 1.0}),
+    *document_figures.FIGURES,
 ]  # fmt: skip
 
 # What is none of the paper's, for CPUs: the recipe whose values it has, and all that differs.
@@ -211,6 +219,7 @@ OURS = {
         "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
     }),
+    **document_figures.OURS,
 }  # fmt: skip
 
 # (table or section, row as printed) -> recipe; other systems' rows have none.
@@ -259,6 +268,7 @@ ROWS = {
     ("window-attention 6", "concat adj., 1000 tok."): "concatenation/documents",
     ("window-attention 6", "LST-attn, 1000 tok."): "lst/base",
     ("window-attention 6", "window-attn, 1000 tok."): "window/base",
+    **document_figures.ROWS,
 }
 
 # By table: the number of rows that are other people's systems, or only a heading.

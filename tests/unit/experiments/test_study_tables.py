@@ -14,7 +14,6 @@ from gtransformer.experiments.pipeline import Pipeline, Stage
 from gtransformer.experiments.studies.one_run import ordered_run
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.runner import Runner
-from gtransformer.experiments.studies.study import start_of
 from gtransformer.experiments.studies.table import table
 from gtransformer.report.paper import PAPER, read_paper
 
@@ -109,14 +108,6 @@ def test_what_the_recipe_does_anyway_is_no_other_translation(write):
     beam = runs[0].runs[0].settings().sections["generate"]["beam"]
     same = load_study(write(ROWS.replace("generate.beam: 7", f"generate.beam: {beam}")), miniature=True).panels[0].lines
     assert runs[2].runs != runs[0].runs and same[2].runs == same[0].runs
-
-
-def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path):
-    assert start_of("arena/window") == "arena/start" and start_of("doc_base_finetune") == "sent_base"
-    for name, start in (("mine", "sent_base"), ("other", "mine"), ("none", "")):
-        (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {start}\n")
-    assert start_of(f"{tmp_path}/mine.yaml") == "sent_base" and start_of(f"{tmp_path}/none.yaml") is None
-    assert start_of(f"{tmp_path}/other.yaml") == f"{tmp_path}/mine.yaml"
 
 
 def test_names_tell_what_a_run_starts_from(write):

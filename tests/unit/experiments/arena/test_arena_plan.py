@@ -15,6 +15,7 @@ from gtransformer.experiments.recipe import load_recipe
 from tests.unit.experiments.pretended import changes, pretend
 
 SYSTEMS = ["sentences", "concatenation", "documents", "gtransformer", "lst", "window", "window_absolute"]
+BESIDE = ["document_transformer", "flat_transformer"]  # a sentence, and two of the source before it
 
 
 def terms(*options: object, output: Path = Path("out")) -> Terms:
@@ -27,20 +28,25 @@ def arena(output: Path, *options: object) -> Arena:
 
 
 def test_the_systems_that_come_with_the_package():
-    assert set(SYSTEMS) <= set(system_names()) and system_names()[0] == "sentences"
-    assert "start" not in system_names()
+    assert {*SYSTEMS, *BESIDE} <= set(system_names()) and system_names()[0] == "sentences"
+    assert not {"start", "document_alone"} & set(system_names()), "they start from nothing"
     for name in system_names():
         recipe = load_recipe(f"arena/{name}")
         assert recipe.pretrained_from == recipe.prepared_from == "start" and recipe.sections["train"]["load-partial"]
     whole = [load_recipe(f"arena/{name}").sections["task"] for name in SYSTEMS[2:]]
     assert all((task["instances"], task["instance-tokens"]) == ("parts", 1000) for task in whole)
+    single = [load_recipe(f"arena/{name}") for name in BESIDE]
+    assert all(recipe.sections["task"]["instances"] == "current" for recipe in single)
+    assert [recipe.sections["train"].get("freeze-sentence-parameters") for recipe in single] == [True, None]
 
 
 def test_all_systems_have_the_same_terms():
     """But for what they are: architecture, instances, strategy."""
     own = {"arch", "window", "window-positions", "train-alignment", "decode-alignment"}
-    own |= {"encoder-ctxlayers", "decoder-ctxlayers", "cross-ctxlayers"}
+    own |= {"encoder-ctxlayers", "decoder-ctxlayers", "cross-ctxlayers", "freeze-sentence-parameters", "current-layers"}
     trainings = [load_recipe(f"arena/{name}").options("train") for name in system_names()]
+    for name in BESIDE:  # of three source sentences one is translated: the same number of these in an update
+        trainings[system_names().index(name)]["max-tokens"] /= 3
     shared = [{key: value for key, value in options.items() if key not in own} for options in trainings]
     assert all(options == shared[0] for options in shared)
 

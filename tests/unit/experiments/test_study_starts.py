@@ -1,0 +1,139 @@
+"""Rows of studies whose start is trained on other data, as those of what two steps of training are good for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.experiments.studies.plan import load_study
+from gtransformer.experiments.studies.runner import Runner
+from gtransformer.experiments.studies.table import summary, table
+
+ROWS = """
+description: a table
+miniature:
+  seeds: [1]
+  systems: {first: {name: First, recipe: arena/start}, second: {name: Second, recipe: arena/document_transformer}}
+  length: 512
+  panels:
+    - title: Table
+      kind: table
+      columns: system
+      rows:
+        - {system: first, label: all}
+        - {system: second, label: few after all, instances: 5, start-instances: all}
+        - {system: second, label: few, instances: 5, training: {task.context-sentences: 1}}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes the table and returns its path."""
+    (tmp_path / "common.yaml").write_text("description: settings\nminiature: {seeds: [1]}\n")
+
+    def writer(rows: str = ROWS) -> str:
+        (tmp_path / "mine.yaml").write_text(rows)
+        return str(tmp_path / "mine.yaml")
+
+    return writer
+
+
+def test_two_steps_share_their_first(write):
+    """Step 1 on all is a row of its own and trained once; the other second step has its first on its own data."""
+    study = load_study(write(), miniature=True)
+    whole, after, few = (line.runs[0] for line in study.panels[0].lines)
+    assert after.needed == whole and whole.needed is None and after.data.instances == 5
+    assert few.needed.data.instances == 5 and few.needed.recipe == "arena/start"
+    assert study.runs() == [whole, after, few.needed, few]
+    assert after.label == "arena-document_transformer-len512-5-after-len512-seed1"
+    assert few.label == "arena-document_transformer-1-len512-5-seed1"
+
+
+def test_context_is_changed_in_training_and_decoding_but_not_in_the_start(write):
+    *_, line = load_study(write(), miniature=True).panels[0].lines
+    (run,) = line.runs
+    assert run.settings().options("task", "generate")["context-sentences"] == 1
+    assert run.needed.settings().sections["task"]["context-sentences"] == 0
+
+
+def test_a_start_on_the_same_data_is_the_same_run(write):
+    same = ROWS.replace("instances: 5, start-instances: all", "start-instances: all")
+    (_, line, _) = load_study(write(same), miniature=True).panels[0].lines
+    assert line.runs[0].start_data is None and line.runs[0].label == "arena-document_transformer-len512-seed1"
+
+
+def test_a_start_larger_than_the_corpus_is_left_out(write):
+    study = load_study(write(ROWS.replace("start-instances: all", "start-instances: 30")), miniature=True)
+    assert study.limit(lambda data: 20) == ["Table: 30 instances left out, the corpus has 20"]
+    assert [line.label for line in study.panels[0].lines] == ["all", "few"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("label: all}", "label: all, start-instances: 5}", "row 'all': recipe 'arena/start' starts from no other's"),
+        ("start-instances: all", "start-instances: 0", "start-instances is 0; give a whole number of at least 1, or"),
+        ("{task.context-sentences: 1}", "{generate.beam: 1}", "'train.OPTION: value' or 'task.OPTION: value'"),
+    ],
+)  # fmt: skip
+def test_damaged_rows(write, old, new, message):
+    assert ROWS.count(old) == 1
+    with pytest.raises(UserError) as error:
+        load_study(write(ROWS.replace(old, new)), miniature=True)
+    assert message in str(error.value) and "mine.yaml" in str(error.value)
+
+
+@pytest.mark.parametrize("miniature", [False, True])
+def test_trainings_of_the_table_of_two_steps(miniature):
+    """Five a seed: both kinds of step 1, documents alone, and step 2 from each of the former."""
+    study = load_study("document_table7", miniature)
+    assert len(study.runs()) == 5 * len(study.seeds) == (15 if miniature else 5)
+    few, whole, alone, twice, after = (line.runs[0] for line in study.panels[0].lines)
+    assert (twice.needed, after.needed, alone.needed) == (few, whole, None)
+    assert few.data == alone.data == twice.data == after.data and whole.data.instances is None
+    options = [run.settings().sections["train"] for run in (alone, twice, after)]
+    assert ["freeze-sentence-parameters" in one for one in options] == [False, True, True]
+    assert len({one.get("max-tokens") for one in options}) == len({one.get("update-freq") for one in options}) == 1
+
+
+def test_an_update_has_as_many_sentences_whatever_the_context():
+    for miniature, option in ((False, "update-freq"), (True, "max-tokens")):
+        runs = [line.runs[0].settings() for line in load_study("document_table1", miniature).panels[0].lines]
+        sizes = [run.sections["train"][option] / (1 + run.sections["task"]["context-sentences"]) for run in runs]
+        assert len(runs) == 3 and len(set(sizes)) == 1
+
+
+def test_what_recipes_ask_for_is_scored():
+    """Lower-cased BLEU beside the usual one, where the recipe has it among its metrics."""
+    full, small = (load_study("document_table9", miniature) for miniature in (False, True))
+    runner = Runner(full, None, jobs=1)
+    assert runner.metrics(full.runs()[-1].settings()) == ["bleu", "bleu-lc", "ter"]
+    assert runner.metrics(small.runs()[-1].settings()) == ["bleu", "ter"]
+
+
+def test_lower_cased_scores_in_the_table():
+    def result(value: float) -> dict:
+        keys = {"d_bleu": 1, "s_bleu": 2, "s_bleu_lc": 3, "ter": 4}
+        scores = {key: {"score": value + more, "signature": f"of {key}"} for key, more in keys.items()}
+        return {"scores": scores, "curves": {}}
+
+    lines = [{"system": "a", "label": "row", "runs": ["x", "y"]}]
+    panels = summary(
+        [{"kind": "table", "title": "T", "axis": "name", "lines": lines}], {"x": result(1), "y": result(3)}
+    )
+    (line,) = json.loads(json.dumps(panels))[0]["lines"]
+    assert line["s_bleu_lc"] | {"values": None} == {
+        "values": None, "mean": 5.0, "std": pytest.approx(2**0.5), "standard_error": pytest.approx(1.0), "min": 4,
+        "max": 6,
+    }  # fmt: skip
+    _, head, row, _, *foot = table({"panels": panels, "systems": {"a": "A"}}).splitlines()
+    assert cells(head) == ["name", "d-BLEU", "s-BLEU", "s-BLEU lower-cased", "TER"]
+    assert cells(row)[3] == "5.00 (4.00 to 6.00)"
+    assert foot[1:] == ["BLEU: of d_bleu", "TER: of ter", "s-BLEU lower-cased: of s_bleu_lc"]
+
+
+def cells(line: str) -> list[str]:
+    """The cells of an aligned row."""
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]

@@ -22,7 +22,7 @@ class ResumableOutput:
     """Used as a context manager; locked against a second run.
 
     Args:
-        path: of the finished output.
+        path: of the finished output, a regular file; of a symbolic link, what it points to.
         key: all that the output depends on besides the input (model, options); an interrupted run with another key
             cannot be gone on with.
         restart: forget an interrupted run.
@@ -31,7 +31,7 @@ class ResumableOutput:
     """
 
     def __init__(self, path: str | Path, key: dict[str, Any], restart: bool = False):
-        self.path, self.key = Path(path), key
+        self.path, self.key = Path(os.path.realpath(path)), key
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.state = self.path.with_name(f"{self.path.name}.part.json")
         self.place = TextPosition()

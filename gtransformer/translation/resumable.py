@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import check_output, read_json, write_json
 from gtransformer.translation.lines import TextPosition
 
 
@@ -41,8 +41,7 @@ class ResumableOutput:
         self._restart = restart
 
     def __enter__(self) -> ResumableOutput:
-        if self.path.is_dir():
-            raise UserError(f"{self.path}: is a directory; give --output the name of a file")
+        check_output(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = open(self.part, "ab")

@@ -8,12 +8,15 @@ import io
 import json
 import lzma
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from gtransformer.errors import UserError
+from gtransformer.errors import FULL, UserError
+
+OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # names of what a process has open
 
 
 def open_bytes(path: str | Path) -> BinaryIO:
@@ -69,24 +72,39 @@ def check_output(path: str | Path) -> None:
         raise UserError(f"{path}: is a directory; name a file")
 
 
+def is_replaceable(path: str | Path) -> bool:
+    """Whether another file may take the place of ``path``: a regular one, or nothing yet; no device, pipe or stream."""
+    path = Path(path)
+    return not OPEN.match(os.path.abspath(path)) and (path.is_file() or not path.exists())
+
+
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
-    """Write beside ``path`` and rename at the end; after an error or interrupt neither file is left."""
+    """Write beside ``path`` and rename at the end; after an error or interrupt neither file is left.
+
+    Of a symbolic link, what it points to is replaced. What no file can replace (``is_replaceable``) is written to.
+    """
     path = Path(path)
     check_output(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    replaceable = is_replaceable(path)
+    target = Path(os.path.realpath(path)) if replaceable else path
+    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp") if replaceable else target
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = open(temporary, mode, **text)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        stream = open(temporary, mode if replaceable else mode.replace("w", "a"), **text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     try:
         with stream:
             yield stream
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        if replaceable:
+            os.replace(temporary, target)
+    except BaseException as error:
+        if replaceable:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            error.filename = str(path)  # the system does not say whose writing failed
         raise
 
 

@@ -128,6 +128,14 @@ if setup_complete; then
     exit 0
 fi
 
+# The package is installed from its checkout: of an environment for two, one would run the other's commands.
+if [[ -f "$VENV/checkout" ]]; then
+    other="$(<"$VENV/checkout")"
+    if [[ "$other" != "$ROOT" && -d "$other/gtransformer" ]]; then
+        fail "$VENV belongs to the checkout $other: set GTRANSFORMER_VENV to another place, or remove $VENV"
+    fi
+fi
+
 # Two set-ups of one environment at the same time would spoil it: the second waits for the first.
 if command -v flock >/dev/null; then
     exec 9>"${TMPDIR:-/tmp}/gtransformer-setup-$(printf '%s' "$VENV" | sha256sum | cut -c1-12).lock"
@@ -183,6 +191,7 @@ if ! has_package "$FAIRSEQ"; then
 fi
 
 step "installing gtransformer (editable)"
+printf '%s\n' "$ROOT" >"$VENV/checkout"
 install install --no-build-isolation --no-deps -e "$ROOT"
 
 step "checking"

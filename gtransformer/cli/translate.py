@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import BinaryIO
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import decode_lines, read_lines
+from gtransformer.files import atomic_write, decode_lines, is_replaceable, read_lines
 from gtransformer.preprocess.parallel import progress
 from gtransformer.tasks.precision import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
@@ -77,10 +78,10 @@ def main(argv: list[str] | None = None) -> None:
     shape = make_format(args.format, args.scores, args.nbest is not None)
     began = time.monotonic()
     with ExitStack() as stack:
-        output = stack.enter_context(ResumableOutput(args.output, key, args.restart)) if args.output else None
+        output = open_output(args, key, stack)
         lines = stack.enter_context(closing(input_lines(args.input)))
         start = TextPosition()
-        if output:
+        if isinstance(output, ResumableOutput):
             output.skip(lines, args.input)
             start = output.place
         device = "cpu" if args.cpu else None
@@ -94,18 +95,27 @@ def main(argv: list[str] | None = None) -> None:
                 sentences += sum(not translated.line.breaks for translated in window)
                 cut += sum(translated.line.was_cut for translated in window)
                 bar.update(len(window))
-        if output:
+        if isinstance(output, ResumableOutput):
             output.finish()
     if not args.quiet:
         say(start, place, sentences, cut, time.monotonic() - began, model.engine.device.type)
 
 
-def write(window: list[TranslatedLine], shape, output: ResumableOutput | None) -> None:
-    """Write the lines of a window, to the file or to standard output."""
+def open_output(args: argparse.Namespace, key: dict, stack: ExitStack) -> ResumableOutput | BinaryIO:
+    """The file that can be gone on with; standard output, or a device or pipe, where there is nothing to go on with."""
+    if not args.output:
+        return sys.stdout.buffer
+    if is_replaceable(args.output):
+        return stack.enter_context(ResumableOutput(args.output, key, args.restart))
+    return stack.enter_context(atomic_write(args.output, "wb"))
+
+
+def write(window: list[TranslatedLine], shape, output: ResumableOutput | BinaryIO) -> None:
+    """Write the lines of a window."""
     lines = [shape(translated) for translated in window]
-    if output is None:
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
-        sys.stdout.buffer.flush()
+    if not isinstance(output, ResumableOutput):
+        output.write("".join(f"{line}\n" for line in lines).encode())
+        output.flush()
         return
     for translated in window:
         output.note(translated.line.text)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import check_output, read_json, write_json
 from gtransformer.translation.lines import TextPosition
 
 
@@ -22,7 +22,7 @@ class ResumableOutput:
     """Used as a context manager; locked against a second run.
 
     Args:
-        path: of the finished output.
+        path: of the finished output, a regular file; of a symbolic link, what it points to.
         key: all that the output depends on besides the input (model, options); an interrupted run with another key
             cannot be gone on with.
         restart: forget an interrupted run.
@@ -31,7 +31,7 @@ class ResumableOutput:
     """
 
     def __init__(self, path: str | Path, key: dict[str, Any], restart: bool = False):
-        self.path, self.key = Path(path), key
+        self.path, self.key = Path(os.path.realpath(path)), key
         self.part = self.path.with_name(f"{self.path.name}.part")
         self.state = self.path.with_name(f"{self.path.name}.part.json")
         self.place = TextPosition()
@@ -41,8 +41,7 @@ class ResumableOutput:
         self._restart = restart
 
     def __enter__(self) -> ResumableOutput:
-        if self.path.is_dir():
-            raise UserError(f"{self.path}: is a directory; give --output the name of a file")
+        check_output(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = open(self.part, "ab")

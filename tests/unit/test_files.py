@@ -4,11 +4,14 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
+import stat
+import threading
 
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, open_text, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, is_replaceable, open_text, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -64,6 +67,45 @@ def test_atomic_write(tmp_path):
     with atomic_write(path, "wb") as stream:
         stream.write(b"\xff")
     assert path.read_bytes() == b"\xff"
+
+
+def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "out.txt", tmp_path / "link.txt"
+    link.symlink_to(target)
+    for text in ("eins", "zwei"):  # at first the target is not there yet
+        with atomic_write(link) as stream:
+            stream.write(text)
+        assert link.is_symlink() and target.read_text() == text
+    assert names(tmp_path / "there") == ["out.txt"] and names(tmp_path) == ["link.txt", "there"]
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    with atomic_write(pipe) as stream:
+        stream.write("eins")
+    reader.join(timeout=10)
+    assert found == ["eins"] and stat.S_ISFIFO(pipe.stat().st_mode) and names(tmp_path) == ["pipe"]
+
+
+def test_a_full_device_is_an_error_that_names_it():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), atomic_write("/dev/full") as stream:
+        stream.write("x" * 100)
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_what_no_file_can_replace(name):
+    assert not is_replaceable(name)
+
+
+def test_what_a_file_can_replace(tmp_path):
+    (tmp_path / "there").write_text("")
+    assert is_replaceable(tmp_path / "there") and is_replaceable(tmp_path / "new") and is_replaceable("/dev/shm/new")
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, UserError, SystemExit])

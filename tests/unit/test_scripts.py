@@ -52,6 +52,16 @@ def test_setup_refuses_an_unusable_python(tmp_path: Path):
     assert not (tmp_path / "venv").exists()
 
 
+def test_an_environment_belongs_to_one_checkout(tmp_path: Path):
+    venv, other = tmp_path / "venv", tmp_path / "other"
+    venv.mkdir()
+    (other / "gtransformer").mkdir(parents=True)
+    (venv / "checkout").write_text(f"{other}\n")
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(venv))
+    one_error(result, f"{venv} belongs to the checkout {other}", "GTRANSFORMER_VENV")
+    assert [path.name for path in venv.iterdir()] == ["checkout"]
+
+
 def test_setup_says_what_to_install_where_no_python_fits(tmp_path: Path):
     """With a PATH of everything but Python."""
     tools = ("bash", "cat", "cut", "dirname", "sed", "sha256sum", "ls", "env", "tail")

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import os
 import sys
 
 import pytest
@@ -147,9 +148,25 @@ def test_mistakes(translate, text, tmp_path):
     assert translate(tmp_path / "no.txt", status=1)[1] == f"error: {tmp_path / 'no.txt'}: no such file\n"
     assert "input and output are the same file" in translate(path, "-o", path, status=1)[1]
     assert "--nbest 3 is more than --beam 2" in translate(path, "--nbest", 3, status=1)[1]
-    assert "is a directory; give --output the name of a file" in translate(path, "-o", tmp_path, status=1)[1]
+    assert "is a directory; name a file" in translate(path, "-o", tmp_path, status=1)[1]
     assert f"error: {tmp_path}: cannot be read (Is a directory)" in translate(tmp_path, status=1)[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
     assert main(["--model", str(tmp_path / "nothing"), str(path)]) == 1
     assert "no such model directory; make one with scripts/export.sh" in translate(path)[1]
     assert path.read_text() == "\n".join(TEXT) + "\n"
+
+
+def test_output_to_a_device_or_through_a_link(translate, text, tmp_path):
+    """Devices stay what they are, and an error in writing is one; a link goes on pointing to what has been written."""
+    expected, _ = translate(text(TEXT))
+    target, link = tmp_path / "there.txt", tmp_path / "link.txt"
+    link.symlink_to(target)
+    translate(text(TEXT), "--output", link)
+    assert link.is_symlink() and target.read_text(encoding="utf-8").split("\n")[:-1] == expected
+    output, _ = translate(text(TEXT), "--output", "/dev/stdout")
+    assert output == expected
+    _, errors = translate(text(TEXT), "--output", "/dev/full", status=1)
+    assert "error: /dev/full: cannot be written (No space left on device)" in errors
+    assert os.stat("/dev/full").st_rdev and sorted(path.name for path in tmp_path.iterdir()) == [
+        "link.txt", "text.txt", "there.txt",
+    ]  # fmt: skip

@@ -14,7 +14,8 @@ BASE = (6, 512, 2048, 8)
 FIGURES = [
     # Corpus.
     ("[3.1]", RECIPES, {"bpe_merges": 32_000}),
-    ("[code]", RECIPES, {"max_sentence_tokens": 256}),
+    ("", RECIPES, {"max_sentence_tokens": 1024}),
+    ("[code]", RECIPES, {"max_pair_tokens": 256}),
     ("[ours]", RECIPES, {"max_instance_tokens": 512}),
     ("", {"document/sentences"}, {"prepared_from": None}),
     ("", CURRENT, {"prepared_from": "document/sentences"}),

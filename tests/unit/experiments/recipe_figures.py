@@ -45,7 +45,7 @@ FIGURES = [
     # Which sentences stand together in training (kind, tokens, context); in generation, how documents are gone through.
     ("", PAPER - SENTENCES, {"grouping": ("stored", None, None), "walk": ("stored", None, None, "full")}),
     ("", SENTENCES, {"grouping": ("disjoint", None, 0), "walk": ("disjoint", None, 0, "full")}),
-    ("", PAPER, {"context_loss": "on", "sentence_rule": "auto"}),
+    ("", PAPER, {"context_loss": "on", "sentence_rule": "auto", "max_pair_tokens": None}),
     # Model: layers, dimensions, feed-forward dimensions, heads.
     ("[2]", BASE_SIZE | NO_WORD_DROPOUT | FINETUNED, {
         "arch": "gtransformer_base", "encoder": SMALL_SIDE, "decoder": SMALL_SIDE,
@@ -147,6 +147,7 @@ FIGURES = [
     ("", DOCUMENTS - {"window/base"}, {"walk": ("parts", 1000, None, "full")}),
     ("[4.2]", {"window/base"}, {"walk": ("parts", 1000, None, "sequential")}),
     ("[A.2]", LONG_CONTEXT, {"context_loss": "on"}),
+    ("", LONG_CONTEXT, {"max_pair_tokens": None}),
     ("", LONG_CONTEXT, {"sentence_rule": "auto"}),  # ours: the paper's search is free
     # Model.
     ("[A.2]", LONG_CONTEXT, {"encoder": SMALL_SIDE, "decoder": SMALL_SIDE, "share_all_embeddings": True}),

@@ -53,7 +53,7 @@ def values(recipe: Recipe) -> dict:
     as_they_are = (
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
-        "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule",
+        "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule", "max_pair_tokens",
     )  # fmt: skip
     of_some = ("context_layers", "context_in", "context_join", "current_layers", "freeze_sentence_parameters")
     found = {key: getattr(train, key) for key in as_they_are} | {key: getattr(train, key, None) for key in of_some}

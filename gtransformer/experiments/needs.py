@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import Recipe, beside, load_recipe
 from gtransformer.experiments.run import PREPARED, corpus_name, run_directory
 
@@ -33,25 +35,33 @@ def start_of(recipe: str) -> str | None:
     return beside(recipe, start) if start else None
 
 
-def needs_of_start(recipe: str) -> list[Need]:
+def needs_of_start(recipe: str, before: Sequence[str] = ()) -> list[Need]:
     """What must have run before the recipe's stage train can, of what it starts from."""
     start = start_of(recipe)
-    if start is None:
+    if start is None or "finetune-from-model" in _loaded(recipe).sections["train"]:
         return []
     own = [] if _loaded(start).prepared_from else [Need(start, "prepare")]
-    return [*needs(start), *own, Need(start, "train")]
+    return [*needs(start, [*before, recipe]), *own, Need(start, "train")]
 
 
-def needs(recipe: str) -> list[Need]:
+def needs(recipe: str, before: Sequence[str] = ()) -> list[Need]:
     """What must have run before the recipe's stage prepare can, and before its stage train can, in an order that works.
 
-    Raises UserError for a recipe that is not there.
+    Args:
+        before: the recipes that need this one.
+
+    Raises UserError for a recipe that is not there, and for one that needs itself.
     """
+    if recipe in before:
+        raise UserError(
+            f"recipe '{recipe}' needs itself, by way of 'prepared-from', 'vocabulary-from' or 'pretrained-from'; name "
+            "another one there"
+        )
     loaded, found = _loaded(recipe), []
     for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
         lender = beside(recipe, name)
-        found += [*needs(lender), Need(lender, "prepare")]
-    return list(dict.fromkeys([*found, *needs_of_start(recipe)]))
+        found += [*needs(lender, [*before, recipe]), Need(lender, "prepare")]
+    return list(dict.fromkeys([*found, *needs_of_start(recipe, before)]))
 
 
 def missing_first(args: argparse.Namespace) -> list[list[str]]:

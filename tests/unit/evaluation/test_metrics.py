@@ -71,7 +71,7 @@ def test_ter_of_unspaced_scripts_counts_characters() -> None:
 
 
 def test_wrong_input() -> None:
-    with pytest.raises(UserError, match="unknown metric 'meteor'; choose from: bleu, chrf, ter"):
+    with pytest.raises(UserError, match="unknown metric 'meteor'; choose from: bleu, bleu-lc, chrf, ter"):
         make_metric("meteor")
     with pytest.raises(UserError, match="2 translated segments stand against 1 references"):
         SegmentStatistics("chrf", ["a", "b"], ["a"])

@@ -57,6 +57,13 @@ def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path: 
     assert start_of(f"{tmp_path}/other.yaml") == f"{tmp_path}/mine.yaml"
 
 
+def test_a_recipe_that_needs_itself(tmp_path: Path):
+    for name, other in (("one", "two"), ("two", "one")):
+        (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {other}\n")
+    with pytest.raises(UserError, match="one.yaml' needs itself, by way of"):
+        needs(f"{tmp_path}/one.yaml")
+
+
 def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
     few, pairs = corpora
     command = parse("document/base", few, "all")

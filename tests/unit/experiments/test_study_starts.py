@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from gtransformer.cli.study import build_parser
 from gtransformer.errors import UserError
 from gtransformer.experiments.studies.plan import load_study
-from gtransformer.experiments.studies.runner import Runner
+from gtransformer.experiments.studies.runner import Runner, make_study
 from gtransformer.experiments.studies.table import summary, table
 
 ROWS = """
@@ -83,6 +84,14 @@ def test_damaged_rows(write, old, new, message):
     with pytest.raises(UserError) as error:
         load_study(write(ROWS.replace(old, new)), miniature=True)
     assert message in str(error.value) and "mine.yaml" in str(error.value)
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 8, 9])
+def test_the_paper_s_studies_can_be_made(number):
+    """One corpus serves all of their recipes, and fairseq takes their options."""
+    for options in ([], ["--miniature"]):
+        args = build_parser().parse_args([f"document_table{number}", "demo", "out", *options])
+        assert make_study(args).is_table
 
 
 @pytest.mark.parametrize("miniature", [False, True])

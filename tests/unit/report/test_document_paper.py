@@ -90,14 +90,14 @@ def test_lower_cased_scores_stand_beside_the_paper_s(logs: Path):
     """And cased ones, which the paper has not, do not."""
     values = scores(30.0, 35.0)
     write_comparison(logs, "iwslt_fr_en", {"document/base": {"iwslt_fr_en_test": values}}, changes=FRENCH)
-    assert row(make_page(logs), "Table 4", "this work")[1:] == ["30.40", "36.04", ""]
+    assert row(make_page(logs), "Table 4", "this work")[1:4] == ["30.40", "36.04", ""]
     values["raw"]["s_bleu_lc"] = {"score": 31.5, "signature": "case:lc"}
     path = logs / "new" / "comparison.json"
     content = json.loads(path.read_text())
     content["recipes"]["document/base"]["scores"]["iwslt_fr_en_test"] = values
     path.write_text(json.dumps(content))
     page = make_page(logs)
-    assert row(page, "Table 4", "this work")[1:] == ["30.40", "36.04", "31.50 (5 min of training)"]
+    assert row(page, "Table 4", "this work")[1:4] == ["30.40", "36.04", "31.50 (5 min of training)"]
     assert "BLEU: `case:lc`." in section(page, "Table 4")
 
 
@@ -116,7 +116,13 @@ def test_miniatures_stand_beside_the_paper_s_figures(logs: Path):
         for method, speed in kinds.items()
     ]
     (logs / "benchmark" / "document_transformer.json").write_text(json.dumps({"rows": rows}))
+    accuracy = {"by_distance_source": {"2": {"mean": {"accuracy": 61.25, "standard_error": 1.5}}}}
+    (logs / "arena").mkdir()
+    (logs / "arena" / "about.yaml").write_text("about: an arena\n")
+    arena = {"systems": {"document_transformer": {"scores": {"s_bleu": score}, "accuracy": accuracy}}}
+    (logs / "arena" / "arena.json").write_text(json.dumps(arena))
     page = make_page(logs)
+    assert row(page, "Table 4", "this work")[4:] == ["51.25 ± 0.50", "", "", "61.2 ± 1.5", "", ""]
     assert row(page, "Table 7", "2M, 940K")[-3:] == ["47.93", "51.25 ± 0.50", "60.00"]
     assert row(page, "Table 7", "940K, 940K")[-3:] == ["40.22", "", ""]
     assert row(page, "Table 6", "this work")[1:] == ["31K", "364", "1234", "100"]

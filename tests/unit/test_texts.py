@@ -67,11 +67,11 @@ def headings(paper: str) -> set[str]:
 
 
 def quotations(text: str) -> Iterator[str]:
-    """What stands in double quotes in a paragraph, comment marks and line breaks taken out, and is no mere name."""
+    """What stands in double quotes in a paragraph, comment marks and line breaks taken out: no name, no figures."""
     for paragraph in re.split(r"\n[ #]*\n", text):
         joined = " ".join(re.sub(r"^[ \t>]*#+", "", line) for line in paragraph.splitlines())
         for found in re.finditer('["“]([^"“”]+)["”]', joined):
-            if len(words(found[1]).split()) > 4:
+            if sum(not word.isdigit() for word in words(found[1]).split()) > 4:
                 yield found[1]
 
 
@@ -92,4 +92,5 @@ def test_papers_are_put_in_our_own_words():
 
 def test_what_a_quotation_is():
     text = '# They say "one two\n# three four five" and "one two", too.\n#\n# x "a b\n\nc d e f"'
+    text += '\n\n"(a et al., 2017), b" "1.0 2.0 3.0 4.0"'
     assert [words(found).split() for found in quotations(text)] == [["one", "two", "three", "four", "five"]]

@@ -44,7 +44,7 @@ def test_every_option_is_known_to_its_program(name: str):
     train = ["data", *to_arguments(recipe.options("task", "train"))]
     args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
     assert args.criterion == "fused_label_smoothed_cross_entropy"
-    assert re.match("(g|doc_|lst_|window_)transformer_", args.arch)
+    assert re.match("(g|doc_|lst_|window_|document_|flat_)transformer_", args.arch)
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])

@@ -50,8 +50,9 @@ def measure(
     empty = next((file for file in sorted((prepared / "bin").glob(f"{split}.*.bin")) if not file.stat().st_size), None)
     if empty is not None:
         raise UserError(f"{empty}: holds no text; give another split")
-    # The task drops words of its training set; what is measured is the text as it is.
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), doc_noise_mask=0.0)
+    # The task drops words of its training set, adds others and leaves some out; what is measured is the text as it is.
+    as_it_is = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None}
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **as_it_is)
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model
     entropy, share = EntropyMeter(per_head), ShareMeter()

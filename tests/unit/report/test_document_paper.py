@@ -112,7 +112,7 @@ def test_miniatures_stand_beside_the_paper_s_figures(logs: Path):
     (logs / "benchmark" / "about.yaml").write_text("about: speed\n")
     kinds = {"train_step": 1234.5, "decode": 99.6}
     rows = [
-        {"name": "document_transformer float32", "method": method, "tokens_per_second": speed}
+        {"name": "document_transformer 2 beside float32", "method": method, "tokens_per_second": speed}
         for method, speed in kinds.items()
     ]
     (logs / "benchmark" / "document_transformer.json").write_text(json.dumps({"rows": rows}))

@@ -186,7 +186,7 @@ def test_damaged_common_settings(write, old, new, message):
 
 
 def test_other_errors(write, tmp_path):
-    with pytest.raises(UserError, match="unknown study 'figure9': known are figure2, "):
+    with pytest.raises(UserError, match="unknown study 'figure9': known are document_table1, .*, figure2, "):
         load_study("figure9")
     with pytest.raises(UserError, match="unknown study 'common'"):
         load_study("common")

@@ -54,7 +54,8 @@ def allow_fairseq_checkpoints() -> None:
     """Allow-list the harmless types that fairseq stores in checkpoints, for ``torch.load(weights_only=True)``.
 
     PyTorch refuses unknown types since 2.6. Only plain data holders are listed: argument namespaces, OmegaConf
-    containers and numpy scalars; the loader stays safe.
+    containers, numpy scalars, and what stands for a tensor in a checkpoint that the first of several processes hands to
+    the others; the loader stays safe.
     """
     import typing
     from collections import OrderedDict, defaultdict
@@ -62,6 +63,7 @@ def allow_fairseq_checkpoints() -> None:
     import numpy
     import omegaconf
     import torch
+    from fairseq.distributed.utils import _TensorPlaceholder
     from omegaconf.base import ContainerMetadata, Metadata
     from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 
@@ -73,6 +75,7 @@ def allow_fairseq_checkpoints() -> None:
     torch.serialization.add_safe_globals(
         [
             argparse.Namespace,
+            _TensorPlaceholder,
             OrderedDict,
             defaultdict,
             dict,

@@ -37,8 +37,8 @@ def check_two_processes_equal_one(line, folder):
     finally:
         for process in processes:
             process.kill()
-    for process, output in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, output[-3000:]
+    for process in processes:  # where one fails, the other says only that it is gone
+        assert process.returncode == 0, "\n".join(output[-3000:] for output in outputs)
     assert "training on 2 devices" in outputs[0]
 
     alone = run(*line, "--update-freq=2", f"--save-dir={folder / 'one'}")

@@ -206,7 +206,8 @@ def test_all_instances_stand_where_their_number_is(runner, tmp_path):
 
 
 def test_mean_and_spread():
-    assert spread([1.0, 4.0]) == {"values": [1, 4], "mean": 2.5, "std": pytest.approx(4.5**0.5), "min": 1, "max": 4}
+    error = {"std": pytest.approx(4.5**0.5), "standard_error": pytest.approx(1.5)}
+    assert spread([1.0, 4.0]) == {"values": [1, 4], "mean": 2.5, **error, "min": 1, "max": 4}
     assert spread([2.0])["std"] is None
 
 

@@ -66,7 +66,7 @@ def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
         counts = sum(map(len, context)), len(current), len(sides[1][document, number]) - 1
         if max(counts) <= most:
             expected.append([word for sentence in read for word in ("<s>", *sentence)])
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="gtransformer.tasks"):
         task, dataset = load(max_pair_tokens=most, **options)
     assert [[task.src_dict[token] for token in source] for source, _ in examples(dataset)] == expected
     assert f"{len(sides[0]) - len(expected)} of {len(sides[0])} instances left out" in caplog.text

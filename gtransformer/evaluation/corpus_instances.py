@@ -15,7 +15,8 @@ from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.loading import Loader, regrouped
+from gtransformer.tasks.grouped import regrouped
+from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 
-from gtransformer.data.batching import DOCUMENT
+from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import STORED, WITH_CONTEXT, Grouping, Instances, group
-from gtransformer.data.places import Place, regrouped_places, stored_places
-from gtransformer.data.sentences import RunDataset, Sentences, StoredSide, tokens_between
-from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.instances import STORED, WITH_CONTEXT, Grouping, group
+from gtransformer.data.sentences import StoredSide
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.grouped import Grouped, Part, following, joined, places_of, regrouped, stored_as_they_are
 from gtransformer.tasks.strategy import MakeInstances, strategy_of, walked_documents, window_costs
 
 logger = logging.getLogger(__name__)
@@ -38,27 +35,28 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
             f"--context-loss off: no instance of --instances {grouping.kind} has context; leave it out, or give "
             f"--instances {' or '.join(WITH_CONTEXT)}"
         )
+    check_shuffle(cfg, grouping)
     return grouping
 
 
-@dataclass(frozen=True)
-class Part:
-    """One binarised set. ``prefix``: ``DIRECTORY/SPLIT.SOURCE-TARGET.`` of its files."""
-
-    prefix: str
-    source: StoredSide
-    target: StoredSide | None
-
-    @property
-    def sidecar(self) -> Path:
-        """Where its sidecar lies, if it has one."""
-        return Path(f"{self.prefix}instances.json")
-
-    def sentences(self) -> Sentences:
-        """The view of its sentences. Raises UserError where its files do not belong together."""
-        found = self.sidecar.is_file()
-        sidecar = Sidecar.load(self.sidecar) if found else None
-        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar if found else None)
+def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
+    """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
+    chosen = str(cfg.shuffled_context)
+    if chosen == GLOBAL and str(cfg.batch_order) != DOCUMENT:
+        raise UserError(
+            "--shuffled-context global: batches by size hold unrelated instances already; give --batch-order document, "
+            "or leave it out"
+        )
+    if chosen == EVERYTHING and grouping.kind == STORED:
+        raise UserError(
+            "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
+            "another kind, or leave it out"
+        )
+    if chosen != NOTHING and cfg.gen_output:
+        raise UserError(
+            f"--shuffled-context {chosen} is for training; leave it out of generation: with --gen-output sentences "
+            "would be put back in wrong places"
+        )
 
 
 class Loader:
@@ -91,20 +89,26 @@ class Loader:
         logger.info("%s %s %d instances", path, split, sum(len(part.source.instances) for part in parts))
         strategy = strategy_of(self.cfg, grouping)
         walked = walked_documents(strategy)
-        groups = [self._group(part, grouping, walked) for part in parts]
+        seed = self.cfg.doc_seed
+        exchanged = seed if training and str(self.cfg.shuffled_context) == EVERYTHING else None
+        groups = [self._group(part, grouping, walked, exchanged) for part in parts]
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if walked is not None or grouping.kind != STORED:
             how = f"--instances {grouping.kind}" if walked is None else f"--strategy {strategy.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and target is not None
+        documents = following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None
+        if training and str(self.cfg.shuffled_context) == GLOBAL:
+            documents = np.random.RandomState(seed).permutation(documents)
         return self.pairs(
             source,
             target,
             dropout=training,
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
-            documents=following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None,
+            documents=documents,
+            numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),
             costs=None if walked is None else window_costs(strategy, [one.source for one in groups]),
         )
@@ -147,6 +151,10 @@ class Loader:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
+            )
+        if str(self.cfg.batch_order) == DOCUMENT:
+            raise UserError(
+                "--batch-order document: lines that are typed or piped in belong to no document; leave it out"
             )
         source = self.instances(tokens, lengths, self.dictionary)
         number = source.first_unopened()
@@ -199,84 +207,17 @@ class Loader:
             return None
         return StoredSide(self.instances(dataset, dataset.sizes, dictionary), Path(f"{prefix}{lang}.bin"))
 
-    def _group(self, part: Part, grouping: Grouping, walked: MakeInstances | None) -> Grouped:
+    def _group(self, part: Part, grouping: Grouping, walked: MakeInstances | None, exchanged: int | None) -> Grouped:
         if walked is not None:
             view = part.sentences()
             return regrouped(view, walked(view))
         if grouping.kind == STORED:
             return stored_as_they_are(part, self.cfg.batch_order == DOCUMENT)
         view = part.sentences()
+        if exchanged is not None:
+            view.exchange(exchanged)
         target = None if view.target is None else view.target.lengths
         return regrouped(view, group(grouping, view.source.lengths, target, view.runs()))
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """The instances of one part.
-
-    ``context`` (instances,) and ``documents`` (instances, 2) as ``DocumentPairDataset`` takes them, None where nobody
-    asks for them; ``places`` reads where the instances stand.
-    """
-
-    source: FairseqDataset
-    target: FairseqDataset | None
-    context: np.ndarray | None
-    documents: np.ndarray | None
-    places: partial[list[Place] | None]
-
-
-def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
-    """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
-    number, documents = len(part.source.instances), None
-    places = partial(stored_places, part.sidecar, number)
-    if ordered:
-        known = places() or [Place(one, 0, 1) for one in range(number)]
-        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64)
-    target = None if part.target is None else part.target.instances
-    return Grouped(part.source.instances, target, None, documents, places)
-
-
-def regrouped(view: Sentences, made: Instances) -> Grouped:
-    """Instances over the view of a part's sentences."""
-    source, target, context = RunDataset(view.source, made.source), None, None
-    first = made.current[:, 0]
-    if view.target is not None:
-        target = RunDataset(view.target, made.target)
-        context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
-    documents = np.stack([view.document[first], view.position[first]], 1)
-    return Grouped(source, target, context, documents, partial(regrouped_places, view, made))
-
-
-def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
-    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
-
-    Of several that were grouped anew it raises UserError: their translations could not be put back.
-    """
-    if len(groups) == 1:
-        return groups[0].places
-    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
-
-
-def no_places(kind: str) -> list[Place]:
-    """Raise UserError."""
-    raise UserError(
-        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
-        "translate one set at a time, or leave --gen-output out"
-    )
-
-
-def joined(datasets: list[FairseqDataset]) -> FairseqDataset:
-    """One after the other."""
-    return datasets[0] if len(datasets) == 1 else ConcatDataset(datasets)
-
-
-def following(documents: list[np.ndarray]) -> np.ndarray:
-    """(instances, 2) documents and places in them of several parts, documents counted on from part to part."""
-    counted, begin = [], 0
-    for one in documents:
-        counted.append(one + [begin, 0])
-        begin += int(one[:, 0].max(initial=-1)) + 1
-    return np.concatenate(counted)
 
 
 def shard_names(path: str, split: str, combine: bool) -> list[str]:

@@ -1,0 +1,109 @@
+"""Instances of a split, part by part, as they are stored or grouped anew; several parts one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import ConcatDataset, FairseqDataset
+
+from gtransformer.data.instances import STORED, Grouping, Instances
+from gtransformer.data.places import Place, regrouped_places, stored_places
+from gtransformer.data.sentences import RunDataset, Sentences, StoredSide, tokens_between
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One binarised set. ``prefix``: ``DIRECTORY/SPLIT.SOURCE-TARGET.`` of its files."""
+
+    prefix: str
+    source: StoredSide
+    target: StoredSide | None
+
+    @property
+    def sidecar(self) -> Path:
+        """Where its sidecar lies, if it has one."""
+        return Path(f"{self.prefix}instances.json")
+
+    def sentences(self) -> Sentences:
+        """The view of its sentences. Raises UserError where its files do not belong together."""
+        found = self.sidecar.is_file()
+        sidecar = Sidecar.load(self.sidecar) if found else None
+        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar if found else None)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The instances of one part.
+
+    ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
+    them, None where nobody asks for them; ``places`` reads where the instances stand.
+    """
+
+    source: FairseqDataset
+    target: FairseqDataset | None
+    context: np.ndarray | None
+    documents: np.ndarray | None
+    numbers: np.ndarray | None
+    places: partial[list[Place] | None]
+
+
+def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
+    """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
+    number, documents, numbers = len(part.source.instances), None, None
+    places = partial(stored_places, part.sidecar, number)
+    if ordered:
+        known = places() or [Place(one, 0, 1) for one in range(number)]
+        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
+        numbers = documents[:, 1] + 1
+    target = None if part.target is None else part.target.instances
+    return Grouped(part.source.instances, target, None, documents, numbers, places)
+
+
+def regrouped(view: Sentences, made: Instances) -> Grouped:
+    """Instances over the view of a part's sentences."""
+    source, target, context = RunDataset(view.source, made.source), None, None
+    first = made.current[:, 0]
+    if view.target is not None:
+        target = RunDataset(view.target, made.target)
+        context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
+    documents = np.stack([view.document[first], view.position[first]], 1)
+    numbers = view.position[made.source[:, 0]] + 1
+    return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
+
+
+def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
+    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
+
+    Of several that were grouped anew it raises UserError: their translations could not be put back.
+    """
+    if len(groups) == 1:
+        return groups[0].places
+    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
+
+
+def no_places(kind: str) -> list[Place]:
+    """Raise UserError."""
+    raise UserError(
+        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
+        "translate one set at a time, or leave --gen-output out"
+    )
+
+
+def joined(datasets: list[FairseqDataset]) -> FairseqDataset:
+    """One after the other."""
+    return datasets[0] if len(datasets) == 1 else ConcatDataset(datasets)
+
+
+def following(documents: list[np.ndarray]) -> np.ndarray:
+    """(instances, 2) documents and places in them of several parts, documents counted on from part to part."""
+    counted, begin = [], 0
+    for one in documents:
+        counted.append(one + [begin, 0])
+        begin += int(one[:, 0].max(initial=-1)) + 1
+    return np.concatenate(counted)

@@ -16,6 +16,7 @@ from gtransformer.analysis.share import ShareMeter, aligned_sentences
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
+from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import load_trained
@@ -52,6 +53,7 @@ def measure(
         raise UserError(f"{empty}: holds no text; give another split")
     # The task drops words of its training set; what is measured is the text as it is.
     model, task = load_trained(checkpoint, data=str(prepared / "bin"), doc_noise_mask=0.0)
+    check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model
     entropy, share = EntropyMeter(per_head), ShareMeter()

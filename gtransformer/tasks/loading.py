@@ -152,10 +152,6 @@ class Loader:
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
             )
-        if str(self.cfg.batch_order) == DOCUMENT:
-            raise UserError(
-                "--batch-order document: lines that are typed or piped in belong to no document; leave it out"
-            )
         source = self.instances(tokens, lengths, self.dictionary)
         number = source.first_unopened()
         if number is not None:

@@ -16,6 +16,7 @@ from gtransformer.analysis.share import ShareMeter, aligned_sentences
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
+from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import load_trained
@@ -53,6 +54,7 @@ def measure(
     # The task drops words of its training set, adds others and leaves some out; what is measured is the text as it is.
     as_it_is = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None}
     model, task = load_trained(checkpoint, data=str(prepared / "bin"), **as_it_is)
+    check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model
     entropy, share = EntropyMeter(per_head), ShareMeter()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -10,6 +12,8 @@ logger = logging.getLogger(__name__)
 
 SIZE, DOCUMENT = "size", "document"
 ORDERS = (SIZE, DOCUMENT)
+# What is drawn from the whole corpus in training: nothing; which instances are a batch; which sentences stand together.
+NOTHING, GLOBAL, EVERYTHING = SHUFFLES = ("nothing", "global", "everything")
 
 
 def document_order(places: np.ndarray) -> np.ndarray:
@@ -53,15 +57,65 @@ def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
     batches, it then forgets how many tokens these processes have counted before, and the update is too large. Batches
     of one instance stay as they are; where there are only such, the number may not be a multiple: a warning says so.
     """
+    made = halved(batches, -(-len(batches) // shards) * shards)
+    if len(made) % shards:
+        warn_of_empty(len(made), shards)
+    return made
+
+
+def halved(batches: Sequence[np.ndarray], wanted: int) -> list[np.ndarray]:
+    """``wanted`` batches of the same instances in the same order, the fullest ones halved; fewer if all are single."""
     batches = list(batches)
-    while len(batches) % shards:
-        fullest = max(range(len(batches)), key=lambda number: len(batches[number]))
-        if len(batches[fullest]) < 2:
-            logger.warning(
-                "%d batches of one instance each for %d processes: some get an empty one at the end of an epoch; with "
-                "accumulated gradients that update is too large",
-                len(batches), shards,
-            )  # fmt: skip
+    while len(batches) < wanted:
+        fullest = max(range(len(batches)), key=lambda number: len(batches[number]), default=None)
+        if fullest is None or len(batches[fullest]) < 2:
             break
         batches[fullest : fullest + 1] = np.array_split(batches[fullest], 2)
     return batches
+
+
+def warn_of_empty(batches: int, shards: int) -> None:
+    """Say that not all processes have batches to the end of an epoch."""
+    logger.warning(
+        "%d batches of one instance each for %d processes: some get an empty one at the end of an epoch; with "
+        "accumulated gradients that update is too large",
+        batches, shards,
+    )  # fmt: skip
+
+
+def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards: int) -> list[np.ndarray]:
+    """Batches of documents in an order of which process i takes every ``shards``-th, from the i-th on.
+
+    Each process has documents of its own, in order; one with more batches than a fair share is cut, and its parts may
+    go to several. All have equally many batches: those with fewer have their fullest ones halved. Where these are
+    single instances there are empty ones at the end, and a warning says so.
+
+    Args:
+        batches: in the order of documents, each of one.
+        documents: (instances,) the document of each instance.
+    """
+    if shards == 1 or not batches:
+        return list(batches)
+    batches = halved(batches, shards)
+    share = -(-len(batches) // shards)
+    changes = np.diff([documents[batch[0]] for batch in batches])
+    borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batches)]
+    parts = [range(one, min(one + share, end)) for first, end in pairwise(borders) for one in range(first, end, share)]
+    chosen: list[list[int]] = [[] for _ in range(shards)]
+    for part in sorted(parts, key=len, reverse=True):
+        min(chosen, key=len).extend(part)
+    most = max(map(len, chosen))
+    own = [halved([batches[number] for number in sorted(numbers)], most) for numbers in chosen]
+    if any(len(one) < most for one in own):
+        warn_of_empty(sum(map(len, own)), shards)
+    empty = np.zeros(0, dtype=np.int64)
+    return [batch for together in zip_longest(*own, fillvalue=empty) for batch in together]
+
+
+def mixed(documents: Sequence[int], seed: int) -> np.ndarray:
+    """A random order of batches that leaves those of a document in theirs; (batches,) int64."""
+    documents = np.asarray(documents, dtype=np.int64)
+    drawn = np.random.RandomState(seed % 2**32).permutation(documents)
+    order = np.empty(len(documents), dtype=np.int64)
+    order[np.argsort(drawn, kind="stable")] = np.argsort(documents, kind="stable")
+    return order

@@ -11,6 +11,7 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL
 from gtransformer.data.places import Place
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE
 from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
 
@@ -32,6 +33,7 @@ class DocumentPairDataset(LanguagePairDataset):
             of them count.
         documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document,
             in order. None: batches are filled by size.
+        numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.
         places: reads where the instances stand in their documents; None, or what it returns: not known.
         costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
         options: further arguments of fairseq's LanguagePairDataset (padding side, shuffling, ...).
@@ -49,6 +51,7 @@ class DocumentPairDataset(LanguagePairDataset):
         target_word_dropout: WordDropout | None = None,
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
+        numbers: np.ndarray | None = None,
         places: Callable[[], Sequence[Place] | None] | None = None,
         costs: np.ndarray | None = None,
         **options,
@@ -66,7 +69,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
-        self.context, self.documents, self.costs = context, documents, costs
+        self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
         self._read_places = places
         self._epoch = SharedEpoch()
 
@@ -94,12 +97,18 @@ class DocumentPairDataset(LanguagePairDataset):
         if self.context is not None and batch["target"] is not None:
             context = self.context[batch["id"].numpy()]
             batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
+        if self.numbers is not None:
+            batch[FIRST_SENTENCE] = torch.from_numpy(self.numbers[batch["id"].numpy()])
         return batch
 
     def set_epoch(self, epoch: int) -> None:
         """Told by fairseq's iterator before every epoch; data loader workers hear of it, too."""
         super().set_epoch(epoch)
         self._epoch.value = epoch
+
+    def documents_of(self, batches: Sequence[np.ndarray]) -> np.ndarray:
+        """(batches,) int64, the document of each batch in the order of documents; none is empty."""
+        return self.documents[[int(batch[0]) for batch in batches], 0]
 
     def places(self) -> Sequence[Place] | None:
         """Where every instance stands in its document; None where that is not known."""

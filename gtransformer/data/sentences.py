@@ -51,8 +51,9 @@ class SideSentences:
 
     def tokens(self, first: int, last: int) -> Tensor:
         """(tokens,) int64 of the sentences ``first`` to ``last - 1``, one at least."""
-        stored = self.stored[first:last]
-        cuts = [0, *(np.flatnonzero(np.diff(stored)) + 1).tolist(), last - first]
+        stored, begin = self.stored[first:last], self.begin[first:last]
+        apart = (np.diff(stored) != 0) | (np.diff(begin) != self.lengths[first : last - 1])
+        cuts = [0, *(np.flatnonzero(apart) + 1).tolist(), last - first]
         pieces = []
         for one, other in zip(cuts, cuts[1:], strict=False):
             whole, end = self.instances[int(stored[one])], first + other - 1
@@ -120,6 +121,12 @@ class Sentences:
                 f"{sidecar_name}: has sentence {self.position[one]} of document {self.document[one]} twice; prepare "
                 "the corpus again"
             )
+
+    def exchange(self, seed: int) -> None:
+        """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
+        order = np.random.RandomState(seed).permutation(len(self))
+        for side in filter(None, (self.source, self.target)):
+            side.reorder(order)
 
     def __len__(self) -> int:
         return len(self.document)

@@ -24,11 +24,13 @@ def load_scorer(
     """
     import torch
 
+    from gtransformer.tasks.batch_readers import check_alone
     from gtransformer.tasks.trained import load_trained
 
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     model, task = load_trained(checkpoint, data=str(prepared / "bin"))
+    check_alone(model, str(checkpoint))
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary

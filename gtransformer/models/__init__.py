@@ -1,3 +1,12 @@
 """Models, one package each."""
 
-from gtransformer.models import document_transformer, flat_transformer, gtransformer, lst, transformer, window  # noqa: F401
+from gtransformer.models import (  # noqa: F401
+    docflat,
+    document_transformer,
+    flat_transformer,
+    gtransformer,
+    lst,
+    mbe,
+    transformer,
+    window,
+)

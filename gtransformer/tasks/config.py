@@ -7,7 +7,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from gtransformer.data.batching import ORDERS, SIZE
+from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
 from gtransformer.data.instances import GROUPINGS, STORED
 from gtransformer.models.common.config import option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
@@ -81,7 +81,13 @@ class TranslationDocConfig(TranslationConfig):
     batch_order: ChoiceEnum(ORDERS) = option(
         SIZE,
         "size: instances of equal length together; document: consecutive instances of one document in order, the batch "
-        "ends with the document",
+        "ends with the document; of several processes each has its own documents",
+    )
+    shuffled_context: ChoiceEnum(SHUFFLES) = option(
+        NOTHING,
+        "in training, to see what context is worth. global: with --batch-order document, each batch is drawn from the "
+        "whole corpus, its instances are as they were; everything: all sentences of the corpus change places before "
+        "instances are made",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

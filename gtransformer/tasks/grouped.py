@@ -44,26 +44,28 @@ class Part:
 class Grouped:
     """The instances of one part.
 
-    ``context`` (instances,) and ``documents`` (instances, 2) as ``DocumentPairDataset`` takes them, None where nobody
-    asks for them; ``places`` reads where the instances stand.
+    ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
+    them, None where nobody asks for them; ``places`` reads where the instances stand.
     """
 
     source: FairseqDataset
     target: FairseqDataset | None
     context: np.ndarray | None
     documents: np.ndarray | None
+    numbers: np.ndarray | None
     places: partial[list[Place] | None]
 
 
 def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
     """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
-    number, documents = len(part.source.instances), None
+    number, documents, numbers = len(part.source.instances), None, None
     places = partial(stored_places, part.sidecar, number)
     if ordered:
         known = places() or [Place(one, 0, 1) for one in range(number)]
-        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64)
+        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
+        numbers = documents[:, 1] + 1
     target = None if part.target is None else part.target.instances
-    return Grouped(part.source.instances, target, None, documents, places)
+    return Grouped(part.source.instances, target, None, documents, numbers, places)
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:
@@ -74,7 +76,8 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
         target = RunDataset(view.target, made.target)
         context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
     documents = np.stack([view.document[first], view.position[first]], 1)
-    return Grouped(source, target, context, documents, partial(regrouped_places, view, made))
+    numbers = view.position[made.source[:, 0]] + 1
+    return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
 
 
 def check_limit(most: int | None, grouping: Grouping) -> None:

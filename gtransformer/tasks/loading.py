@@ -12,7 +12,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
-from gtransformer.data.batching import DOCUMENT
+from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import STORED, WITH_CONTEXT, Grouping, group
 from gtransformer.data.sentences import StoredSide
@@ -40,7 +40,28 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
     """What the options say about instances. Raises UserError where they contradict each other."""
     grouping = Grouping(str(cfg.instances), cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences)
     grouping.check()
+    check_shuffle(cfg, grouping)
     return grouping
+
+
+def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
+    """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
+    chosen = str(cfg.shuffled_context)
+    if chosen == GLOBAL and str(cfg.batch_order) != DOCUMENT:
+        raise UserError(
+            "--shuffled-context global: batches by size hold unrelated instances already; give --batch-order document, "
+            "or leave it out"
+        )
+    if chosen == EVERYTHING and grouping.kind == STORED:
+        raise UserError(
+            "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
+            "another kind, or leave it out"
+        )
+    if chosen != NOTHING and cfg.gen_output:
+        raise UserError(
+            f"--shuffled-context {chosen} is for training; leave it out of generation: with --gen-output sentences "
+            "would be put back in wrong places"
+        )
 
 
 def check_loss(cfg: TranslationDocConfig) -> None:
@@ -97,20 +118,27 @@ class Loader:
                 raise UserError(f"{one}: of it and {path} only one has a target side; prepare both with two sides")
         strategy = strategy_of(self.cfg, grouping)
         walked = walked_documents(strategy)
-        groups = [self._group(part, grouping, walked, training) for part in parts]
+        seed = self.cfg.doc_seed
+        exchanged = seed if training and str(self.cfg.shuffled_context) == EVERYTHING else None
+        limit = self.cfg.max_pair_tokens if training else None
+        groups = [self._group(part, grouping, walked, exchanged, limit) for part in parts]
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if walked is not None or grouping.kind != STORED:
             how = f"--instances {grouping.kind}" if walked is None else f"--strategy {strategy.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and grouping.kind in WITH_CONTEXT and target is not None
+        documents = following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None
+        if training and str(self.cfg.shuffled_context) == GLOBAL:
+            documents = np.random.RandomState(seed).permutation(documents)
         return self.pairs(
             source,
             target,
             dropout=training,
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
-            documents=following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None,
+            documents=documents,
+            numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),
             costs=None if walked is None else window_costs(strategy, [one.source for one in groups]),
         )
@@ -215,17 +243,21 @@ class Loader:
                     "of them with --vocabulary and the other's folder"
                 )
 
-    def _group(self, part: Part, grouping: Grouping, walked: MakeInstances | None, training: bool) -> Grouped:
+    def _group(
+        self, part: Part, grouping: Grouping, walked: MakeInstances | None, exchanged: int | None, limit: int | None
+    ) -> Grouped:
         if walked is not None:
             view = part.sentences()
             return regrouped(view, walked(view))
         if grouping.kind == STORED:
             return stored_as_they_are(part, self.cfg.batch_order == DOCUMENT)
         view = part.sentences()
+        if exchanged is not None:
+            view.exchange(exchanged)
         target = None if view.target is None else view.target.lengths
         made = group(grouping, view.source.lengths, target, view.runs())
-        if training and self.cfg.max_pair_tokens is not None:
-            made = within_limit(view, made, self.cfg.max_pair_tokens)
+        if limit is not None:
+            made = within_limit(view, made, limit)
         return regrouped(view, made)
 
 

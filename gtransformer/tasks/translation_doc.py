@@ -20,6 +20,7 @@ from gtransformer.search.positions import available
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
+from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
@@ -164,6 +165,8 @@ class TranslationDocTask(FairseqTask):
         if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
             check_sides(self.cfg, model, trained=from_checkpoint)
         check_alignment(self.cfg, model)
+        if not from_checkpoint:
+            check_batches(self.cfg, grouping_of(self.cfg), model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
@@ -183,6 +186,10 @@ class TranslationDocTask(FairseqTask):
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
         """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so."""
         check_generation(args, self.cfg)
+        for model in models:
+            check_batches(self.cfg, grouping_of(self.cfg), model)
+        if not getattr(args, "score_reference", False):
+            check_decodable(models)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
         strategy = strategy_of(self.cfg, grouping_of(self.cfg))
@@ -201,6 +208,9 @@ class TranslationDocTask(FairseqTask):
                 "times; score with --gen-output PREFIX and scripts/score.sh instead",
                 self.cfg.instances,
             )
+        if not self.datasets:
+            check_alone(models[0], "lines that are typed or handed in")
+        sample = as_read(sample, models[0])
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
@@ -225,11 +235,12 @@ class TranslationDocTask(FairseqTask):
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """As fairseq's; with ``--context-loss off`` the criterion sees the current sentences' targets alone."""
-        sample = without_context(sample, self.tgt_dict.pad())
+        sample = without_context(as_read(sample, model), self.tgt_dict.pad())
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
+        sample = as_read(sample, model)
         counted = without_context(sample, self.tgt_dict.pad())
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
             loss, sample_size, logging_output = super().valid_step(counted, model, criterion)

@@ -141,6 +141,11 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         )
     check_decoder_start(task, sources.checkpoint)
     kind = MODEL_REGISTRY.get(saved["model"].get("_name"))
+    if getattr(kind, "reads_batch", False):
+        raise UserError(
+            f"{sources.checkpoint}: reads consecutive sentences of a document as one batch, which a model directory "
+            "cannot give it; translate a prepared corpus with fairseq-generate"
+        )
     limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):

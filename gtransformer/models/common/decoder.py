@@ -24,7 +24,8 @@ from gtransformer.modules.ragged import Ragged
 
 State = CachedState | PrefixState
 STATE = "document_state"  # its place in fairseq's dictionary
-FULL_PASS = ("extract_ragged", "run_layers", "output_layer")  # what decoding with caches does in a way of its own
+# What decoding with caches does in a way of its own.
+FULL_PASS = ("embed_batch", "extract_ragged", "run_layers", "output_layer")
 
 
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
@@ -100,7 +101,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
-        x = self.embed(layout.pack(prev_output_tokens), layout.offset, layout.length)
+        x = self.embed_batch(prev_output_tokens, layout, memory.known)
         return self.run_layers(x, View(str(self.cfg.group_attention), layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:

@@ -88,13 +88,24 @@ class DocumentEmbedding(LayerStack):
         """The ragged layout of a padded batch of tokens."""
         return Ragged(tokens.ne(self.padding), self.tags(tokens))
 
+    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
+        """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
+        return self.embed(layout.pack(tokens), layout.offset, layout.length)
+
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,), offset (n,) in their documents -> (n, channels) with dropout."""
         return dropout(self.embedded(tokens, offset, longest), self.cfg.dropout, self.training)
 
     def embedded(self, tokens: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
         """The same without dropout; ``more`` (n, channels) is added to the embeddings."""
-        x = self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
+        return self.placed(self.words(tokens), offset, longest, more)
+
+    def words(self, tokens: Tensor) -> Tensor:
+        """tokens (n,) -> (n, channels), scaled, without positions."""
+        return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
+
+    def placed(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
+        """x (n, channels) with positions, ``more`` and norm, as far as there are such."""
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:

@@ -53,19 +53,24 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         with self.autocast():
             return self.encode(src_tokens, {})
 
-    def encode(self, tokens: Tensor, memories: dict[str, Memory]) -> dict[str, list]:
-        """``forward`` of (batch, length) tokens whose layers attend to further memories, too."""
-        layout = self.layout(tokens)
-        x = self.embed(layout.pack(tokens), layout.offset, layout.length)
-        return self.output(tokens, layout, self.run_layers(x, View(str(self.cfg.group_attention), layout, memories)))
+    def encode(
+        self, tokens: Tensor, memories: dict[str, Memory], known: dict[str, Tensor] | None = None
+    ) -> dict[str, list]:
+        """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``."""
+        layout, known = self.layout(tokens), known or {}
+        x = self.embed_batch(tokens, layout, known)
+        x = self.run_layers(x, View(str(self.cfg.group_attention), layout, memories))
+        return self.output(tokens, layout, x, known)
 
-    def output(self, tokens: Tensor, layout: Ragged, x: Tensor) -> dict[str, list]:
+    def output(
+        self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None
+    ) -> dict[str, list]:
         """What ``forward`` returns of the top states x (N, channels) of (batch, length) tokens."""
         return {
             "encoder_out": [layout.pad(x).transpose(0, 1)],
             "encoder_padding_mask": [tokens.eq(self.padding)],
             "encoder_tags": [layout.tags],
-            "memory": [Memory(x, layout)],
+            "memory": [Memory(x, layout, known=known or {})],
         }
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:

@@ -16,13 +16,14 @@ class Memory:
 
     states (N, channels) ragged with ``layout``; rows (r,) int64 says which document each decoder row translates, None
     stands for one row a document, in order. ``beside``: further memories of the same documents by name, which the same
-    rows read.
+    rows read. ``known``: what else is known of each document, tensors (documents, ...) by name.
     """
 
     states: Tensor
     layout: Ragged
     rows: Tensor | None = None
     beside: dict[str, Memory] = field(default_factory=dict)
+    known: dict[str, Tensor] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, Memory]:
         """All memories that the decoder can read, this one as ``source``."""
@@ -41,4 +42,5 @@ class Memory:
         tags = self.layout.pad(torch.from_numpy(self.layout.tag).to(self.states.device)).index_select(0, self.rows)
         layout = Ragged(real, tags)
         beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
-        return Memory(layout.pack(padded), layout, beside=beside)
+        known = {name: one.index_select(0, self.rows) for name, one in self.known.items()}
+        return Memory(layout.pack(padded), layout, beside=beside, known=known)

@@ -19,10 +19,14 @@ class DocumentModel(FairseqEncoderDecoderModel):
     """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
 
     ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
+    ``reads_batch``: what it computes for an instance depends on the others of its batch, which are therefore to be
+    consecutive sentences of a document; ``reads_targets``: on their targets, too. ``reads_numbers``: it is to be given
+    the numbers that sentences have in their document (``data.sentence_numbers``).
     """
 
     encoder_class = DocumentEncoder
-    last_only = False
+    decoder_class = DocumentDecoder
+    last_only = reads_batch = reads_targets = reads_numbers = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)
@@ -36,7 +40,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
         own = cls.encoder_config(cfg)
         encoder = cls.encoder_class(own, task.source_dictionary, source, cls.encoder_blocks(own))
-        return cls(cfg, encoder, DocumentDecoder(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg)))
+        return cls(cfg, encoder, cls.decoder_class(cfg, task.target_dictionary, target, cls.decoder_blocks(cfg)))
 
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
@@ -66,14 +70,16 @@ class DocumentModel(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         ragged: bool = False,
-        **unused,
+        **more,
     ) -> tuple[Tensor, dict]:
         """Logits (batch, target length, vocabulary) for documents; see encoder and decoder for the arguments.
+
+        ``more`` is what else the encoder may read of a batch.
 
         With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
         extras, for losses that make logits themselves.
         """
-        encoder_out = self.encoder(src_tokens, src_lengths)
+        encoder_out = self.encoder(src_tokens, src_lengths, **more)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
 
     def is_pretrained(self, name: str) -> bool:

@@ -1,9 +1,9 @@
 """Parameters of a Transformer, made those of a system of this package (of G-Transformer: appendix C.1).
 
 Its attention becomes the first attention of each block; what it has not (global attention, gates, tables of relative
-positions, context attention and encoder, segment embeddings) starts at random. Where heads look at several scopes side
-by side, the output projection goes on with the first and has zeros for the others, so that the system starts with what
-the Transformer computes at the first scope.
+positions, context attention and encoder, segment embeddings, what reads a batch) starts at random. Where heads look at
+several scopes side by side, the output projection goes on with the first and has zeros for the others, so that the
+system starts with what the Transformer computes at the first scope.
 Sentence Transformers come from fairseq's own ``transformer`` or from this package; BART and mBART have the names of the
 former.
 """
@@ -21,7 +21,8 @@ from gtransformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 NEW_MODULE = re.compile(
-    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.relative\.)|context_(encoder|attn)|embed_segments)"
+    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.relative\.)|context_(encoder|attn)|embed_segments"
+    r"|batch_(front|vector))"
 )
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
 # fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
@@ -29,7 +30,7 @@ BOOKKEEPING = re.compile(r"\.(version|embed_positions\._float_tensor)\Z")
 
 
 def is_new(name: str) -> bool:
-    """Whether a parameter is of what no Transformer has: further attention, gates, relative positions, segments."""
+    """Whether a parameter is of what no Transformer has: further attention, gates, segments and so on."""
     return NEW_MODULE.search(name) is not None
 
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from gtransformer.data.batching import document_order, fill_batches, make_divisible
+from gtransformer.data.batching import document_order, fill_batches, make_divisible, mixed, share_documents
 
 
 def test_batches_hold_as_many_real_tokens_as_allowed():
@@ -61,3 +61,50 @@ def test_batches_of_one_instance_cannot_be_halved(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(make_divisible([np.array([0]), np.array([1])], 3)) == 2
     assert "2 batches of one instance each for 3 processes" in caplog.text
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5])
+def test_processes_have_documents_of_their_own(shards):
+    draw = random.Random(5)
+    for _ in range(50):
+        lengths = [draw.randint(1, 9) for _ in range(draw.randint(3, 30))]
+        documents = np.repeat(range(len(lengths)), 4 * np.array(lengths))
+        batches = np.split(np.arange(len(documents)), range(4, len(documents), 4))
+        found = share_documents(batches, documents, shards)
+        assert sorted(np.concatenate(found).tolist()) == list(range(len(documents)))
+        own = [found[shard::shards] for shard in range(shards)]
+        assert len({len(one) for one in own}) == 1 and all(len(batch) for batch in found)
+        holders = [{int(documents[batch[0]]) for batch in one} for one in own]
+        whole = max(lengths) <= -(-len(batches) // shards)
+        assert sum(map(len, holders)) == len(lengths) or not whole
+        for one in own:
+            assert np.concatenate(one).tolist() == sorted(np.concatenate(one).tolist())
+
+
+def test_a_document_longer_than_a_fair_share_is_cut():
+    batches = np.split(np.arange(24), range(2, 24, 2))  # of one document 8, of three others 2, 1 and 1
+    found = share_documents(batches, np.repeat([0, 1, 2, 3], [16, 4, 2, 2]), 3)
+    assert [[batch.tolist()[0] // 2 for batch in found[shard::3]] for shard in range(3)] == [
+        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]
+    ]  # fmt: skip
+
+
+def test_a_process_without_enough_batches_gets_empty_ones(caplog):
+    batches = [np.array([number]) for number in range(3)]
+    with caplog.at_level(logging.WARNING):
+        found = share_documents(batches, np.array([0, 0, 1]), 2)
+    assert [batch.tolist() for batch in found] == [[0], [2], [1], []]
+    assert "3 batches of one instance each for 2 processes" in caplog.text
+    (one, other) = share_documents([np.arange(5)], np.zeros(5), 2)
+    assert (one.tolist(), other.tolist()) == ([0, 1, 2], [3, 4])
+
+
+def test_batches_of_documents_take_turns():
+    documents = np.repeat([3, 1, 7], [5, 4, 6])
+    orders = [mixed(documents, seed) for seed in range(20)]
+    for order in orders:
+        assert sorted(order.tolist()) == list(range(15))
+        for document in (1, 3, 7):
+            own = [number for number in order.tolist() if documents[number] == document]
+            assert own == sorted(own)
+    assert len({tuple(order) for order in orders}) == 20 and np.array_equal(mixed(documents, 4), orders[4])

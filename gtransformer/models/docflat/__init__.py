@@ -1,0 +1,6 @@
+"""Document Flattening, and attention between datapoints: pseudo-documents that attend to the others of their batch."""
+
+from gtransformer.models.docflat.config import AbdConfig, BatchAttentionConfig, DocFlatConfig
+from gtransformer.models.docflat.model import AbdModel, DocFlatModel
+
+__all__ = ["AbdConfig", "AbdModel", "BatchAttentionConfig", "DocFlatConfig", "DocFlatModel"]

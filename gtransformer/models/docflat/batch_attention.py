@@ -1,0 +1,96 @@
+"""Attention across the instances of a batch: token by token (Wu et al. 2023, Eq. 7 to 10), or their means (Eq. 11)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gtransformer.models.docflat.config import DISCRETE, IDENTITY, BatchAttentionConfig, DocFlatConfig
+from gtransformer.modules.attention import MultiheadAttention, make_pattern
+from gtransformer.modules.linear import Linear
+from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.reach import by_document
+
+
+class FlatBatchAttention(nn.Module):
+    """FBA and NCG: the current sentences of a batch, end to end in their order, attend to each other.
+
+    Args:
+        cfg: the model's configuration.
+        side: "encoder" or "decoder", whose sizes it has.
+    """
+
+    def __init__(self, cfg: DocFlatConfig, side: str):
+        super().__init__()
+        self.attention = attention_of(cfg, side)
+        channels = self.attention.out_proj.out_features
+        self.gate = None if str(cfg.context_gate) == IDENTITY else Linear(channels, channels)
+        self.threshold = cfg.gate_threshold if str(cfg.context_gate) == DISCRETE else None
+
+    def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
+        """x (N, channels) of the batch -> (N, channels); tokens of local context stay as they are.
+
+        ``causal``: in the decoder no token sees what comes after it in the order of the sentences.
+        """
+        chosen = current_tokens(layout)
+        flat = end_to_end(layout.doc[chosen] + 1, layout.device)
+        index = torch.from_numpy(chosen).to(layout.device)
+        own = x.index_select(0, index)
+        found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
+        return x.index_copy(0, index, self.taken_in(own, found).to(x.dtype))
+
+    def taken_in(self, own: Tensor, found: Tensor) -> Tensor:
+        """Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels)."""
+        if self.gate is None:
+            return own + found
+        g = torch.sigmoid(self.gate(found))
+        if self.threshold is not None:  # the gradient goes straight through the step [ours]
+            g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
+        return (1 - g) * own + g * found
+
+
+class AttentionBetweenInstances(nn.Module):
+    """ABD: the means of a batch's instances attend to each other; what each finds is added to its instance's tokens.
+
+    Arguments are those of ``FlatBatchAttention``.
+    """
+
+    def __init__(self, cfg: BatchAttentionConfig, side: str):
+        super().__init__()
+        self.attention = attention_of(cfg, side)
+
+    def forward(self, x: Tensor, layout: Ragged, engine: str, causal: bool) -> Tensor:
+        """x (N, channels) -> (N, channels). It is not causal whatever is asked: Eq. 11 has no mask.
+
+        A mean holds all of an instance's tokens, so in the decoder it tells each of them what comes next.
+        """
+        means = mean_by_document(x, layout)
+        flat = end_to_end(np.arange(1, layout.batch + 1), layout.device)
+        found = self.attention(means, means, make_pattern(engine, by_document(flat, flat)))
+        return x + found.to(x.dtype).index_select(0, torch.from_numpy(layout.doc).to(layout.device))
+
+
+def attention_of(cfg: BatchAttentionConfig, side: str) -> MultiheadAttention:
+    """Self-attention as wide as a side's layers."""
+    channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
+    return MultiheadAttention(channels, heads, cfg.attention_dropout)
+
+
+def current_tokens(layout: Ragged) -> np.ndarray:
+    """(n,) int64: the tokens of each instance's last sentence, in the order of the batch."""
+    last = np.zeros(layout.batch, dtype=layout.tag.dtype)
+    np.maximum.at(last, layout.doc, layout.tag)
+    return np.flatnonzero(layout.tag == last[layout.doc])
+
+
+def end_to_end(tags: np.ndarray, device: torch.device) -> Ragged:
+    """The layout of (n,) tokens as one document; ``tags`` (n,) int64 say what each is of."""
+    tags = torch.from_numpy(tags).to(device).unsqueeze(0)
+    return Ragged(torch.ones_like(tags, dtype=torch.bool), tags)
+
+
+def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
+    """x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
+    lengths = torch.from_numpy(np.maximum(layout.doc_lengths, 1)).to(layout.device)
+    return layout.pad(x).sum(dim=1) / lengths.to(x.dtype).unsqueeze(1)

@@ -1,0 +1,122 @@
+"""What stands between the embeddings and the first layer of systems that read their batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.docflat.config import BOTH, ON, BatchAttentionConfig
+from gtransformer.modules.dropout import dropout
+from gtransformer.modules.linear import Linear
+from gtransformer.modules.ragged import Ragged
+
+
+class SentenceNumbers(nn.Module):
+    """A sinusoidal embedding of a sentence's number through a learned linear map, so that there is no last one."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.channels = channels
+        self.map = Linear(channels, channels)
+
+    def forward(self, numbers: Tensor, dtype: torch.dtype) -> Tensor:
+        """numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
+        half = self.channels // 2
+        rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
+        angles = numbers.float().unsqueeze(1) * rates.exp()
+        waves = torch.cat([angles.sin(), angles.cos()], dim=1)
+        return self.map(nn.functional.pad(waves, (0, self.channels % 2)).to(dtype))
+
+
+class BatchFront(nn.Module):
+    """Sentence numbers, attention across the batch, norm; each side of a model has its own.
+
+    The norm stays where a side has no such attention, so that models with and without differ in it alone [ours].
+
+    Args:
+        cfg: the model's configuration.
+        side: "encoder" or "decoder".
+        across: the class of the attention, made of both.
+    """
+
+    def __init__(self, cfg: BatchAttentionConfig, side: str, across: Callable[[BatchAttentionConfig, str], nn.Module]):
+        super().__init__()
+        channels = getattr(cfg, f"{side}_embed_dim")
+        self.numbers = SentenceNumbers(channels) if str(cfg.sentence_numbers) == ON else None
+        self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH) else None
+        self.layer_norm = nn.LayerNorm(channels)
+
+
+class FrontEmbedding(DocumentEmbedding):
+    """Mixed into encoder and decoder; all rows of what they are given are the batch.
+
+    ``side`` is which of them it is; a system says what the class of its attention ``across`` the batch is.
+    """
+
+    side = ""
+    across: type[nn.Module]
+
+    def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.batch_front = BatchFront(cfg, self.side, self.across)
+
+    def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
+        """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
+        front = self.batch_front
+        x = self.words(layout.pack(tokens))
+        if front.numbers is not None:
+            x = self._numbered(x, layout, known[FIRST_SENTENCE])
+        x = self.placed(x, layout.offset, layout.length)
+        if front.across is not None:
+            x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
+        return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
+
+    def _numbered(self, x: Tensor, layout: Ragged, first: Tensor) -> Tensor:
+        """x (N, channels) with the number of its sentence in place of every ``<s>``; ``first`` (batch,) int64."""
+        sentence = (layout.doc.astype(np.int64) << 32) + layout.tag
+        begins = np.flatnonzero(np.diff(sentence, prepend=-1))
+        begin, doc, tag = (
+            torch.from_numpy(one).to(layout.device) for one in (begins, layout.doc[begins], layout.tag[begins])
+        )
+        numbers = first.index_select(0, doc) + tag - 1
+        return x.index_copy(0, begin, self.batch_front.numbers(numbers, x.dtype).to(x.dtype))
+
+
+class FrontEncoder(FrontEmbedding, DocumentEncoder):
+    """Encodes pseudo-documents. Arguments are those of ``DocumentEncoder``."""
+
+    side = "encoder"
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        first_sentence: Tensor | None = None,
+        **unused,
+    ) -> dict[str, list]:
+        """As ``DocumentEncoder.forward``.
+
+        ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
+        both sides; None: all begin their documents.
+        """
+        known = {FIRST_SENTENCE: first_sentences(first_sentence, len(src_tokens), src_tokens.device)}
+        with self.autocast():
+            return self.encode(src_tokens, {}, known)
+
+
+class FrontDecoder(FrontEmbedding, DocumentDecoder):
+    """Predicts pseudo-documents. Arguments are those of ``DocumentDecoder``.
+
+    Translating, it goes through the whole prefix for each token.
+    """
+
+    side = "decoder"

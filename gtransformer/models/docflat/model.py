@@ -1,0 +1,108 @@
+"""Document Flattening (Wu et al. 2023), and attention between datapoints as their appendix C adapts it.
+
+Instances are pseudo-documents, ``--instances sliding --context-sentences K --context-loss off``; batches are
+consecutive sentences of a document, ``--batch-order document``.
+"""
+
+from __future__ import annotations
+
+from fairseq.models import register_model
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.docflat.batch_attention import AttentionBetweenInstances, FlatBatchAttention
+from gtransformer.models.docflat.config import (
+    BOTH,
+    DECODER,
+    GATES,
+    NONE,
+    ON,
+    PLACES,
+    SWITCH,
+    AbdConfig,
+    DocFlatConfig,
+)
+from gtransformer.models.docflat.front import FrontDecoder, FrontEncoder
+from gtransformer.models.transformer.model import InstanceTransformerModel
+
+DOCFLAT, ABD = "docflat", "abd"
+
+
+class FlatEncoder(FrontEncoder):
+    """With flat-batch attention."""
+
+    across = FlatBatchAttention
+
+
+class FlatDecoder(FrontDecoder):
+    """With flat-batch attention."""
+
+    across = FlatBatchAttention
+
+
+class AbdEncoder(FrontEncoder):
+    """With attention between datapoints."""
+
+    across = AttentionBetweenInstances
+
+
+class AbdDecoder(FrontDecoder):
+    """With attention between datapoints."""
+
+    across = AttentionBetweenInstances
+
+
+class BatchAttentionModel(InstanceTransformerModel):
+    """A Transformer over pseudo-documents, with attention across the batch in front of its layers."""
+
+    choices = {"batch_attention_in": PLACES, "sentence_numbers": SWITCH}
+
+    @classmethod
+    def check(cls, cfg: DocumentModelConfig) -> None:
+        """UserError for unknown names."""
+        for option, known in cls.choices.items():
+            given = str(getattr(cfg, option))
+            if given not in known:
+                raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(known)}")
+
+    @property
+    def reads_batch(self) -> bool:
+        """Whether either side reads the other instances of the batch."""
+        return str(self.cfg.batch_attention_in) != NONE
+
+    @property
+    def reads_targets(self) -> bool:
+        """Whether the decoder does."""
+        return str(self.cfg.batch_attention_in) in (DECODER, BOTH)
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether it is to be given the numbers of first sentences."""
+        return str(self.cfg.sentence_numbers) == ON
+
+
+@register_model(DOCFLAT, dataclass=DocFlatConfig)
+class DocFlatModel(BatchAttentionModel):
+    """Flat-batch attention with a gate."""
+
+    encoder_class, decoder_class = FlatEncoder, FlatDecoder
+    choices = {**BatchAttentionModel.choices, "context_gate": GATES}
+
+    @classmethod
+    def check(cls, cfg: DocFlatConfig) -> None:
+        """UserError for unknown names, and for a threshold that is no value of a gate."""
+        super().check(cfg)
+        if not 0 <= cfg.gate_threshold <= 1:
+            raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
+
+
+@register_model(ABD, dataclass=AbdConfig)
+class AbdModel(BatchAttentionModel):
+    """Attention between the means of instances (Kossen et al. 2021)."""
+
+    encoder_class, decoder_class = AbdEncoder, AbdDecoder
+
+
+register_sizes(DOCFLAT, DocFlatModel, DocFlatConfig)
+register_sizes(ABD, AbdModel, AbdConfig)

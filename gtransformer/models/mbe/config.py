@@ -1,0 +1,17 @@
+"""Options of mini-batch embeddings."""
+
+from dataclasses import dataclass
+
+from fairseq.dataclass import ChoiceEnum
+
+from gtransformer.models.common.config import DocumentModelConfig, option
+
+ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class MbeConfig(DocumentModelConfig):
+    """A Transformer, and which of its sides see the vector of the batch."""
+
+    batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")

@@ -1,0 +1,113 @@
+"""Mini-batch embedding (Morishita et al. 2021): the mean of a batch, which is of one document, beside its words.
+
+Instances and batches are those of ``docflat``.
+"""
+
+from __future__ import annotations
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import register_model
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.embedding import LayerStack
+from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.memory import Memory
+from gtransformer.models.docflat.batch_attention import mean_by_document
+from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
+from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
+from gtransformer.modules.dropout import dropout
+from gtransformer.modules.ragged import Ragged
+
+NAME = "mbe"
+VECTOR = "batch_vector"  # what a memory's documents know of their batch
+
+
+class BatchVector(LayerStack):
+    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances."""
+
+    def __init__(self, cfg: MbeConfig):
+        super().__init__()
+        self.cfg = cfg
+        self.layers = nn.ModuleList([Layer(cfg, "encoder", (AttentionBlock("self_attn", WHOLE),))])
+        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+
+    def forward(self, x: Tensor, layout: Ragged) -> Tensor:
+        """Embeddings (N, channels) of a batch's sources -> (channels,) with dropout."""
+        states = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+        return dropout(mean_by_document(states, layout).mean(dim=0), self.cfg.dropout, self.training)
+
+
+class VectorEncoder(DocumentEncoder):
+    """Encodes instances with the vector of their batch behind them, which has no position.
+
+    Arguments are those of ``DocumentEncoder``. What is returned has one more token a document, unless only the decoder
+    sees the vector.
+    """
+
+    def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.eos = dictionary.eos()
+        self.batch_vector = BatchVector(cfg)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+        """As ``DocumentEncoder.forward``; all rows are the batch."""
+        with self.autocast():
+            layout = self.layout(src_tokens)
+            x = self.embed_batch(src_tokens, layout, {})
+            known = {VECTOR: self.batch_vector(x, layout).expand(len(src_tokens), -1)}
+            if str(self.cfg.batch_vector_in) != DECODER:
+                src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
+                layout, shorter = self.layout(src_tokens), layout
+                x = layout.pack(torch.cat([shorter.pad(x), known[VECTOR].to(x.dtype).unsqueeze(1)], dim=1))
+            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            return self.output(src_tokens, layout, x, known)
+
+
+class VectorDecoder(DocumentDecoder):
+    """Predicts instances behind the vector of their batch, which has no position; nothing is predicted from it.
+
+    Translating, it goes through the whole prefix for each token.
+    """
+
+    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        if str(self.cfg.batch_vector_in) == ENCODER:
+            return super().extract_ragged(prev_output_tokens, layout, memory)
+        x = self.embed_batch(prev_output_tokens, layout, memory.known)
+        before = prev_output_tokens.new_full((len(prev_output_tokens), 1), self.bos)
+        longer = Ragged(
+            torch.cat([before, prev_output_tokens], dim=1).ne(self.padding),
+            torch.cat([torch.ones_like(before), layout.tags], dim=1),
+        )
+        longer.whole = layout.whole
+        x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
+        x = self.run_layers(x, View(str(self.cfg.group_attention), longer, memory.by_name()))
+        return layout.pack(longer.pad(x)[:, 1:])
+
+
+@register_model(NAME, dataclass=MbeConfig)
+class MbeModel(InstanceTransformerModel):
+    """A Transformer with the vector of the batch as one more token on either side."""
+
+    encoder_class, decoder_class = VectorEncoder, VectorDecoder
+    reads_batch = True
+
+    @classmethod
+    def check(cls, cfg: MbeConfig) -> None:
+        """UserError for an unknown side, and for sides of different width, which cannot have one vector."""
+        given = str(cfg.batch_vector_in)
+        if given not in PLACES:
+            raise UserError(f"--batch-vector-in {given} is unknown; choose one of {', '.join(PLACES)}")
+        if given != ENCODER and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+            raise UserError(
+                f"--batch-vector-in {given} needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} "
+                f"and --decoder-embed-dim {cfg.decoder_embed_dim}"
+            )
+
+
+register_sizes(NAME, MbeModel, MbeConfig)

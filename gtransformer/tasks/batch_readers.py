@@ -1,0 +1,60 @@
+"""Models that read the other instances of their batch, or sentence numbers: what they are to be given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from gtransformer.data.batching import DOCUMENT
+from gtransformer.data.instances import Grouping
+from gtransformer.data.sentence_numbers import with_numbers
+from gtransformer.errors import UserError
+from gtransformer.search.strategies import FULL
+from gtransformer.tasks.config import TranslationDocConfig
+
+
+def wants_document(model: nn.Module) -> bool:
+    """Whether a model is to know where its instances stand, or what stands beside them."""
+    return getattr(model, "reads_batch", False) or getattr(model, "reads_numbers", False)
+
+
+def as_read(sample: dict, model: nn.Module) -> dict:
+    """A batch with what a model reads of it."""
+    return with_numbers(sample, getattr(model, "reads_numbers", False))
+
+
+def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Module) -> None:
+    """Raise UserError for batches and instances that are not those of a model which reads its batch."""
+    if not wants_document(model):
+        return
+    if str(cfg.batch_order) != DOCUMENT:
+        raise UserError("the model reads consecutive sentences of a document as one batch; give --batch-order document")
+    single = grouping.kind == "disjoint" and not grouping.context
+    if grouping.is_unequal or not (single or grouping.repeats_targets):
+        raise UserError(
+            f"--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; "
+            "give --instances sliding --context-sentences K"
+        )
+    if str(cfg.strategy) != FULL:
+        raise UserError(
+            f"--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out"
+        )
+
+
+def check_decodable(models: Sequence[nn.Module]) -> None:
+    """Raise UserError for a model that cannot translate because it reads what is not there yet."""
+    if any(getattr(model, "reads_targets", False) for model in models):
+        raise UserError(
+            "the decoder reads the targets of the other sentences of its batch, which are not there while they are "
+            "being translated; give --score-reference to score given ones, or train with --batch-attention-in encoder"
+        )
+
+
+def check_alone(model: nn.Module, work: str) -> None:
+    """Raise UserError where a model that reads its batch is to work on instances that are no batch of a document."""
+    if wants_document(model):
+        raise UserError(
+            f"{work}: the model reads consecutive sentences of a document as one batch; translate and score a prepared "
+            "corpus with fairseq-generate instead"
+        )

@@ -1,0 +1,150 @@
+"""Systems that read their batch, spelled out in NumPy and float64: the whole batch, with the masks of the equations.
+
+Only parameters are taken from the model, by name. Equations are those of Wu et al. (2023).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+Rows = list[np.ndarray]  # of each instance (tokens, channels)
+
+
+def waves(number: float, channels: int) -> np.ndarray:
+    """Sines, then cosines; fairseq computes them in float32."""
+    half = channels // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float) * -(math.log(10000) / (half - 1)))
+    angles = float(number) * rates
+    return torch.cat([torch.sin(angles), torch.cos(angles)]).double().numpy()
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+class BatchOracle:
+    """A model's options, and its parameters, all by name; a shared one has all of its names."""
+
+    def __init__(self, model):
+        self.p = {name: one.detach().numpy() for name, one in model.named_parameters(remove_duplicate=False)}
+        self.cfg, self.bos = model.cfg, model.decoder.bos
+
+    def linear(self, name: str, x: np.ndarray) -> np.ndarray:
+        return x @ self.p[f"{name}.weight"].T + self.p.get(f"{name}.bias", 0.0)
+
+    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+        return scaled * self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
+
+    def attention(self, name: str, side: str, x: np.ndarray, keys: np.ndarray, causal: bool = False) -> np.ndarray:
+        """Eq. 5 and 6 over one sequence."""
+        q, k, v = (self.linear(f"{name}.{one}_proj", of) for one, of in (("q", x), ("k", keys), ("v", keys)))
+        width = x.shape[1] // getattr(self.cfg, f"{side}_attention_heads")
+        found = []
+        for begin in range(0, x.shape[1], width):
+            part = slice(begin, begin + width)
+            scores = q[:, part] @ k[:, part].T / math.sqrt(width)
+            if causal:
+                scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
+            found.append(softmax(scores) @ v[:, part])
+        return self.linear(f"{name}.out_proj", np.concatenate(found, axis=1))
+
+    def layer(self, name: str, side: str, x: np.ndarray, memory: np.ndarray | None) -> np.ndarray:
+        before = getattr(self.cfg, f"{side}_normalize_before")
+
+        def residual(x: np.ndarray, block: str, sublayer) -> np.ndarray:
+            if before:
+                return x + sublayer(self.norm(f"{name}.{block}_layer_norm", x))
+            return self.norm(f"{name}.{block}_layer_norm", x + sublayer(x))
+
+        own = f"{name}.self_attn_local"
+        x = residual(x, "self_attn", lambda h: self.attention(own, side, h, h, side == "decoder"))
+        if memory is not None:
+            other = f"{name}.encoder_attn_local"
+            x = residual(x, "encoder_attn", lambda h: self.attention(other, side, h, memory))
+        return residual(x, "final", lambda h: self.linear(f"{name}.fc2", np.maximum(self.linear(f"{name}.fc1", h), 0)))
+
+    def stack(self, name: str, side: str, layers: int, x: np.ndarray, memory=None) -> np.ndarray:
+        for number in range(layers):
+            x = self.layer(f"{name}.layers.{number}", side, x, memory)
+        return self.norm(f"{name}.layer_norm", x) if getattr(self.cfg, f"{side}_normalize_before") else x
+
+    def embeddings(self, side: str, rows: list[list[int]], first: list[int]) -> Rows:
+        """Words and positions (fairseq counts from 2), <s> replaced by the number of its sentence."""
+        table = self.p[f"{side}.embed_tokens.weight"]
+        channels, found = table.shape[1], []
+        for tokens, number in zip(rows, first, strict=True):
+            vectors = []
+            for place, token in enumerate(tokens):
+                vector = math.sqrt(channels) * table[token]
+                if token == self.bos and str(getattr(self.cfg, "sentence_numbers", "off")) == "on":
+                    vector = self.linear(f"{side}.batch_front.numbers.map", waves(number, channels))
+                    number += 1
+                vectors.append(vector + waves(place + 2, channels))
+            found.append(np.stack(vectors))
+        return found
+
+    def front(self, side: str, rows: list[list[int]], x: Rows) -> Rows:
+        """What the instances find in their batch, and the norm."""
+        if str(self.cfg.batch_attention_in) in (side, "both"):
+            x = self.flat(side, rows, x) if hasattr(self.cfg, "context_gate") else self.between(side, x)
+        return [self.norm(f"{side}.batch_front.layer_norm", one) for one in x]
+
+    def flat(self, side: str, rows: list[list[int]], x: Rows) -> Rows:
+        """Eq. 7 to 10 over the current sentences."""
+        begins = [max(place for place, token in enumerate(tokens) if token == self.bos) for tokens in rows]
+        own = np.concatenate([one[begin:] for one, begin in zip(x, begins, strict=True)])
+        found = self.attention(f"{side}.batch_front.across.attention", side, own, own, side == "decoder")
+        kind = str(self.cfg.context_gate)
+        if kind == "identity":
+            mixed = own + found
+        else:
+            gate = sigmoid(self.linear(f"{side}.batch_front.across.gate", found))
+            if kind == "discrete":
+                gate = np.where(gate >= self.cfg.gate_threshold, 1.0, 0.0)
+            mixed = (1 - gate) * own + gate * found
+        result, used = [], 0
+        for one, begin in zip(x, begins, strict=True):
+            length = len(one) - begin
+            result.append(np.concatenate([one[:begin], mixed[used : used + length]]))
+            used += length
+        return result
+
+    def between(self, side: str, x: Rows) -> Rows:
+        """Eq. 11."""
+        means = np.stack([one.mean(axis=0) for one in x])
+        found = self.attention(f"{side}.batch_front.across.attention", side, means, means)
+        return [one + add for one, add in zip(x, found, strict=True)]
+
+    def vector(self, x: Rows) -> np.ndarray:
+        """Of mini-batch embeddings."""
+        states = [self.stack("encoder.batch_vector", "encoder", 1, one) for one in x]
+        return np.mean([one.mean(axis=0) for one in states], axis=0)
+
+    def logits(self, sources: list[list[int]], targets: list[list[int]], first: list[int]) -> Rows:
+        """(tokens, vocabulary) of each instance of the batch."""
+        cfg = self.cfg
+        x, y = (self.embeddings(side, rows, first) for side, rows in (("encoder", sources), ("decoder", targets)))
+        behind = 0
+        if hasattr(cfg, "batch_vector_in"):
+            vector, where = self.vector(x)[None], str(cfg.batch_vector_in)
+            x = [np.concatenate([one, vector]) for one in x] if where != "decoder" else x
+            if where != "encoder":
+                y, behind = [np.concatenate([vector, one]) for one in y], 1
+        else:
+            x, y = self.front("encoder", sources, x), self.front("decoder", targets, y)
+        found = []
+        for source, target in zip(x, y, strict=True):
+            memory = self.stack("encoder", "encoder", cfg.encoder_layers, source)
+            states = self.stack("decoder", "decoder", cfg.decoder_layers, target, memory)[behind:]
+            found.append(states @ self.p["decoder.output_projection.weight"].T)
+        return found

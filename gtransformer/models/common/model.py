@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
@@ -116,6 +118,14 @@ def make_embedding(dictionary, channels: int) -> nn.Embedding:
     nn.init.normal_(embedding.weight, std=channels**-0.5)
     nn.init.zeros_(embedding.weight[dictionary.pad()])
     return embedding
+
+
+def check_choices(cfg: DocumentModelConfig, **known: Sequence[str]) -> None:
+    """UserError for an option whose value is not among those that are known."""
+    for option, names in known.items():
+        given = str(getattr(cfg, option))
+        if given not in names:
+            raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(names)}")
 
 
 def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:

@@ -11,6 +11,7 @@ from fairseq.models import register_model
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.model import check_choices
 from gtransformer.models.docflat.batch_attention import AttentionBetweenInstances, FlatBatchAttention
 from gtransformer.models.docflat.config import (
     BOTH,
@@ -56,15 +57,10 @@ class AbdDecoder(FrontDecoder):
 class BatchAttentionModel(InstanceTransformerModel):
     """A Transformer over pseudo-documents, with attention across the batch in front of its layers."""
 
-    choices = {"batch_attention_in": PLACES, "sentence_numbers": SWITCH}
-
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
         """UserError for unknown names."""
-        for option, known in cls.choices.items():
-            given = str(getattr(cfg, option))
-            if given not in known:
-                raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(known)}")
+        check_choices(cfg, batch_attention_in=PLACES, sentence_numbers=SWITCH)
 
     @property
     def reads_batch(self) -> bool:
@@ -87,12 +83,12 @@ class DocFlatModel(BatchAttentionModel):
     """Flat-batch attention with a gate."""
 
     encoder_class, decoder_class = FlatEncoder, FlatDecoder
-    choices = {**BatchAttentionModel.choices, "context_gate": GATES}
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
         """UserError for unknown names, and for a threshold that is no value of a gate."""
         super().check(cfg)
+        check_choices(cfg, context_gate=GATES)
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 

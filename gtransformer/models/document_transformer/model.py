@@ -11,7 +11,7 @@ from fairseq.models import register_model
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.document_transformer.config import (
     DECODER,
     ENCODER,
@@ -39,10 +39,7 @@ class DocumentTransformerModel(DocumentModel):
         """UserError for a context encoder without layers, and for unknown names."""
         if cfg.context_layers < 1:
             raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
-        for option, known in (("context_in", PLACES), ("context_join", JOINS), ("context_of_first", FIRST)):
-            given = str(getattr(cfg, option))
-            if given not in known:
-                raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(known)}")
+        check_choices(cfg, context_in=PLACES, context_join=JOINS, context_of_first=FIRST)
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:

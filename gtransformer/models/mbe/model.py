@@ -18,6 +18,7 @@ from gtransformer.models.common.embedding import LayerStack
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
+from gtransformer.models.common.model import check_choices
 from gtransformer.models.docflat.batch_attention import mean_by_document
 from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
 from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
@@ -101,8 +102,7 @@ class MbeModel(InstanceTransformerModel):
     def check(cls, cfg: MbeConfig) -> None:
         """UserError for an unknown side, and for sides of different width, which cannot have one vector."""
         given = str(cfg.batch_vector_in)
-        if given not in PLACES:
-            raise UserError(f"--batch-vector-in {given} is unknown; choose one of {', '.join(PLACES)}")
+        check_choices(cfg, batch_vector_in=PLACES)
         if given != ENCODER and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise UserError(
                 f"--batch-vector-in {given} needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} "

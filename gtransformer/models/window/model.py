@@ -12,7 +12,7 @@ from omegaconf import OmegaConf, open_dict
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.common.windows import ALIGNMENTS, LINEAR, AlignedWindow, OwnWindow
 from gtransformer.models.window.config import POSITIONS, WindowTransformerConfig
 
@@ -39,14 +39,7 @@ class WindowTransformerModel(DocumentModel):
         """UserError for a window without neighbours, unknown names, and linear decoding without a ratio."""
         if cfg.window < 1:
             raise UserError(f"--window {cfg.window}: give at least 1")
-        for option, known in (
-            ("window_positions", POSITIONS),
-            ("train_alignment", ALIGNMENTS),
-            ("decode_alignment", ALIGNMENTS),
-        ):
-            if str(getattr(cfg, option)) not in known:
-                given = getattr(cfg, option)
-                raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(known)}")
+        check_choices(cfg, window_positions=POSITIONS, train_alignment=ALIGNMENTS, decode_alignment=ALIGNMENTS)
         if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:
             raise UserError(f"--length-ratio {cfg.length_ratio:g}: give a number greater than 0")
         if cfg.length_ratio is None and str(cfg.decode_alignment) == LINEAR:

@@ -25,7 +25,10 @@ from typing import IO
 from tests import stages
 
 ROOT = Path(__file__).resolve().parents[1]
-PRELOADED = ["matplotlib.pyplot", "hydra.main", "gtransformer", "gtransformer.preprocess.pipeline", "sacrebleu"]
+PRELOADED = [
+    "matplotlib.pyplot", "hydra.main", "torch._dynamo", "sacremoses", "sacrebleu", "gtransformer",
+    "gtransformer.preprocess.pipeline",
+]  # fmt: skip
 STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -42,7 +45,7 @@ class Forked:
             given.append(self._open(name, wanted[name], given, text))
         environment = dict(os.environ if env is None else env)
         arguments = (self.args[2:], str(cwd or os.getcwd()), environment, [_ToPass(fd) for fd in given])
-        self.process = _context().Process(target=_become, args=arguments, kwargs=options)
+        self.process = server().Process(target=_become, args=arguments, kwargs=options)
         try:
             self.process.start()
         finally:
@@ -137,7 +140,7 @@ def _received(duplicate) -> int:
     return duplicate.detach()
 
 
-def _context() -> multiprocessing.context.BaseContext:
+def server() -> multiprocessing.context.BaseContext:
     """The server; it is started by the first command, and finds this checkout first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)

@@ -7,16 +7,21 @@ forked, that is a fork, too: the driver has imported all that the stage would im
 from __future__ import annotations
 
 import atexit
+import multiprocessing.process
+import multiprocessing.util
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
 from gtransformer.experiments import jobs, stage
+from gtransformer.preprocess import binarise
 
 
 class Stage:
@@ -75,11 +80,29 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
 
     for driver in (jobs, stage):
         driver.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    binarise.subprocess = SimpleNamespace(run=_run_script, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+
+
+def _run_script(command: list[str], **_options) -> SimpleNamespace:
+    """``subprocess.run`` of ``python -P SCRIPT ...`` with its output thrown away and its errors collected."""
+    assert command[:2] == [sys.executable, "-P"]
+
+    def become(words: list[str], environment: dict) -> None:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
+
+    with open(os.devnull, "wb") as nowhere, tempfile.TemporaryFile() as errors:
+        status = Stage(become, command, stdout=nowhere, stderr=errors, env=os.environ).wait()
+        errors.seek(0)
+        return SimpleNamespace(returncode=status, stderr=errors.read())
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:
     """In the forked process: nothing is left of the driver but what a new program would have of it."""
     atexit._clear()
+    multiprocessing.process._children.clear()  # the driver's
+    # Else a data loader's workers wait five seconds until they notice that nobody is there any more.
+    atexit.register(multiprocessing.util._exit_function)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)

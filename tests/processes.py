@@ -1,9 +1,10 @@
 """Commands as a user runs them, each in a process group of its own that a test leaves nothing of.
 
 ``python -m MODULE`` spends six to ten seconds of processor time on importing PyTorch, fairseq and this package. Here
-such a command is forked from a server (multiprocessing's) that has imported them once; its environment, folder,
-standard streams, signals, process group and exit status are those of a new process all the same; so are those of the
-stages that it starts itself (``stages``). A command in a shell script begins with a new interpreter as ever.
+such a command (``python -P SCRIPT`` likewise) is forked from a server (multiprocessing's) that has imported them once;
+its environment, folder, standard streams, signals, process group and exit status are those of a new process all the
+same; so are those of the programs that it starts itself (``stages``). A command in a shell script begins with a new
+interpreter as ever.
 """
 
 from __future__ import annotations
@@ -25,24 +26,27 @@ from typing import IO
 from tests import stages
 
 ROOT = Path(__file__).resolve().parents[1]
-PRELOADED = ["matplotlib.pyplot", "hydra.main", "gtransformer", "gtransformer.preprocess.pipeline", "sacrebleu"]
+PRELOADED = [
+    "matplotlib.pyplot", "hydra.main", "torch._dynamo", "sacremoses", "sacrebleu", "gtransformer",
+    "gtransformer.preprocess.pipeline",
+]  # fmt: skip
 STREAMS = ("stdin", "stdout", "stderr")
 
 
 class Forked:
-    """``[python, "-m", MODULE, ...]`` at work: what tests use of ``subprocess.Popen``, under the same names."""
+    """``[python, "-m", MODULE, ...]`` (or ``-P``) at work: what tests use of ``subprocess.Popen``, named as there."""
 
     def __init__(self, command, *, stdin=None, stdout=None, stderr=None, text=False, env=None, cwd=None, **options):
         self.args = [str(word) for word in command]
-        assert self.args[:2] == [sys.executable, "-m"]
+        assert stages.can_fork(self.args)
         wanted = {"stdin": subprocess.DEVNULL if stdin is None else stdin, "stdout": stdout, "stderr": stderr}
         self.stdin, self.stdout, self.stderr = None, None, None
         given = []  # the ends that the process gets
         for name in STREAMS:
             given.append(self._open(name, wanted[name], given, text))
         environment = dict(os.environ if env is None else env)
-        arguments = (self.args[2:], str(cwd or os.getcwd()), environment, [_ToPass(fd) for fd in given])
-        self.process = _context().Process(target=_become, args=arguments, kwargs=options)
+        arguments = (self.args[1:], str(cwd or os.getcwd()), environment, [_ToPass(fd) for fd in given])
+        self.process = server().Process(target=_become, args=arguments, kwargs=options)
         try:
             self.process.start()
         finally:
@@ -137,7 +141,7 @@ def _received(duplicate) -> int:
     return duplicate.detach()
 
 
-def _context() -> multiprocessing.context.BaseContext:
+def server() -> multiprocessing.context.BaseContext:
     """The server; it is started by the first command, and finds this checkout first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
@@ -151,7 +155,7 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 def _become(command: list[str], folder: str, environment: dict, fds: list[int], start_new_session=False) -> None:
-    """In the forked process: do what ``python -m`` does."""
+    """In the forked process: do what Python does with this command line."""
     if start_new_session:
         os.setsid()
     for number, fd in enumerate(fds):
@@ -159,23 +163,27 @@ def _become(command: list[str], folder: str, environment: dict, fds: list[int], 
         os.close(fd)
     multiprocessing.set_start_method(None, force=True)  # the usual one, not the server's, for what it starts itself
     os.chdir(folder)
-    stages.fork_stages(_run_module)
-    _run_module(command, environment)
+    stages.fork_stages(_run)
+    _run(command, environment)
 
 
-def _run_module(command: list[str], environment: dict) -> None:
-    """What ``python -m`` does, in a process that has imported much already."""
+def _run(command: list[str], environment: dict) -> None:
+    """What ``python -m MODULE`` and ``python -P SCRIPT`` do, in a process that has imported much already."""
     sys.stdin = open(0, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
     os.environ.clear()
     os.environ.update(environment)
-    module, sys.argv = command[0], list(command)
+    kind, module, *_ = command
+    sys.argv = list(command[1:])
     if module.startswith("fairseq_cli."):  # they set logging up before fairseq is imported, which does it otherwise
         logging.getLogger().handlers.clear()
-    sys.path.insert(0, os.getcwd())
-    sys.modules.pop(module, None)
     try:
+        if kind == "-P":
+            runpy.run_path(module, run_name="__main__")
+            return
+        sys.path.insert(0, os.getcwd())
+        sys.modules.pop(module, None)
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except Exception:  # multiprocessing would not ask the hook, which says errors of users in one line
         sys.excepthook(*sys.exc_info())
@@ -183,10 +191,18 @@ def _run_module(command: list[str], environment: dict) -> None:
 
 
 def start(command, **options) -> Forked | subprocess.Popen:
-    """``subprocess.Popen`` with these options; ``python -m`` is forked where nothing else is asked for."""
+    """``subprocess.Popen`` with these options; what can be is forked where nothing else is asked for."""
     known = {"stdin", "stdout", "stderr", "text", "env", "cwd", "start_new_session"}
-    forked = list(map(str, command[:2])) == [sys.executable, "-m"] and options.keys() <= known
+    forked = stages.can_fork(list(map(str, command))) and options.keys() <= known
     return (Forked if forked else subprocess.Popen)(command, **options)
+
+
+def run_forked(command: list[str], *, check: bool = False, **options) -> subprocess.CompletedProcess:
+    """``subprocess.run`` of what can be forked."""
+    assert not check
+    with Forked(command, **options) as process:
+        output, errors = process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def interrupt_when(ready: Callable[[], bool], command, **options) -> str:

@@ -1,28 +1,33 @@
 """What a forked command starts itself (a pipeline's stages, a stage's fairseq) forked in its turn.
 
-The commands' drivers start ``python -m MODULE`` through ``subprocess.Popen``. In a command that ``processes`` has
-forked, that is a fork, too: the driver has imported all that the stage would import again, for six to ten seconds.
+The commands' drivers start ``python -m MODULE`` and ``python -P SCRIPT`` through ``subprocess``. In a command that
+``processes`` has forked, that is a fork, too: the driver has imported all that the stage would import again, for six
+to ten seconds.
 """
 
 from __future__ import annotations
 
 import atexit
+import multiprocessing.process
+import multiprocessing.util
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
 from gtransformer.experiments import jobs, stage
+from gtransformer.preprocess import binarise
 
 
 class Stage:
     """A stage at work: what the drivers use of ``subprocess.Popen``, under the same names.
 
-    ``become``: does what ``python -m`` does with the words behind it, and returns.
+    ``become``: does what Python does with the words behind its name, and returns.
     """
 
     def __init__(
@@ -43,7 +48,7 @@ class Stage:
             stream.flush()
         self.pid = os.fork()
         if not self.pid:
-            _leave(lambda: _begin(become, command[2:], (write, error), env, start_new_session, pass_fds))
+            _leave(lambda: _begin(become, command[1:], (write, error), env, start_new_session, pass_fds))
         if read is not None:
             os.close(write)
             self.stdout = open(read, "rb")
@@ -66,20 +71,35 @@ class Stage:
         return self.returncode
 
 
+def can_fork(command: list[str]) -> bool:
+    """Is it ``[python, "-m", MODULE, ...]`` or ``[python, "-P", SCRIPT, ...]``?"""
+    return command[0] == sys.executable and command[1] in ("-m", "-P")
+
+
 def fork_stages(become: Callable[[list[str], dict], None]) -> None:
-    """From now on this process's drivers fork the modules that they start, which then also do so."""
+    """From now on this process's drivers fork the programs that they start, which then also do so."""
 
     def start(command, **options) -> Stage | subprocess.Popen:
-        module = list(command[:2]) == [sys.executable, "-m"]
-        return Stage(become, command, **options) if module else subprocess.Popen(command, **options)
+        return Stage(become, command, **options) if can_fork(command) else subprocess.Popen(command, **options)
+
+    def run(command, *, stdout, stderr, check) -> subprocess.CompletedProcess:
+        assert (stdout, stderr, check) == (subprocess.DEVNULL, subprocess.PIPE, False)
+        with open(os.devnull, "wb") as nowhere, tempfile.TemporaryFile() as errors:
+            status = Stage(become, command, stdout=nowhere, stderr=errors, env=dict(os.environ)).wait()
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, status, None, errors.read())
 
     for driver in (jobs, stage):
         driver.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    binarise.subprocess = SimpleNamespace(run=run, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:
     """In the forked process: nothing is left of the driver but what a new program would have of it."""
     atexit._clear()
+    multiprocessing.process._children.clear()  # the driver's
+    # Else a data loader's workers wait five seconds until they notice that nobody is there any more.
+    atexit.register(multiprocessing.util._exit_function)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)

@@ -15,13 +15,20 @@ from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run import SPLITS, make_run, stages_of
 
 
+class _Parser(argparse.ArgumentParser):
+    """Reads all recipes only where its help is asked for."""
+
+    def format_help(self) -> str:
+        self.epilog = f"What follows -- goes to the program of the stage.\n\nrecipes:\n{listing()}"
+        return super().format_help()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="scripts/run.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Prepare a corpus, train on it, translate its test set, score the translation.",
-        epilog=f"What follows -- goes to the program of the stage.\n\nrecipes:\n{listing()}",
     )
     parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")

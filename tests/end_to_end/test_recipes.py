@@ -58,7 +58,7 @@ SMALLER: dict[str, Options] = {
         "num-workers": 0,
         "tensorboard-logdir": "",
     },
-    "generate": {"beam": 2, "max-len-a": 0, "max-len-b": 3, "max-tokens": 300},
+    "generate": {"beam": 2, "max-len-a": 0, "max-len-b": 3, "max-tokens": 300, "num-workers": 0},
 }
 MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}
 

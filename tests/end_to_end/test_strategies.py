@@ -17,7 +17,8 @@ from tests.unit.search.test_walk import slow_loop
 
 PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
-SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized", "--cpu"]  # as slow_loop's
+SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized"]  # as slow_loop's
+HERE = ["--cpu", "--num-workers=0", "--max-tokens=200"]
 WHOLE = ["--instances=greedy", "--instance-tokens=100000"]
 COUNTS = [7, 6, 9]  # sentences of the test documents
 
@@ -34,7 +35,7 @@ def generate(checkpoint, tmp_path, monkeypatch):
     from fairseq_cli import generate as command
 
     def run(*options: str, model=checkpoint) -> list[list[str]]:
-        line = ["fairseq-generate", PREPARED / "bin", *TASK, f"--path={model}", *SEARCH, "--max-tokens=200", *options]
+        line = ["fairseq-generate", PREPARED / "bin", *TASK, f"--path={model}", *SEARCH, *HERE, *options]
         monkeypatch.setattr(sys, "argv", [*map(str, line), f"--gen-output={tmp_path / 'test'}"])
         command.cli_main()
         lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]

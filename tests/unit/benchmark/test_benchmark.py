@@ -12,10 +12,11 @@ from gtransformer.benchmark.systems import SYSTEMS, Setting, System
 from gtransformer.cli import benchmark
 from gtransformer.cli.benchmark import _workloads, build_parser, main
 
-TINY = ["--arch=gtransformer_tiny", "--batch-tokens=64", "--documents=2", "--beam=2"]
+TINY = ["--arch=gtransformer_tiny", "--vocabularies=100", "--batch-tokens=64", "--documents=2", "--beam=2"]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_trains_and_decodes_in_turn(tmp_path, capsys):
     options = ["--lengths=32", "--together", "--runs=1", "--systems=fairseq,packed", "--context=1", "--documents=2"]
     assert main([*TINY, *options, f"--output={tmp_path}", "--name=try"]) == 0
@@ -57,6 +58,7 @@ def test_every_system(system, precision):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_sentences_with_context_beside(tmp_path, capsys):
     """Table 6 of Zhang et al. (2018): the second step, and decoding, beside the sentence Transformer."""
     options = ["--lengths=8", "--sentences=8", "--runs=1", "--systems=doc_transformer,document_transformer"]

@@ -97,6 +97,7 @@ def test_windows_keep_what_a_token_costs():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_the_command_compares_lengths(tmp_path, capsys):
     work = ["--what=train", "--lengths=32,64", "--batch-tokens=64", "--windows=3", "--uneven", "--vocabularies=100"]
     systems = "--systems=doc_transformer,window_transformer"

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from fairseq.data import Dictionary, data_utils
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
+from gtransformer.preprocess import binarise as module
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown, dictionary_words
 
 LINES = {
     "en": ["<s> b a </s> <s> a c </s>", "<s> x@@ y </s>"],
     "de": ["<s> b d </s> <s> a </s>", "<s> x@@ é </s>"],
 }
+
+
+@pytest.fixture(autouse=True)
+def new_programs(monkeypatch):
+    """fairseq-preprocess as users run it."""
+    monkeypatch.setattr(module, "subprocess", subprocess)
 
 
 @pytest.fixture

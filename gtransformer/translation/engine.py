@@ -12,7 +12,7 @@ from fairseq import utils
 from torch import Tensor
 
 from gtransformer.data.batching import fill_batches
-from gtransformer.data.instances import MARKS, STORED
+from gtransformer.data.instances import MARKS
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
@@ -23,22 +23,11 @@ from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
-from gtransformer.tasks.trained import load_trained
+from gtransformer.tasks.trained import AS_GIVEN, load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 Instance = Sequence[Sequence[str]]
-
-# Instances come as they are to be translated, whatever those were that the model was trained on.
-AS_GIVEN = {
-    "instances": STORED,
-    "instance_tokens": None,
-    "context_sentences": None,
-    "target_context_sentences": None,
-    "context_loss": "on",
-    "strategy": FULL,
-    "window_tokens": None,
-}
 
 
 @dataclass(frozen=True)
@@ -78,10 +67,6 @@ class Engine:
             source_lang=directory.source_lang,
             target_lang=directory.target_lang,
             langs=",".join(directory.langs),
-            eval_bleu=False,
-            gen_output=None,
-            prepend_bos=False,
-            doc_constraint=False,  # said by the sentence rule
             **AS_GIVEN,
             **model_options(precision),
         )

@@ -121,7 +121,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
     if path.suffix == CHECKPOINT:
         like = next(models[0].parameters())
-        translations = translated(dataset, SentenceModel(path, task, like, args))
+        translations = translated(dataset, SentenceModel(path, task, like), args)
         logger.info("first pass: %d sentences by %s", len(translations), path)
     else:
         words = read_words(path, task, split)
@@ -130,11 +130,11 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     return FirstPass(dataset, translations, task.target_dictionary)
 
 
-def translated(dataset: DocumentPairDataset, model: SentenceModel) -> dict[Place, Tensor]:
+def translated(dataset: DocumentPairDataset, model: SentenceModel, args: Namespace) -> dict[Place, Tensor]:
     """Every sentence of a split by itself; each is the last one of an instance's source."""
     sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
     places = [(place.document, place.first_sentence) for place in dataset.places()]
-    return dict(zip(places, model.translate(sources), strict=True))
+    return dict(zip(places, model.translate(sources, args), strict=True))
 
 
 def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -27,13 +28,13 @@ class SentenceModel:
         checkpoint: of a model of single sentences.
         task: a task translation_doc; its data directory has the dictionaries, its languages are to be the model's.
         like: a parameter of the model of the second pass: the same device and precision.
-        args: options of search, fairseq's.
 
     Raises UserError for another kind of model, and for one of another language pair or another vocabulary.
     """
 
-    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor, args: Namespace):
-        check_sentence_model(checkpoint, task)
+    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor):
+        pair = task.cfg.source_lang, task.cfg.target_lang
+        check_sentence_model(read_settings(checkpoint).get("task") or {}, f"--first-pass {checkpoint}", pair)
         model, self.task = load_trained(
             checkpoint,
             data=task.cfg.data,
@@ -46,14 +47,14 @@ class SentenceModel:
         self.model: nn.Module = model.to(like)
         if decodes_stepwise(model):
             model.decoder.hold_weights()
-        self.generator = self.task.build_generator([self.model], args)
 
     @torch.no_grad()
-    def translate(self, sources: Sequence[Tensor], max_tokens: int = 4096) -> list[Tensor]:
+    def translate(self, sources: Sequence[Tensor], args: Namespace, max_tokens: int = 4096) -> list[Tensor]:
         """The best translation of every source (length,) int64: its words (n,) int64, without marks, on the CPU.
 
-        What it is does not depend on ``max_tokens``, the source tokens of a batch.
+        What it is does not depend on ``max_tokens``, the source tokens of a batch. ``args``: options of search.
         """
+        generator = self.task.build_generator([self.model], args)
         lengths = [len(one) for one in sources]
         dataset = self.task.build_dataset_for_inference(list(sources), lengths)
         order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
@@ -63,7 +64,7 @@ class SentenceModel:
             sample = dataset.collater([dataset[int(number)] for number in batch])
             if device.type == "cuda":
                 sample = utils.move_to_cuda(sample, device)
-            hypotheses = self.task.inference_step(self.generator, [self.model], sample)
+            hypotheses = self.task.inference_step(generator, [self.model], sample)
             for number, nbest in zip(sample["id"].tolist(), hypotheses, strict=True):
                 if nbest:
                     tokens = nbest[0]["tokens"].cpu()
@@ -71,27 +72,25 @@ class SentenceModel:
         return found
 
 
-def check_sentence_model(checkpoint: Path, task: FairseqTask) -> None:
-    """Raise UserError for a checkpoint whose options say that it is no sentence model of the task's language pair.
+def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str, str]) -> None:
+    """Raise UserError for a model whose task's options say that it is no sentence model of a language pair.
 
-    What its instances were is not known where they were taken as prepared.
+    What its instances were is not known where they were taken as prepared. ``where`` is for messages.
     """
-    said = read_settings(checkpoint).get("task") or {}
     name = said.get("_name") or said.get("task")
     if name not in (None, "translation_doc"):
         raise UserError(
-            f"--first-pass {checkpoint}: a model of the task {name}; give one of translation_doc, or a file with its "
-            "translations"
+            f"{where}: a model of the task {name}; give one of translation_doc, or a file with its translations"
         )
-    pair, wanted = (said.get("source_lang"), said.get("target_lang")), (task.cfg.source_lang, task.cfg.target_lang)
+    pair = said.get("source_lang"), said.get("target_lang")
     if None not in pair and pair != wanted:
         raise UserError(
-            f"--first-pass {checkpoint}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a "
-            "model of the same languages"
+            f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
+            "languages"
         )
     grouping = Grouping.stored_in(said)
     if grouping.kind != STORED and grouping.max_sentences != 1:
         raise UserError(
-            f"--first-pass {checkpoint}: trained on more than single sentences (--instances {grouping.kind}); give a "
-            "sentence model, trained with --instances disjoint --context-sentences 0"
+            f"{where}: trained on more than single sentences (--instances {grouping.kind}); give a sentence model, "
+            "trained with --instances disjoint --context-sentences 0"
         )

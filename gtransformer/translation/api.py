@@ -18,6 +18,7 @@ from gtransformer.translation.lines import START, InputLine, TextPosition, docum
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
+from gtransformer.translation.two_passes import TwoPasses, needless
 from gtransformer.translation.windows import Window, beside, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
@@ -51,15 +52,19 @@ class GTransformer:
     >>> model.translate([["My aunt lost her bat.", "It was old."], ["Hello."]])  # several
     """
 
-    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
+    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine, first_pass: Path | None = None):
         self.directory, self.chain, self.engine = directory, chain, engine
+        if directory.sentences_before is None and first_pass is not None:
+            raise needless(first_pass, directory.path)
+        self.passes = None if directory.sentences_before is None else TwoPasses(engine, first_pass)
         self.options = directory.search
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
-        # Beside a sentence stand others, which need positions, too.
-        self.max_sentence_tokens = max(1, engine.longest // (1 + (directory.sentences_beside or 0)) - MARKS)
+        # Beside or before a sentence stand others, which need positions, too.
+        others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
+        self.max_sentence_tokens = max(1, engine.longest // (1 + others) - MARKS)
 
     @classmethod
     def from_pretrained(
@@ -69,6 +74,7 @@ class GTransformer:
         fp16: bool = False,
         moses: str | None = None,
         precision: str = "auto",
+        first_pass: str | Path | None = None,
     ) -> GTransformer:
         """Load a model directory that ``scripts/export.sh`` has made.
 
@@ -78,6 +84,7 @@ class GTransformer:
             moses: a Moses directory, for a model whose corpus was prepared with it.
             precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
                 what the model was trained with ``--autocast``, without it float32.
+            first_pass: checkpoint of a sentence model, for a model of two passes, in place of the directory's.
 
         Raises UserError if ``path`` is no complete model directory, or for a precision that cannot be had.
         """
@@ -85,7 +92,7 @@ class GTransformer:
             raise UserError(f"fp16 and precision {precision!r} contradict each other; give one of them")
         directory = ModelDirectory.open(path)
         engine = Engine(directory, device, "float16" if fp16 else precision)
-        return cls(directory, TextChain(directory, moses), engine)
+        return cls(directory, TextChain(directory, moses), engine, None if first_pass is None else Path(first_pass))
 
     @overload
     def translate(self, text: Sequence[str], **search: float | str) -> list[str]: ...
@@ -144,7 +151,7 @@ class GTransformer:
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         walk, many = options.walk(), BATCHES * options.max_tokens
-        if self.directory.sentences_beside is not None:
+        if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
         if walk.kind == FULL:
             return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
@@ -155,9 +162,15 @@ class GTransformer:
 
         Raises UserError where these have no context, and for windows that the model has no positions for.
         """
+        if options.batch_sentences is not None and self.passes is None:
+            raise UserError(
+                f"--batch-sentences {options.batch_sentences}: the model does not translate by two passes; leave it out"
+            )
         if options.strategy == FULL:
             return options
         wanted, most = f"--strategy {options.strategy}", self.directory.max_sents
+        if self.passes is not None:
+            raise UserError(f"{wanted}: the model translates by two passes; leave it out")
         if self.directory.sentences_beside is not None:
             raise UserError(f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out")
         if options.window_tokens is not None and options.window_tokens > self.engine.longest:
@@ -177,7 +190,12 @@ class GTransformer:
         if count is not None:
             read = beside(window.instances, count)
             written = [one[-1:] for one in read]
-        found = self.engine.translate([[window.tokens(reference) for reference in one] for one in read], options)
+        tokens = [[window.tokens(reference) for reference in one] for one in read]
+        if self.passes is not None:
+            found = [nbest for document in self.passes.translate(tokens, options) for nbest in document]
+            written = [[reference] for one in read for reference in one]
+        else:
+            found = self.engine.translate(tokens, options)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         for references, nbest in zip(written, found, strict=True):

@@ -36,6 +36,11 @@ def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Modul
             f"--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; "
             "give --instances sliding --context-sentences K"
         )
+    if cfg.eval_bleu and grouping.repeats_targets and getattr(model, "reads_targets", False):
+        raise UserError(
+            "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind "
+            "first translations, which training has none of; leave it out, and choose by the loss"
+        )
     if str(cfg.strategy) != FULL:
         raise UserError(
             f"--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out"

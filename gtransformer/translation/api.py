@@ -11,10 +11,11 @@ from typing import overload
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.preprocess.corpus import DOCUMENT
 from gtransformer.preprocess.instances import MARKS
 from gtransformer.search.strategies import FULL, SEQUENTIAL, Strategy
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text
+from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text, with_first
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
@@ -95,30 +96,45 @@ class GTransformer:
         return cls(directory, TextChain(directory, moses), engine, None if first_pass is None else Path(first_pass))
 
     @overload
-    def translate(self, text: Sequence[str], **search: float | str) -> list[str]: ...
+    def translate(self, text: Sequence[str], *, first_pass=None, **search: float | str) -> list[str]: ...
 
     @overload
-    def translate(self, text: Sequence[Sequence[str]], **search: float | str) -> list[list[str]]: ...
+    def translate(
+        self, text: Sequence[Sequence[str]], *, first_pass=None, **search: float | str
+    ) -> list[list[str]]: ...
 
-    def translate(self, text, **search):
+    def translate(self, text, *, first_pass=None, **search):
         """Translate a document (a list of sentences) or several (a list of such lists).
 
         Sentences are plain text; every one gets one translation, in its place, a blank one an empty string. Documents
         may have any length. ``search``: fields of SearchOptions (``beam=1``) in place of the model directory's.
+        ``first_pass``: of a model of two passes, first translations, shaped like ``text``.
 
         Raises TypeError for a single string, UserError for search options that cannot be.
         """
         single, documents = as_documents(text)
-        best = [[line[0].text if line else "" for line in document] for document in self.nbest(documents, **search)]
+        first = [first_pass] if single and first_pass is not None else first_pass
+        found = self.nbest(documents, first_pass=first, **search)
+        best = [[line[0].text if line else "" for line in document] for document in found]
         return best[0] if single else best
 
-    def nbest(self, documents: Sequence[Sequence[str]], **search: float | str) -> list[list[list[Translation]]]:
+    def nbest(
+        self,
+        documents: Sequence[Sequence[str]],
+        *,
+        first_pass: Sequence[Sequence[str]] | None = None,
+        **search: float | str,
+    ) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
         options = self._walked(self.options.changed(**search))
         results: list[list[list[Translation]]] = []
-        for window in self._windows(
-            documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens), options
-        ):
+        lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)
+        if first_pass is not None:
+            if [len(one) for one in first_pass] != [len(one) for one in documents]:
+                raise UserError("first_pass: not of the same documents and sentences as the text; give one of each")
+            flat = (text for document in first_pass for text in (DOCUMENT, *document))
+            lines = self._with_first(lines, flat, "first_pass")
+        for window in self._windows(lines, options):
             for translated in self._translate(window, options):
                 if translated.line.breaks:
                     results.append([])
@@ -132,6 +148,7 @@ class GTransformer:
         options: SearchOptions | None = None,
         split: Callable[[str], list[str]] | None = None,
         start: TextPosition = START,
+        first_pass: Iterable[str] | None = None,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as it comes, in bounded memory.
 
@@ -140,14 +157,24 @@ class GTransformer:
             options: search options, default the model directory's.
             split: a line of running text to its sentences; None: a line is a sentence.
             start: where ``lines`` begin, if not with the text.
+            first_pass: of a model of two passes, first translations, line for line, without ``split``.
 
         Yields:
             windows of consecutive lines, every line of the input once, in order.
         """
         options = self._walked(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
+        if first_pass is not None:
+            if split is not None:
+                raise UserError("--first-pass: a text's lines are translated; with --split-sentences leave it out")
+            text = self._with_first(text, first_pass, "--first-pass")
         for window in self._windows(text, options):
             yield self._translate(window, options)
+
+    def _with_first(self, lines: Iterable[InputLine], first: Iterable[str], name: str) -> Iterator[InputLine]:
+        if self.passes is None or not self.passes.before:
+            raise needless("TEXT", self.directory.path)
+        return with_first(lines, first, self.chain.encode_target, name)
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         walk, many = options.walk(), BATCHES * options.max_tokens
@@ -192,7 +219,9 @@ class GTransformer:
             written = [one[-1:] for one in read]
         tokens = [[window.tokens(reference) for reference in one] for one in read]
         if self.passes is not None:
-            found = [nbest for document in self.passes.translate(tokens, options) for nbest in document]
+            given = any(line.first for line in window.lines)
+            first = [[window.first(reference) for reference in one] for one in read] if given else None
+            found = [nbest for document in self.passes.translate(tokens, options, first) for nbest in document]
             written = [[reference] for one in read for reference in one]
         else:
             found = self.engine.translate(tokens, options)

@@ -41,7 +41,7 @@ class FrontStep(InputStep):
         self.front, self.documents, self.beam = decoder.batch_front, documents, beam
         self.first = memory.known[FIRST_SENTENCE].cpu().numpy()
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
-        self.began: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
+        self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
 
     def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """As of ``InputStep``.
@@ -53,7 +53,7 @@ class FrontStep(InputStep):
         if self.flat is not None:
             if not self.flat.began:
                 places = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
-                self.began = dict(zip(self.documents.tolist(), places, strict=True))
+                self.opened = dict(zip(self.documents.tolist(), places, strict=True))
             elif opens.any():
                 raise ValueError("a decoder that reads its batch is given all sentences but the last")
             x = self.flat.step(x, self.documents)
@@ -80,7 +80,7 @@ class FrontStep(InputStep):
     def finish(self, document: int, tokens: Tensor) -> None:
         if self.flat is None:
             return
-        offset, tag = self.began[document]
+        offset, tag = self.opened[document]
         tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
         place = np.arange(len(tokens))
         same = np.full(len(tokens), document), np.full(len(tokens), tag)

@@ -43,6 +43,7 @@ def parts(tmp_path_factory):
     for name in ("docflat", "doc2doc", "single"):
         first = None if name == "single" else folder / "sentences.pt"
         export(Sources(folder / "prepared", folder / f"{name}.pt"), folder / name, saved.SHORT, {}, first)
+    export(Sources(folder / "prepared", folder / "sentences.pt"), folder / "sentences", saved.SHORT, {})
     return folder
 
 
@@ -113,6 +114,44 @@ def test_the_command(parts, tmp_path, capsys):
     assert "gone.pt: no such file" in capsys.readouterr().err
 
 
+def test_first_translations_of_a_text(parts, tmp_path, capsys):
+    """Line for line, in Python and on the command line: those of the first pass make of it what it does."""
+    model = GTransformer.from_pretrained(parts / "docflat", device="cpu")
+    model.max_sentence_tokens = 12  # one sentence stands in several parts
+    documents = [TEXT, [TEXT[3], " ", TEXT[0]]]
+    lines = [line for document in documents for line in ("<d>", *document)]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    sentences = GTransformer.from_pretrained(parts / "sentences", device="cpu")
+    sentences.max_sentence_tokens = 12
+    first = sentences.translate(documents)
+    expected = model.nbest(documents)
+    found = model.nbest(documents, first_pass=first)
+    assert [[len(line) for line in one] for one in found] == [[1] * 4, [1, 0, 1]]
+    assert any(line.was_cut for window in model.translate_lines(lines) for line in (one.line for one in window))
+    other = model.nbest(documents, first_pass=[["Das Haus."] * 4, ["Das Haus.", "", "Das Haus."]])
+    assert other[0] != found[0] and other[0] != expected[0]
+    assert model.translate(TEXT, first_pass=first[0]) == [line[0].text for line in found[0]]
+    given = [line for document in first for line in ("<d>", *document)]
+    windows = model.translate_lines(lines, first_pass=given)
+    assert [line.translations for window in windows for line in window if not line.line.breaks] == sum(found, [])
+    (tmp_path / "first").write_text("".join(f"{line}\n" for line in given[:-1]), encoding="utf-8")
+    command = [str(tmp_path / "text"), f"--model={parts / 'docflat'}", "--cpu", "--quiet"]
+    assert translate([*command, f"--first-pass={tmp_path / 'first'}"]) == 1
+    assert "ends in front of line 9 of the text; give a line for each line" in capsys.readouterr().err
+    for wrong, message in (
+        ([*given, "more"], "has more lines than the text"),
+        (["Das", *given[1:]], "line 1: a translation of what is no sentence"),
+    ):
+        with pytest.raises(UserError, match=message):
+            list(model.translate_lines(lines, first_pass=wrong))
+    with pytest.raises(UserError, match="not of the same documents and sentences"):
+        model.translate(TEXT, first_pass=TEXT[:2])
+    with pytest.raises(UserError, match="with --split-sentences leave it out"):
+        list(model.translate_lines(lines, split=lambda text: [text], first_pass=given))
+    with pytest.raises(UserError, match="translates behind no first translations"):
+        sentences.translate(TEXT, first_pass=TEXT)
+
+
 def test_single_sentences_in_batches(parts):
     """Without local context nothing is translated first; the decoder reads the batch all the same."""
     model = GTransformer.from_pretrained(parts / "single", device="cpu")
@@ -135,7 +174,7 @@ def test_what_cannot_be(parts, saved_model, tmp_path):
         model.translate(TEXT, batch_sentences=0)
     export(Sources(parts / "prepared", parts / "docflat.pt"), tmp_path / "bare", saved.SHORT, {})
     with pytest.raises(UserError, match="bare: translates behind first translations; give the checkpoint of a sent"):
-        GTransformer.from_pretrained(tmp_path / "bare", device="cpu")
+        GTransformer.from_pretrained(tmp_path / "bare", device="cpu").translate(TEXT)
     with pytest.raises(UserError, match="gone.pt: no such file"):
         GTransformer.from_pretrained(tmp_path / "bare", device="cpu", first_pass=tmp_path / "gone.pt")
     given = GTransformer.from_pretrained(tmp_path / "bare", device="cpu", first_pass=parts / "sentences.pt")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.walk import check_search
+from gtransformer.search.walk import check_search, sees_one_sentence
 
 Contexts = Callable[[dict], Sequence[Tensor]]
 
@@ -28,11 +28,16 @@ class SecondPass:
             context, (length,) int64, perhaps none. None: none of any has.
         way: what asks for it, for messages.
 
-    Raises UserError for options of search that go through fairseq's loop.
+    Raises UserError for options of search that go through fairseq's loop, and for models that read no contexts.
     """
 
     def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, way: str = "--first-pass"):
-        check_search(generator, way)
+        models = check_search(generator, way)
+        if contexts is not None and all(sees_one_sentence(model.decoder) for model in models):
+            raise UserError(
+                f"{way}: the decoder of this model sees the current sentence alone and reads no first translations; "
+                "leave it out"
+            )
         self.generator, self.contexts, self.way = generator, contexts, way
         self.nbest = generator.nbest
 

@@ -27,12 +27,13 @@ class SentenceModel:
     Args:
         checkpoint: of a model of single sentences.
         task: a task translation_doc; its data directory has the dictionaries, its languages are to be the model's.
-        like: a parameter of the model of the second pass: the same device and precision.
+        like: a parameter of the model of the second pass: the same device and type.
+        options: further ones that take the place of the checkpoint's.
 
     Raises UserError for another kind of model, and for one of another language pair or another vocabulary.
     """
 
-    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor):
+    def __init__(self, checkpoint: Path, task: FairseqTask, like: Tensor, **options):
         pair = task.cfg.source_lang, task.cfg.target_lang
         check_sentence_model(read_settings(checkpoint).get("task") or {}, f"--first-pass {checkpoint}", pair)
         model, self.task = load_trained(
@@ -43,6 +44,7 @@ class SentenceModel:
             langs=",".join(task.langs),
             sentence_rule=ON,
             **AS_GIVEN,
+            **options,
         )
         self.model: nn.Module = model.to(like)
         if decodes_stepwise(model):

@@ -58,13 +58,15 @@ class Engine:
         device: by default a GPU if there is one.
         precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
 
-    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted.
+    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted. ``options``: of the model, what the
+    precision says.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
         self.directory = directory
         self.device = choose_device(device)
         precision = check_precision(precision, self.device)
+        self.options = model_options(precision)
         self.model, self.task = load_trained(
             directory.file(CHECKPOINT),
             data=str(directory.path),
@@ -72,7 +74,7 @@ class Engine:
             target_lang=directory.target_lang,
             langs=",".join(directory.langs),
             **AS_GIVEN,
-            **model_options(precision),
+            **self.options,
         )
         if precision == "float16":
             self.model.half()

@@ -37,7 +37,7 @@ class TwoPasses:
         if first_pass is not None and not first_pass.is_file():
             raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
         like = next(engine.model.parameters())
-        self.first = None if first_pass is None else SentenceModel(first_pass, engine.task, like)
+        self.first = None if first_pass is None else SentenceModel(first_pass, engine.task, like, **engine.options)
 
     def translate(
         self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None = None

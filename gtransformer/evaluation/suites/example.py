@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.contrastive import accuracy
@@ -86,6 +86,8 @@ def score_examples(
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
     capacity = capacity or Capacity()
+    if scorer.in_batches:  # of either side the last sentence is the one that the batch's others may read
+        capacity = replace(capacity, behind=False)
     requests, contexts = [], []
     others: list[Beside] = []
     for example in examples:

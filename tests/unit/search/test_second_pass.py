@@ -13,7 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.docflat import DocFlatConfig, DocFlatModel
 from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.search.second_pass import SecondPass
-from tests.support import fairseqs_model, pad_batch, tiny_task
+from tests.support import fairseqs_model, pad_batch, tiny_model, tiny_task
 from tests.unit.models.batch_documents import Batch, document, made
 from tests.unit.models.batch_steps import BatchSteps, Hypothesis
 from tests.unit.models.test_batch_decoding import contexts_of, steps_of
@@ -176,6 +176,9 @@ def test_searches_that_cannot_be(dictionary, options, message):
 
 
 def test_models_and_prefixes_that_cannot_be(dictionary):
+    alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
+    with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
+        translated(dictionary, [alone], document(dictionary))
     with pytest.raises(UserError, match="--first-pass: TransformerModelBase knows nothing of documents"):
         translated(dictionary, [fairseqs_model(dictionary)], document(dictionary))
     generator = tiny_task(dictionary).build_generator(

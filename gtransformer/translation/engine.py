@@ -58,8 +58,8 @@ class Engine:
         device: by default a GPU if there is one.
         precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
 
-    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted. ``options``: what the precision says
-    of the model's.
+    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted. ``options``: the model's that the
+    precision sets.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):

@@ -150,8 +150,9 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[st
     else:
         shape = [len(one) for one in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
         lines = read_shaped(path, shape, f"the split {split}")
-        encoded = iter(TextEncoder(data.parent, task.cfg.target_lang)([line for one in lines for line in one]))
-        documents = [[next(encoded) for _ in one] for one in lines]
+        encode = TextEncoder(data.parent, task.cfg.target_lang)
+        encoded = iter(encode([line for one in lines for line in one if line.strip()]))
+        documents = [[next(encoded) if line.strip() else "" for line in one] for one in lines]
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
 

@@ -146,9 +146,10 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
                 f"{name}: ends in front of line {chunk[len(texts)].place.lines} of the text; give a line for each line"
             )
         clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
-        for line, text, tokens in zip(chunk, clean, encode(clean), strict=True):
+        tokens = iter(encode([text for text in clean if not is_blank(text)]))
+        for line, text in zip(chunk, clean, strict=True):
             if line.tokens:
-                line.first.extend(in_parts(tokens, len(line.tokens)))
+                line.first.extend(in_parts([] if is_blank(text) else next(tokens), len(line.tokens)))
             elif not is_blank(text):
                 raise UserError(
                     f"{name}, line {line.place.lines}: a translation of what is no sentence; leave it blank"

@@ -125,7 +125,7 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         logger.info("first pass: %d sentences by %s", len(translations), path)
     else:
         words = read_words(path, task, split)
-        translations = {place: indices(text, task.target_dictionary, task) for place, text in words.items()}
+        translations = {place: word_indices(text, task.target_dictionary, task) for place, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
 
@@ -156,7 +156,7 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[st
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
 
-def indices(words: Sequence[str], dictionary: Dictionary, task: FairseqTask) -> Tensor:
+def word_indices(words: Sequence[str], dictionary: Dictionary, task: FairseqTask) -> Tensor:
     """(n,) int64; text can never be a symbol of the model's own."""
     reserved = {dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>")}
     reserved |= set(task.language_symbols(dictionary))

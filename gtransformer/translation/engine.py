@@ -23,6 +23,7 @@ from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_readers import check_decodable
+from gtransformer.tasks.first_pass import word_indices
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
@@ -83,17 +84,12 @@ class Engine:
             self.model.decoder.hold_weights()
         self.longest = longest_source(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
-        self.reserved = {
-            self.source.bos(), self.source.pad(), self.source.eos(), self.source.index("<mask>"),
-            *self.task.language_symbols(self.source),
-        }  # fmt: skip
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], Grouping(), ready=True)
 
     def indices(self, sentence: Sequence[str]) -> list[int]:
         """BPE tokens of the source as indices; text can never be a symbol of the model's own."""
-        found = [self.source.index(token) for token in sentence]
-        return [self.source.unk() if index in self.reserved else index for index in found]
+        return word_indices(sentence, self.source, self.task).tolist()
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import BATCH, indices, marked
+from gtransformer.tasks.first_pass import BATCH, marked, word_indices
 from gtransformer.tasks.sentence_model import SentenceModel
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
@@ -66,7 +66,7 @@ class TwoPasses:
     ) -> list[Tensor]:
         if given is not None:
             texts = (text for document in given for text in document)
-            return [indices(text, self.engine.target, self.engine.task) for text in texts]
+            return [word_indices(text, self.engine.target, self.engine.task) for text in texts]
         if self.first is not None:
             sources = [self.engine.instance_tokens([sentence]) for document in documents for sentence in document]
             return self.first.translate(sources, options.arguments(), options.max_tokens) if sources else []

@@ -117,12 +117,12 @@ def test_the_command(parts, tmp_path, capsys):
 def test_first_translations_of_a_text(parts, tmp_path, capsys):
     """Line for line, in Python and on the command line: those of the first pass make of it what it does."""
     model = GTransformer.from_pretrained(parts / "docflat", device="cpu")
-    model.max_sentence_tokens = 12  # one sentence stands in several parts
+    model.max_sentence_tokens = 6  # one sentence stands in several parts
     documents = [TEXT, [TEXT[3], " ", TEXT[0]]]
     lines = [line for document in documents for line in ("<d>", *document)]
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     sentences = GTransformer.from_pretrained(parts / "sentences", device="cpu")
-    sentences.max_sentence_tokens = 12
+    sentences.max_sentence_tokens = 6
     first = sentences.translate(documents)
     expected = model.nbest(documents)
     found = model.nbest(documents, first_pass=first)

@@ -21,6 +21,7 @@ from gtransformer.evaluation.contrastive import OPTIONAL, read_items, report, sc
 from gtransformer.evaluation.corpus_instances import corpus_instances
 from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.evaluation.suites import example as suite_examples
 from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
 from gtransformer.files import check_output, sha256, write_json
@@ -68,6 +69,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="fairseq's translation task: what joined the sentences in training ('' for nothing; default: <s> and </s> "
         "around each, as in a prepared corpus)",
     )
+    parser.add_argument(
+        "--batch-sentences",
+        type=int,
+        metavar="N",
+        help="models that read their batch: an item is the last of up to N consecutive sentences of its document, or "
+        "of N items where these hold their own context alone (ContraPro); 1: no global context (default: 16)",
+    )
     parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -82,6 +90,8 @@ def main(argv: list[str] | None = None) -> None:
     for name, value in (("--context", args.context), ("--context-right", args.context_right)):
         if value is not None and value < 0:
             raise UserError(f"{name} {value}: a number of sentences is expected, 0 or more")
+    if args.batch_sentences is not None and args.batch_sentences < 1:
+        raise UserError(f"--batch-sentences {args.batch_sentences}: give 1 or more")
     own = len(args.items) == 1 and is_own_suite(args.items[0])
     result = score_own(args) if own else score_suite(args)
     head = {"version": 1, "checkpoint": str(args.path), "checkpoint_sha256": sha256(args.path)}
@@ -96,6 +106,16 @@ def progress(batches: list) -> tqdm:
     return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
 
 
+def load(args: argparse.Namespace) -> tuple[SentenceScorer, object]:
+    """The scorer of the model, and its task."""
+    return load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences)
+
+
+def batch_of(scorer: SentenceScorer) -> dict[str, int]:
+    """What the result says of a scorer of batches."""
+    return {"batch_sentences": scorer.together} if scorer.in_batches else {}
+
+
 def score_own(args: argparse.Namespace) -> dict:
     """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
     if args.context is not None or args.context_right or args.documents is not None:
@@ -103,7 +123,7 @@ def score_own(args: argparse.Namespace) -> dict:
             f"{args.items[0]}: --context, --context-right and --documents are for ContraPro; leave them out"
         )
     split, items = read_items(args.items[0])
-    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, task = load(args)
     placed = args.placed or usual_place(task)
     instances = corpus_instances(
         task, args.prepared, split, capacity_of(task, args.prepared) if placed == LAST else None
@@ -125,7 +145,8 @@ def score_own(args: argparse.Namespace) -> dict:
         }
         for score in scores
     ]
-    return {"split": split, "placed": placed, **report(scores), "seconds": seconds, "items": entries}
+    head = {"split": split, "placed": placed, **batch_of(scorer)}
+    return {**head, **report(scores), "seconds": seconds, "items": entries}
 
 
 def score_suite(args: argparse.Namespace) -> dict:
@@ -134,7 +155,7 @@ def score_suite(args: argparse.Namespace) -> dict:
         raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")
     suite = read_suite(args.items, args.context, args.documents, args.context_right)
     pair = corpus_languages(args.prepared, suite)
-    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator)
+    scorer, task = load(args)
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
@@ -152,6 +173,7 @@ def score_suite(args: argparse.Namespace) -> dict:
     return {
         "suite": suite.name,
         "files": [str(path) for path in args.items],
+        **batch_of(scorer),
         "mean_context_sentences": before,
         "mean_context_sentences_right": behind,
         **suite_examples.report(scores),

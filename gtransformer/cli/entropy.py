@@ -11,10 +11,10 @@ from pathlib import Path
 from gtransformer.analysis import share
 from gtransformer.analysis.split_entropy import measure, table
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.evaluation.translations import read_documents
 from gtransformer.files import check_output, write_json
 
 

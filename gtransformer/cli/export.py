@@ -18,6 +18,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's checkpoint_best.pt")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
+    parser.add_argument(
+        "--first-pass", type=Path, metavar="FILE",
+        help="for a model that translates by two passes: the checkpoint of the sentence model that translates first",
+    )  # fmt: skip
     add_search_options(parser)
     return parser
 
@@ -28,7 +32,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("gtransformer.cli.export", argv)
-    manifest = export(sources, args.output, SearchOptions().given(vars(args)), origin)
+    manifest = export(sources, args.output, SearchOptions().given(vars(args)), origin, args.first_pass)
     size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
     print(

@@ -15,6 +15,7 @@ from gtransformer.analysis.documents import find_document, given_translation, in
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, decode_lines, read_lines, write_json
+from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options
@@ -45,6 +46,7 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
+    check_alone(model.engine.model, str(args.model))
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
     text = decode_lines(sys.stdin.buffer, name) if args.input == "-" else read_lines(args.input)

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, decode_lines, is_replaceable, read_lines
+from gtransformer.files import atomic_write, decode_lines, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.parallel import progress
+from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 from gtransformer.tasks.precision import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.formats import make_format
@@ -42,6 +44,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split-sentences", action="store_true", help="lines are running text: split it, and put it together again"
     )
+    parser.add_argument(
+        "--first-pass", type=Path, metavar="FILE",
+        help="of models of two passes: the checkpoint (.pt) of a sentence model, or first translations of the text, "
+        "line for line, in place of the directory's",
+    )  # fmt: skip
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_argument(
@@ -75,6 +82,8 @@ def main(argv: list[str] | None = None) -> None:
     }  # fmt: skip
     if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files that were begun without these
         key["precision"] = args.precision
+    if args.first_pass is not None:
+        key["first_pass"] = sha256(args.first_pass)
     shape = make_format(args.format, args.scores, args.nbest is not None)
     began = time.monotonic()
     with ExitStack() as stack:
@@ -85,11 +94,16 @@ def main(argv: list[str] | None = None) -> None:
             output.skip(lines, args.input)
             start = output.place
         device = "cpu" if args.cpu else None
-        model = GTransformer.from_pretrained(args.model, device, moses=args.moses, precision=args.precision)
+        checkpoint, first = args.first_pass, None
+        if checkpoint is not None and checkpoint.suffix != FIRST_MODEL:
+            checkpoint, first = None, islice(read_lines(args.first_pass), start.lines, None)
+        model = GTransformer.from_pretrained(
+            args.model, device, moses=args.moses, precision=args.precision, first_pass=checkpoint
+        )
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
         place, sentences, cut = start, 0, 0
         with bar:
-            for window in model.translate_lines(lines, options, split, start):
+            for window in model.translate_lines(lines, options, split, start, first):
                 place = window[-1].line.place
                 write(window, shape, output)
                 sentences += sum(not translated.line.breaks for translated in window)

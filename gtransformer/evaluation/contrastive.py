@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from gtransformer.data.places import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, TokenLists
+from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, TokenLists
 from gtransformer.files import read_json
 
 # Distances of the deciding context, in sentences: (first, last) of each row of the report.
@@ -113,7 +114,8 @@ def score_items(
     ``encode`` turns plain sentences of the target language into token indices.
     All right translations of an instance come from one pass over its reference. A wrong one takes the place of its
     sentence, and the target ends there: what follows cannot change its probability, but where windows lie by the
-    target's length it moves them, and so it stays.
+    target's length it moves them, and so it stays. A scorer of batches is given the instances of the sentences before,
+    with their references, so many that the item's is the last of ``scorer.together``.
     Raises UserError if an item's sentence is in no instance or if its right translation is not the reference.
     """
     current = current_in(places)
@@ -128,6 +130,7 @@ def score_items(
             )
         number, offset = current[item.document, item.sentence]
         here.setdefault(number, []).append(offset)
+    read = cache(read)
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
     # Per item: request of the reference, which of its answers, requests of the wrong ones, whether context is in view.
@@ -137,8 +140,12 @@ def score_items(
         number, offset = current[item.document, item.sentence]
         if number not in whole:
             whole[number] = len(requests)
-            requests.append(Request(*read(number), tuple(here[number]), name))
-        source, target = requests[whole[number]].source, requests[whole[number]].target
+            beside = instances_before(item, current, scorer.together)
+            before = tuple(Beside(*read(one), places[one].first_sentence + 1) for one in beside)
+            begins = places[number].first_sentence + 1
+            requests.append(Request(*read(number), tuple(here[number]), name, before, begins))
+        given = requests[whole[number]]
+        source, target = given.source, given.target
         if encoded[item.correct] != target[offset]:
             raise UserError(
                 f"{name}: its right translation {item.correct!r} is not the reference of sentence {item.sentence} of "
@@ -146,7 +153,9 @@ def score_items(
             )
         wrong = range(len(requests), len(requests) + len(item.wrong))
         rest = target[offset + 1 :] if scorer.minds_length else []
-        requests += [Request(source, [*target[:offset], encoded[text], *rest], (offset,), name) for text in item.wrong]
+        for text in item.wrong:
+            other = [*target[:offset], encoded[text], *rest]
+            requests.append(replace(given, target=other, asked=(offset,), name=name))
         # Both sides end with the same sentence, but one of them may begin earlier.
         before = offset + len(source) - len(target), offset
         sides = zip((item.distance_source, item.distance_target), before, strict=True)
@@ -157,6 +166,16 @@ def score_items(
         ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), in_view)
         for item, (reference, answer, wrong, in_view) in zip(items, wanted, strict=True)
     ]
+
+
+def instances_before(item: Item, current: dict[tuple[int, int], tuple[int, int]], together: int) -> list[int]:
+    """The instances of the sentences that follow each other up to an item's, at most ``together`` with its own."""
+    found: list[int] = []
+    for sentence in range(item.sentence - 1, item.sentence - together, -1):
+        if (item.document, sentence) not in current:
+            break
+        found.append(current[item.document, sentence][0])
+    return found[::-1]
 
 
 def current_in(places: Sequence[Place]) -> dict[tuple[int, int], tuple[int, int]]:

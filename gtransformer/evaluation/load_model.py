@@ -8,33 +8,46 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.layouts import Layout, TokenLists, joined_layout, marked_layout
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.preprocess.encode import TextEncoder
 
 
 def load_scorer(
-    prepared: Path, checkpoint: Path, max_tokens: int, cpu: bool, separator: str | None = None
+    prepared: Path,
+    checkpoint: Path,
+    max_tokens: int,
+    cpu: bool,
+    separator: str | None = None,
+    together: int | None = None,
 ) -> tuple[SentenceScorer, object]:
     """The model of a checkpoint, ready to score translations of the prepared corpus, and its task; UserError if there
     is none.
 
     Models of the task ``translation_doc`` and of fairseq's ``translation`` serve. The latter read sentences joined by
-    ``separator`` or, without one, as the prepared corpus holds them (``layouts``).
+    ``separator`` or, without one, as the prepared corpus holds them (``layouts``). ``together``: of models that read
+    their batch, how many sentences it has; None: as many as in translating. UserError where the model reads none.
     """
     import torch
 
-    from gtransformer.tasks.batch_readers import check_alone
+    from gtransformer.tasks.batch_readers import wants_document
+    from gtransformer.tasks.first_pass import BATCH
     from gtransformer.tasks.trained import load_trained
 
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     model, task = load_trained(checkpoint, data=str(prepared / "bin"))
-    check_alone(model, str(checkpoint))
+    in_batches = wants_document(model)
+    if together is not None and not in_batches:
+        raise UserError(f"--batch-sentences {together}: {checkpoint} reads no other sentences of a batch; leave it out")
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary
     layouts = choose_layouts(task, source, target, separator)
+    if in_batches:
+        most = (together or BATCH) if model.reads_batch else 1
+        return BatchScorer(model, source, target, most, max_tokens), task
     return SentenceScorer(model, source, target, max_tokens, layouts), task
 
 

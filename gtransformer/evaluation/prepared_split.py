@@ -6,11 +6,11 @@ from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.evaluation.plain_text import read_plain
 from gtransformer.evaluation.segments import Documents
 from gtransformer.files import read_lines
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.plain_text import read_plain
 
 RAW, TOKENISED, INSTANCES = "text", "tok", "instances"  # folders of a prepared corpus
 UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing

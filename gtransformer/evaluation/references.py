@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
-from gtransformer.evaluation.translations import TranslatedInstance, taken_from
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.postprocess import postprocessor_for
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.levels import score_levels
 from gtransformer.evaluation.metrics import USUAL, MetricScore
-from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.evaluation.prepared_split import (
     RAW,
     check_reference,
@@ -25,8 +25,8 @@ from gtransformer.evaluation.prepared_split import (
 )
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
-from gtransformer.evaluation.translations import read_translations
 from gtransformer.files import sha256
+from gtransformer.preprocess.plain_text import read_plain, read_shaped
 
 
 @dataclass

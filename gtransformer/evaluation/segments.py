@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
-from gtransformer.evaluation.translations import TranslatedInstance, taken_from
-
-Documents = list[list[str]]
+from gtransformer.preprocess.plain_text import Documents
 
 
 @dataclass(frozen=True)

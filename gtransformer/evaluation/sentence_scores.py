@@ -21,17 +21,29 @@ from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
 
 
 @dataclass(frozen=True)
+class Beside:
+    """Another instance of a batch, with its translation; ``number`` of its first sentence in its document, from 1."""
+
+    source: TokenLists
+    target: TokenLists
+    number: int = 1
+
+
+@dataclass(frozen=True)
 class Request:
     """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
 
     The translation may have fewer sentences than the source. ``asked``: those of its sentences, from 0, whose log
-    probability is wanted; None: all. ``name`` is for messages.
+    probability is wanted; None: all. ``name`` is for messages. For models that read their batch (``batch_scores``):
+    the instances ``before`` it, and the ``number`` in its document of the sentence that it begins with.
     """
 
     source: TokenLists
     target: TokenLists
     asked: tuple[int, ...] | None = None
     name: str = "a text"
+    before: tuple[Beside, ...] = ()
+    number: int = 1
 
 
 def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
@@ -71,8 +83,11 @@ class SentenceScorer:
     """Scores the sentences of translations with one trained model.
 
     ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries. ``layouts``, of source and
-    target, are for models with another form of document.
+    target, are for models with another form of document. ``together``: how many consecutive sentences a request should
+    hold, those ``before`` it included; ``in_batches``: whether one sentence of each is in question, the last.
     """
+
+    together, in_batches = 1, False
 
     def __init__(
         self,
@@ -106,17 +121,22 @@ class SentenceScorer:
         batches. Raises UserError, before the first batch, for a request that is longer than the model takes.
         """
         for request in requests:
-            self._check(request)
+            for one in (*request.before, request):
+                self._check(one, request.name)
         results: list[list[float]] = [[] for _ in requests]
-        for batch in progress(list(batches(requests, self.max_tokens))):
+        for batch in progress(list(self.batches(requests))):
             for number, scores in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
                 results[number] = scores
         return results
 
-    def _check(self, request: Request) -> None:
+    def batches(self, requests: Sequence[Request]) -> Iterable[list[int]]:
+        """Indices of requests that are scored together."""
+        return batches(requests, self.max_tokens)
+
+    def _check(self, request: Request | Beside, name: str) -> None:
         before, after = self.layouts
         read, _, _ = after.target(request.target, len(request.source))
-        for name, side, tokens in (
+        for kind, side, tokens in (
             ("source", self.model.encoder, before.source(request.source)),
             ("target", self.model.decoder, read),
         ):
@@ -124,28 +144,32 @@ class SentenceScorer:
             most = (getattr(side, "positions", None) or side.max_positions)()
             if len(tokens) > most:
                 raise UserError(
-                    f"{request.name}: {len(tokens)} {name} tokens with its context, but the model takes {most}; leave "
-                    "it out, or give less context"
+                    f"{name}: {len(tokens)} {kind} tokens with its context, but the model takes {most}; leave it out, "
+                    "or give less context"
                 )
 
-    @torch.no_grad()
-    def _score_batch(self, requests: Sequence[Request]) -> list[list[float]]:
+    def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[torch.Tensor, dict]:
+        """Top states (requests, longest, channels) of what the decoder reads, and the decoder's extras."""
         device = next(self.model.parameters()).device
         unique = list({id(request.source): request.source for request in requests}.values())
         rows = {id(source): row for row, source in enumerate(unique)}
-        before, after = self.layouts
-        sources = [before.source(source) for source in unique]
-        laid_out = [after.target(request.target, len(request.source)) for request in requests]
+        sources = [self.layouts[0].source(source) for source in unique]
         encoder_out = self.model.encoder(
-            _pad(sources, self.source.pad(), device),
+            pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
         )
         order = torch.tensor([rows[id(request.source)] for request in requests], device=device)
-        features, extra = self.model.decoder(
-            _pad([tokens for tokens, _, _ in laid_out], self.target.pad(), device),
+        return self.model.decoder(
+            pad_rows(read, self.target.pad(), device),
             encoder_out=self.model.encoder.reorder_encoder_out(encoder_out, order),
             features_only=True,
         )
+
+    @torch.no_grad()
+    def _score_batch(self, requests: Sequence[Request]) -> list[list[float]]:
+        laid_out = [self.layouts[1].target(request.target, len(request.source)) for request in requests]
+        features, extra = self.features(requests, [tokens for tokens, _, _ in laid_out])
+        device = features.device
         # The output layer is a good part of the work: only the tokens of sentences that are asked for go through it.
         asked = [request.asked or range(len(request.target)) for request in requests]
         spans = [[own[number] for number in numbers] for (_, _, own), numbers in zip(laid_out, asked, strict=True)]
@@ -160,7 +184,7 @@ class SentenceScorer:
         return [[next(sums) for _ in own] for own in spans]
 
 
-def _pad(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
+def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
     """Rows of token indices as one (batch, longest) tensor, padded on the right."""
     result = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.long)
     for number, row in enumerate(rows):

@@ -11,11 +11,11 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.breakdown import by_document, by_position
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
-from gtransformer.evaluation.plain_text import read_plain, read_shaped, write_documents
 from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.score import Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents, Segments
 from gtransformer.evaluation.significance import compare
+from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 
 BREAKDOWNS = {"document": by_document, "position": by_position}
 

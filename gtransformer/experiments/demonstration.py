@@ -12,7 +12,6 @@ import torch
 
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.errors import UserError
-from gtransformer.evaluation.plain_text import read_plain
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
 from gtransformer.experiments.commands import call_command, python_command, run_command
@@ -31,6 +30,7 @@ from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
+from gtransformer.preprocess.plain_text import read_plain
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}

@@ -193,7 +193,16 @@ class BeamSearch:
             document.tokens.append(tokens[slot])
             document.parents.append(parents[slot])
             document.scores.append(self.scores[slot])
+        for slot in leaving:
+            self._tell(self.active[slot])
         self._move(slots * beam + parents, leaving)
+
+    def _tell(self, document: Document) -> None:
+        """Let the models know a document's translation, if it has one: others of its batch may read it."""
+        if document.finished:
+            best = max(document.finished, key=lambda hypothesis: hypothesis["score"].item())
+            for state in self.states:
+                state.finish(document.number, best["tokens"][:-1])
 
     def _finish(self, document: Document, row: int, score: float) -> None:
         tokens, sums = document.trace(row)

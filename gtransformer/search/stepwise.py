@@ -44,6 +44,13 @@ class StepState(Protocol):
         """Let the rows of the ``group``-th document begin another ``document`` of the memory."""
         ...
 
+    def finish(self, document: int, tokens: Tensor) -> None:
+        """A ``document`` of the memory is translated: by ``tokens`` (n,) int64, without the language symbol.
+
+        Told in front of the ``reorder`` by which its rows leave; others may go on reading it.
+        """
+        ...
+
 
 class StepDecoder(Protocol):
     """A decoder that decodes token by token; ``memory.reorder(rows)`` says which document each row translates."""

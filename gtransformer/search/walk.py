@@ -41,6 +41,25 @@ def sees_one_sentence(decoder: nn.Module) -> bool:
     return {scope.prefix_sentences for scope in scopes} == {1}
 
 
+def check_search(generator: DocumentGenerator, way: str) -> list[nn.Module]:
+    """The models of a generator that is to go on behind forced sentences.
+
+    Raises UserError, naming the option ``way``, where it cannot.
+    """
+    models = list(generator.model.models)
+    unfit = next((type(model).__name__ for model in models if not decodes_stepwise(model)), None)
+    if unfit is not None:
+        raise UserError(
+            f"{way}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
+        )
+    if not generator.fast:
+        raise UserError(
+            f"{way} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models and "
+            "suppressed tokens out"
+        )
+    return models
+
+
 class WalkingGenerator:
     """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
 
@@ -57,22 +76,11 @@ class WalkingGenerator:
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
         self.generator, self.strategy = generator, strategy
         self.nbest = 1
-        models = list(generator.model.models)
-        unfit = next((type(model).__name__ for model in models if not decodes_stepwise(model)), None)
-        if unfit is not None:
-            raise UserError(
-                f"--strategy {strategy.kind}: {unfit} knows nothing of documents and cannot go on behind forced "
-                "sentences; leave --strategy out"
-            )
+        models = check_search(generator, f"--strategy {strategy.kind}")
         if strategy.kind == SEQUENTIAL and all(sees_one_sentence(model.decoder) for model in models):
             raise UserError(
                 "--strategy sequential translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
-            )
-        if not generator.fast:
-            raise UserError(
-                f"--strategy {strategy.kind} is for plain beam search; leave sampling, diverse beams, n-gram blocking, "
-                "language models and suppressed tokens out"
             )
         if generator.nbest > 1:
             raise UserError(f"--strategy {strategy.kind} makes one translation of each document; leave --nbest out")

@@ -36,18 +36,31 @@ def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Modul
             f"--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; "
             "give --instances sliding --context-sentences K"
         )
+    if cfg.eval_bleu and grouping.repeats_targets and getattr(model, "reads_targets", False):
+        raise UserError(
+            "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind "
+            "first translations, which training has none of; leave it out, and choose by the loss"
+        )
     if str(cfg.strategy) != FULL:
         raise UserError(
             f"--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out"
         )
 
 
-def check_decodable(models: Sequence[nn.Module]) -> None:
-    """Raise UserError for a model that cannot translate because it reads what is not there yet."""
-    if any(getattr(model, "reads_targets", False) for model in models):
+def check_decodable(models: Sequence[nn.Module], grouping: Grouping, ready: bool) -> None:
+    """Raise UserError for a model that cannot translate because it reads what is not there yet.
+
+    ``ready``: what stands before the sentences that are translated is there.
+    """
+    if any(getattr(model, "reads_future", False) for model in models):
         raise UserError(
-            "the decoder reads the targets of the other sentences of its batch, which are not there while they are "
-            "being translated; give --score-reference to score given ones, or train with --batch-attention-in encoder"
+            "the decoder reads the mean of the whole target, which is not there while it is being translated; give "
+            "--score-reference to score given ones, or train with --batch-attention-in encoder"
+        )
+    if grouping.repeats_targets and not ready and any(getattr(model, "reads_targets", False) for model in models):
+        raise UserError(
+            "the decoder reads the other sentences of its batch while they are translated, each behind first "
+            "translations of its context; give --first-pass CHECKPOINT of a sentence model, or its translations"
         )
 
 

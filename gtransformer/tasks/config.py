@@ -103,6 +103,17 @@ class TranslationDocConfig(TranslationConfig):
     window_tokens: Optional[int] = option(  # noqa: UP045
         None, "W of --strategy sliding and sequential: source tokens of a window at most, with <s> and </s>"
     )
+    first_pass: Optional[str] = option(  # noqa: UP045
+        None,
+        "in generation, with --instances sliding: translate the sentences of a batch together, behind first "
+        "translations of their context: a sentence model's checkpoint (.pt), its translations (PREFIX.jsonl), or plain "
+        "text, one sentence a line",
+    )
+    batch_sentences: Optional[int] = option(  # noqa: UP045
+        None,
+        "in generation, with --batch-order document: so many consecutive sentences are a batch, whatever --max-tokens "
+        "(default: 16 with --first-pass, else what --max-tokens and --batch-size allow)",
+    )
     documents_at_once: int = option(
         0,
         "in generation, translate so many documents of a batch at a time; when one is finished, the next takes its "

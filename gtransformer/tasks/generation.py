@@ -18,6 +18,7 @@ from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentenc
 from gtransformer.search.strategies import FULL, SEQUENTIAL
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import whole_config
+from gtransformer.tasks.first_pass import check_first_pass
 from gtransformer.tasks.loading import grouping_of
 
 
@@ -28,6 +29,11 @@ def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
     if getattr(args, "match_source_len", False):
         raise UserError("--match-source-len is not available: documents have limits sentence by sentence; leave it out")
     check_sentence_rule(str(cfg.sentence_rule), str(cfg.strategy))
+    check_first_pass(cfg, grouping_of(cfg))
+    if cfg.first_pass is not None and getattr(args, "score_reference", False):
+        raise UserError(f"--first-pass {cfg.first_pass} is a way to translate; with --score-reference leave it out")
+    if cfg.first_pass is not None and str(cfg.sentence_rule) == OFF:
+        raise UserError("--sentence-rule off: --first-pass translates sentence by sentence of the source; leave it out")
     if cfg.doc_constraint and str(cfg.sentence_rule) == OFF:
         raise UserError("--doc-constraint and --sentence-rule off contradict each other; leave one of them out")
     if str(cfg.strategy) != FULL and getattr(args, "score_reference", False):
@@ -93,12 +99,13 @@ def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bo
 
     Args:
         model: its configuration.
-        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` and neither ``--doc-constraint`` nor a
-            ``--strategy`` other than full is given.
+        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` and neither ``--doc-constraint`` nor
+            ``--first-pass`` nor a ``--strategy`` other than full is given.
     """
     if chosen != AUTO:
         return chosen == ON
-    return has_group_attention(cfg, model) or cfg.doc_constraint or str(cfg.strategy) != FULL
+    walked = str(cfg.strategy) != FULL or cfg.first_pass is not None
+    return has_group_attention(cfg, model) or cfg.doc_constraint or walked
 
 
 def check_current(grouping: Grouping) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +259,8 @@ class Loader:
         made = group(grouping, view.source.lengths, target, view.runs())
         if limit is not None:
             made = within_limit(view, made, limit)
+        if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first
+            made = replace(made, target=made.current)
         return regrouped(view, made)
 
 

@@ -8,8 +8,28 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks import TASK_REGISTRY
 
+from gtransformer.data.batching import NOTHING, SIZE
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError, explain
+from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoint_file import read_settings
+
+# Instances come as they are to be translated, whatever those were that the model was trained on.
+AS_GIVEN = {
+    "instances": STORED,
+    "instance_tokens": None,
+    "context_sentences": None,
+    "target_context_sentences": None,
+    "context_loss": "on",
+    "batch_order": SIZE,
+    "shuffled_context": NOTHING,
+    "strategy": FULL,
+    "window_tokens": None,
+    "eval_bleu": False,
+    "gen_output": None,
+    "prepend_bos": False,
+    "doc_constraint": False,  # said by the sentence rule
+}
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:

@@ -16,7 +16,9 @@ from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.loss_mask import without_context
 from gtransformer.errors import UserError
+from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available
+from gtransformer.search.second_pass import SecondPass
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
@@ -25,6 +27,7 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import check_system, prepare_finetuning, whole_config
+from gtransformer.tasks.first_pass import check_first_pass, check_not_training, open_first_pass
 from gtransformer.tasks.generation import (
     check_alignment,
     check_context,
@@ -71,7 +74,9 @@ class TranslationDocTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
-        strategy_of(cfg, grouping_of(cfg))  # options that contradict each other are said before a model is made
+        grouping = grouping_of(cfg)  # options that contradict each other are said before a model is made
+        strategy_of(cfg, grouping)
+        check_first_pass(cfg, grouping)
         if not cfg.data:
             raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
@@ -166,6 +171,7 @@ class TranslationDocTask(FairseqTask):
             check_sides(self.cfg, model, trained=from_checkpoint)
         check_alignment(self.cfg, model)
         if not from_checkpoint:
+            check_not_training(self.cfg)
             check_batches(self.cfg, grouping_of(self.cfg), model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
@@ -184,15 +190,29 @@ class TranslationDocTask(FairseqTask):
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
-        """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so."""
+        """A generator for documents, held to the source's sentences where ``--sentence-rule`` says so.
+
+        ``contexts`` among ``args`` (those of ``SecondPass``): batches and contexts come as the models want them.
+        """
         check_generation(args, self.cfg)
-        for model in models:
-            check_batches(self.cfg, grouping_of(self.cfg), model)
+        grouping, contexts = grouping_of(self.cfg), getattr(args, "contexts", None)
+        if contexts is None:
+            for model in models:
+                check_batches(self.cfg, grouping, model)
         if not getattr(args, "score_reference", False):
-            check_decodable(models)
+            check_decodable(models, grouping, ready=contexts is not None or self.cfg.first_pass is not None)
         make = seq_gen_cls or generator_maker(self, models, args)
         made = super().build_generator(models, args, make, extra_gen_cls_kwargs, prefix_allowed_tokens_fn)
-        strategy = strategy_of(self.cfg, grouping_of(self.cfg))
+        if contexts is not None:
+            return SecondPass(made, contexts)
+        if self.cfg.first_pass is not None:
+            second = SecondPass(made, open_first_pass(self, models, args))
+            for model in models:
+                model.decoder.hold_weights()  # or each batch would lay them out again
+            return second
+        if isinstance(made, DocumentGenerator) and any(getattr(model, "reads_targets", False) for model in models):
+            return SecondPass(made, None, "a decoder that reads its batch")
+        strategy = strategy_of(self.cfg, grouping)
         return made if strategy.kind == FULL else WalkingGenerator(made, strategy)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
@@ -200,7 +220,8 @@ class TranslationDocTask(FairseqTask):
 
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
-        overlap = str(self.cfg.strategy) == FULL and grouping_of(self.cfg).repeats_targets
+        together = str(self.cfg.strategy) == FULL and not isinstance(generator, SecondPass)
+        overlap = together and grouping_of(self.cfg).repeats_targets
         if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True
             logger.warning(
@@ -208,7 +229,7 @@ class TranslationDocTask(FairseqTask):
                 "times; score with --gen-output PREFIX and scripts/score.sh instead",
                 self.cfg.instances,
             )
-        if not self.datasets:
+        if not self.datasets and not isinstance(generator, SecondPass):
             check_alone(models[0], "lines that are typed or handed in")
         sample = as_read(sample, models[0])
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)

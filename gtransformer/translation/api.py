@@ -11,13 +11,15 @@ from typing import overload
 import torch
 
 from gtransformer.errors import UserError
+from gtransformer.preprocess.corpus import DOCUMENT
 from gtransformer.preprocess.instances import MARKS
 from gtransformer.search.strategies import FULL, SEQUENTIAL, Strategy
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text
+from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text, with_first
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
+from gtransformer.translation.two_passes import TwoPasses, needless
 from gtransformer.translation.windows import Window, beside, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
@@ -51,15 +53,19 @@ class GTransformer:
     >>> model.translate([["My aunt lost her bat.", "It was old."], ["Hello."]])  # several
     """
 
-    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine):
+    def __init__(self, directory: ModelDirectory, chain: TextChain, engine: Engine, first_pass: Path | None = None):
         self.directory, self.chain, self.engine = directory, chain, engine
+        if directory.sentences_before is None and first_pass is not None:
+            raise needless(first_pass, directory.path)
+        self.passes = None if directory.sentences_before is None else TwoPasses(engine, first_pass)
         self.options = directory.search
         # A model may have fewer positions than an instance of its corpus has tokens; no sentence may have more.
         self.max_instance_tokens = engine.longest + 1
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
-        # Beside a sentence stand others, which need positions, too.
-        self.max_sentence_tokens = max(1, engine.longest // (1 + (directory.sentences_beside or 0)) - MARKS)
+        # Beside or before a sentence stand others, which need positions, too.
+        others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
+        self.max_sentence_tokens = max(1, engine.longest // (1 + others) - MARKS)
 
     @classmethod
     def from_pretrained(
@@ -69,6 +75,7 @@ class GTransformer:
         fp16: bool = False,
         moses: str | None = None,
         precision: str = "auto",
+        first_pass: str | Path | None = None,
     ) -> GTransformer:
         """Load a model directory that ``scripts/export.sh`` has made.
 
@@ -78,6 +85,7 @@ class GTransformer:
             moses: a Moses directory, for a model whose corpus was prepared with it.
             precision: "float32", "bfloat16" (a GPU, or a CPU with instructions for it), "float16" (a GPU), or "auto":
                 what the model was trained with ``--autocast``, without it float32.
+            first_pass: checkpoint of a sentence model, for a model of two passes, in place of the directory's.
 
         Raises UserError if ``path`` is no complete model directory, or for a precision that cannot be had.
         """
@@ -85,33 +93,48 @@ class GTransformer:
             raise UserError(f"fp16 and precision {precision!r} contradict each other; give one of them")
         directory = ModelDirectory.open(path)
         engine = Engine(directory, device, "float16" if fp16 else precision)
-        return cls(directory, TextChain(directory, moses), engine)
+        return cls(directory, TextChain(directory, moses), engine, None if first_pass is None else Path(first_pass))
 
     @overload
-    def translate(self, text: Sequence[str], **search: float | str) -> list[str]: ...
+    def translate(self, text: Sequence[str], *, first_pass=None, **search: float | str) -> list[str]: ...
 
     @overload
-    def translate(self, text: Sequence[Sequence[str]], **search: float | str) -> list[list[str]]: ...
+    def translate(
+        self, text: Sequence[Sequence[str]], *, first_pass=None, **search: float | str
+    ) -> list[list[str]]: ...
 
-    def translate(self, text, **search):
+    def translate(self, text, *, first_pass=None, **search):
         """Translate a document (a list of sentences) or several (a list of such lists).
 
         Sentences are plain text; every one gets one translation, in its place, a blank one an empty string. Documents
         may have any length. ``search``: fields of SearchOptions (``beam=1``) in place of the model directory's.
+        ``first_pass``: of a model of two passes, first translations, shaped like ``text``.
 
         Raises TypeError for a single string, UserError for search options that cannot be.
         """
         single, documents = as_documents(text)
-        best = [[line[0].text if line else "" for line in document] for document in self.nbest(documents, **search)]
+        first = [first_pass] if single and first_pass is not None else first_pass
+        found = self.nbest(documents, first_pass=first, **search)
+        best = [[line[0].text if line else "" for line in document] for document in found]
         return best[0] if single else best
 
-    def nbest(self, documents: Sequence[Sequence[str]], **search: float | str) -> list[list[list[Translation]]]:
+    def nbest(
+        self,
+        documents: Sequence[Sequence[str]],
+        *,
+        first_pass: Sequence[Sequence[str]] | None = None,
+        **search: float | str,
+    ) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
         options = self._walked(self.options.changed(**search))
         results: list[list[list[Translation]]] = []
-        for window in self._windows(
-            documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens), options
-        ):
+        lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)
+        if first_pass is not None:
+            if [len(one) for one in first_pass] != [len(one) for one in documents]:
+                raise UserError("first_pass: not of the same documents and sentences as the text; give one of each")
+            flat = (text for document in first_pass for text in (DOCUMENT, *document))
+            lines = self._with_first(lines, flat, "first_pass")
+        for window in self._windows(lines, options):
             for translated in self._translate(window, options):
                 if translated.line.breaks:
                     results.append([])
@@ -125,6 +148,7 @@ class GTransformer:
         options: SearchOptions | None = None,
         split: Callable[[str], list[str]] | None = None,
         start: TextPosition = START,
+        first_pass: Iterable[str] | None = None,
     ) -> Iterator[list[TranslatedLine]]:
         """Translate a text of any length as it comes, in bounded memory.
 
@@ -133,18 +157,28 @@ class GTransformer:
             options: search options, default the model directory's.
             split: a line of running text to its sentences; None: a line is a sentence.
             start: where ``lines`` begin, if not with the text.
+            first_pass: of a model of two passes, first translations, line for line, without ``split``.
 
         Yields:
             windows of consecutive lines, every line of the input once, in order.
         """
         options = self._walked(options or self.options)
         text = read_text(lines, self.chain.encode, split, start, self.max_sentence_tokens)
+        if first_pass is not None:
+            if split is not None:
+                raise UserError("--first-pass: a text's lines are translated; with --split-sentences leave it out")
+            text = self._with_first(text, first_pass, "--first-pass")
         for window in self._windows(text, options):
             yield self._translate(window, options)
 
+    def _with_first(self, lines: Iterable[InputLine], first: Iterable[str], name: str) -> Iterator[InputLine]:
+        if self.passes is None or not self.passes.before:
+            raise needless("TEXT", self.directory.path)
+        return with_first(lines, first, self.chain.encode_target, name)
+
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         walk, many = options.walk(), BATCHES * options.max_tokens
-        if self.directory.sentences_beside is not None:
+        if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
         if walk.kind == FULL:
             return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
@@ -155,9 +189,15 @@ class GTransformer:
 
         Raises UserError where these have no context, and for windows that the model has no positions for.
         """
+        if options.batch_sentences is not None and self.passes is None:
+            raise UserError(
+                f"--batch-sentences {options.batch_sentences}: the model does not translate by two passes; leave it out"
+            )
         if options.strategy == FULL:
             return options
         wanted, most = f"--strategy {options.strategy}", self.directory.max_sents
+        if self.passes is not None:
+            raise UserError(f"{wanted}: the model translates by two passes; leave it out")
         if self.directory.sentences_beside is not None:
             raise UserError(f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out")
         if options.window_tokens is not None and options.window_tokens > self.engine.longest:
@@ -177,7 +217,14 @@ class GTransformer:
         if count is not None:
             read = beside(window.instances, count)
             written = [one[-1:] for one in read]
-        found = self.engine.translate([[window.tokens(reference) for reference in one] for one in read], options)
+        tokens = [[window.tokens(reference) for reference in one] for one in read]
+        if self.passes is not None:
+            given = any(line.first for line in window.lines)
+            first = [[window.first(reference) for reference in one] for one in read] if given else None
+            found = [nbest for document in self.passes.translate(tokens, options, first) for nbest in document]
+            written = [[reference] for one in read for reference in one]
+        else:
+            found = self.engine.translate(tokens, options)
         plain = iter(self.chain.decode([text for nbest in found for one in nbest for text in one.sentences]))
         pieces: list[list[list[Translation]]] = [[] for _ in window.lines]  # by line, source sentence, rank
         for references, nbest in zip(written, found, strict=True):

@@ -6,39 +6,33 @@ import math
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 from fairseq import utils
 from torch import Tensor
 
 from gtransformer.data.batching import fill_batches
-from gtransformer.data.instances import MARKS, STORED
+from gtransformer.data.instances import MARKS, Grouping
 from gtransformer.data.sentence_alignment import align_sentences
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_source
 from gtransformer.search.rules import AUTO, ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
+from gtransformer.tasks.batch_readers import check_decodable
+from gtransformer.tasks.first_pass import word_indices
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
-from gtransformer.tasks.trained import load_trained
+from gtransformer.tasks.trained import AS_GIVEN, load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
 Instance = Sequence[Sequence[str]]
-
-# Instances come as they are to be translated, whatever those were that the model was trained on.
-AS_GIVEN = {
-    "instances": STORED,
-    "instance_tokens": None,
-    "context_sentences": None,
-    "target_context_sentences": None,
-    "context_loss": "on",
-    "strategy": FULL,
-    "window_tokens": None,
-}
+CONTEXTS = "contexts"  # in a batch: what its translations begin with
 
 
 @dataclass(frozen=True)
@@ -65,25 +59,23 @@ class Engine:
         device: by default a GPU if there is one.
         precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
 
-    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted.
+    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted. ``options``: the model's that the
+    precision sets.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
         self.directory = directory
         self.device = choose_device(device)
         precision = check_precision(precision, self.device)
+        self.options = model_options(precision)
         self.model, self.task = load_trained(
             directory.file(CHECKPOINT),
             data=str(directory.path),
             source_lang=directory.source_lang,
             target_lang=directory.target_lang,
             langs=",".join(directory.langs),
-            eval_bleu=False,
-            gen_output=None,
-            prepend_bos=False,
-            doc_constraint=False,  # said by the sentence rule
             **AS_GIVEN,
-            **model_options(precision),
+            **self.options,
         )
         if precision == "float16":
             self.model.half()
@@ -92,16 +84,12 @@ class Engine:
             self.model.decoder.hold_weights()
         self.longest = longest_source(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
-        self.reserved = {
-            self.source.bos(), self.source.pad(), self.source.eos(), self.source.index("<mask>"),
-            *self.task.language_symbols(self.source),
-        }  # fmt: skip
         self._generators: dict[SearchOptions, object] = {}
+        check_decodable([self.model], Grouping(), ready=True)
 
     def indices(self, sentence: Sequence[str]) -> list[int]:
         """BPE tokens of the source as indices; text can never be a symbol of the model's own."""
-        found = [self.source.index(token) for token in sentence]
-        return [self.source.unk() if index in self.reserved else index for index in found]
+        return word_indices(sentence, self.source, self.task).tolist()
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""
@@ -134,6 +122,36 @@ class Engine:
             for number, hypos in zip(sample["id"].tolist(), found, strict=True):
                 sentences = 1 if translates_last_only(self.model) else len(instances[number])
                 results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
+        self._check_found(instances, results)
+        return results
+
+    @torch.no_grad()
+    def translate_batch(
+        self, instances: Sequence[Instance], contexts: Sequence[Tensor], first: Sequence[int], options: SearchOptions
+    ) -> list[list[Hypothesis]]:
+        """The n best translations of the last sentence of each instance, all of which are one batch.
+
+        Args:
+            instances: consecutive sentences of a document, each behind its context.
+            contexts: the translations of each one's context, as of ``SecondPass``.
+            first: the number in the document of the sentence that each instance begins with, from 1.
+
+        Raises UserError as ``translate``.
+        """
+        tokens = [self.instance_tokens(instance) for instance in instances]
+        padded = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True, padding_value=self.source.pad())
+        lengths = torch.tensor([len(one) for one in tokens])
+        sample = {
+            "net_input": {"src_tokens": padded.to(self.device), "src_lengths": lengths.to(self.device)},
+            FIRST_SENTENCE: torch.tensor(first, device=self.device),
+            CONTEXTS: contexts,
+        }
+        found = self.task.inference_step(self._generator(options, contexts=itemgetter(CONTEXTS)), [self.model], sample)
+        results = [[self._hypothesis(hypo, 1) for hypo in hypos[: options.nbest]] for hypos in found]
+        self._check_found(instances, results)
+        return results
+
+    def _check_found(self, instances: Sequence[Instance], results: Sequence[list[Hypothesis]]) -> None:
         for instance, hypotheses in zip(instances, results, strict=True):
             if not hypotheses or not math.isfinite(hypotheses[0].score):
                 begin = " ".join(instance[0])[:60]
@@ -141,12 +159,10 @@ class Engine:
                     f"{self.directory.path}: the model gives no translation to the text that begins with '{begin}'; "
                     "its parameters may be damaged, export the model again"
                 )
-        return results
 
-    def _generator(self, options: SearchOptions):
+    def _generator(self, options: SearchOptions, **more):
         if options not in self._generators:
-            names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
-            wanted = Namespace(**{name: getattr(options, name) for name in names})
+            wanted = Namespace(**vars(options.arguments()), **more)
             walk, trained = options.walk(), str(self.task.cfg.sentence_rule)
             wanted.sentence_rule = options.sentence_rule
             if wanted.sentence_rule == AUTO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, l
 from gtransformer.preprocess.encode import text_files
 from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
-from gtransformer.translation.model_directory import CHECKPOINT, KIND, MANIFEST, VERSION, file_names
+from gtransformer.tasks.sentence_model import check_sentence_model
+from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
@@ -57,12 +58,19 @@ def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | No
     return Sources(prepared, checkpoint)
 
 
-def export(sources: Sources, output: str | Path, search: SearchOptions, origin: dict[str, Any]) -> dict[str, Any]:
+def export(
+    sources: Sources,
+    output: str | Path,
+    search: SearchOptions,
+    origin: dict[str, Any],
+    first_pass: Path | None = None,
+) -> dict[str, Any]:
     """Write the model directory ``output``, whole or not at all; returns its manifest.
 
     Args:
         search: default options of whoever translates with it.
         origin: command, commit, versions and date, for the manifest.
+        first_pass: checkpoint of the sentence model that translates first, for a model of two passes.
 
     Raises UserError if ``output`` exists, a part is missing or damaged, or the parts do not belong together.
     """
@@ -70,21 +78,27 @@ def export(sources: Sources, output: str | Path, search: SearchOptions, origin: 
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UserError(f"{output}: exists already; remove it or give another name")
     state = read_checkpoint(sources.checkpoint)
-    settings = model_settings(sources, state)
+    settings = model_settings(sources, state, first_pass)
+    pair = settings["source_lang"], settings["target_lang"]
+    first = None if first_pass is None else read_sentence_model(first_pass, pair)
     work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     try:
         work.mkdir(parents=True)
     except OSError as error:
         raise UserError(f"{output}: cannot be written ({error.strerror})") from None
     try:
-        pair = settings["source_lang"], settings["target_lang"]
         for name in text_files(settings):
             _copy(sources.prepared / name, work / name)
         for lang in pair:
             _copy(sources.prepared / "bin" / f"dict.{lang}.txt", work / f"dict.{lang}.txt")
             side = "encoder" if lang == pair[0] else "decoder"
-            check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], state, sources)
+            for one, checkpoint in ((state, sources.checkpoint), (first, first_pass)):
+                if one is not None:
+                    own = replace(sources, checkpoint=checkpoint)
+                    check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], one, own)
         torch.save(state, work / CHECKPOINT)
+        if first is not None:
+            torch.save(first, work / FIRST_PASS)
         manifest = {
             "kind": KIND,
             "version": VERSION,
@@ -123,7 +137,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
+def read_sentence_model(path: Path, pair: tuple[str, str]) -> dict[str, Any]:
+    """``read_checkpoint`` of the first pass. Raises UserError, too, for no sentence model of the language pair."""
+    if not path.is_file():
+        raise UserError(f"--first-pass {path}: no such checkpoint; give that of a sentence model")
+    state = read_checkpoint(path)
+    check_sentence_model(settings_of(state)["task"], f"--first-pass {path}", pair)
+    return state
+
+
+def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | None) -> dict[str, Any]:
     """The settings of the text steps, with the direction that the model was trained for."""
     manifest = sources.prepared / MANIFEST
     try:
@@ -141,12 +164,10 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
         )
     check_decoder_start(task, sources.checkpoint)
     kind = MODEL_REGISTRY.get(saved["model"].get("_name"))
-    if getattr(kind, "reads_batch", False):
-        raise UserError(
-            f"{sources.checkpoint}: reads consecutive sentences of a document as one batch, which a model directory "
-            "cannot give it; translate a prepared corpus with fairseq-generate"
-        )
-    limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
+    if first_pass is not None or getattr(kind, "reads_batch", False):
+        limits = two_passes(Grouping.stored_in(task), sources.checkpoint, first_pass)
+    else:
+        limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
@@ -156,6 +177,21 @@ def model_settings(sources: Sources, state: dict[str, Any]) -> dict[str, Any]:
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
     tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bert")}
     return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
+
+
+def two_passes(grouping: Grouping, checkpoint: Path, first_pass: Path | None) -> dict[str, int | bool | None]:
+    """What a model is given that translates behind first translations.
+
+    Raises UserError where nothing would stand behind them.
+    """
+    if first_pass is not None and grouping.kind != "sliding":
+        raise UserError(
+            f"--first-pass {first_pass}: {checkpoint} was not trained on sentences behind previous ones (--instances "
+            "sliding), so nothing reads first translations; leave it out"
+        )
+    before = grouping.context or 0
+    limits = {"max_instance_tokens": None, "max_sents": before + 1, "sentences_before": before}
+    return {**limits, "first_pass": first_pass is not None}
 
 
 def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) -> dict[str, int | None]:

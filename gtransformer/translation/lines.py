@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from gtransformer.errors import UserError
 from gtransformer.preprocess.clean import clean_line, is_blank
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 
@@ -44,6 +45,7 @@ class InputLine:
         breaks: whether it ends a document (a blank line or ``<d>``).
         sentences: what is to be translated: one, several of running text, none of a blank line.
         tokens: their subwords; a sentence longer than the model's positions stands in several parts.
+        first: subwords of a first translation of each of ``tokens``, where such are given.
     """
 
     text: str
@@ -51,6 +53,7 @@ class InputLine:
     breaks: bool
     sentences: list[str] = field(default_factory=list)
     tokens: list[list[str]] = field(default_factory=list)
+    first: list[list[str]] = field(default_factory=list)
 
     @property
     def was_cut(self) -> bool:
@@ -117,9 +120,43 @@ def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
     """The tokens of a sentence in as few parts as ``longest`` allows, about equally long; mostly just one."""
-    count = 1 if longest is None else max(1, -(-len(tokens) // longest))
+    return in_parts(tokens, 1 if longest is None else max(1, -(-len(tokens) // longest)))
+
+
+def in_parts(tokens: list[str], count: int) -> list[list[str]]:
+    """The tokens in so many parts, about equally long."""
     ends = [len(tokens) * number // count for number in range(count + 1)]
     return [tokens[first:end] for first, end in pairwise(ends)]
+
+
+def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode, name: str) -> Iterator[InputLine]:
+    """The lines with first translations: ``first`` has a line for each, blank or ``<d>`` where it is no sentence.
+
+    Args:
+        encode: plain sentences of the target language to subwords.
+        name: of ``first``, for messages.
+
+    Raises UserError for another number of lines, and for a translation of what is no sentence.
+    """
+    rest, iterator = iter(first), iter(lines)
+    while chunk := list(islice(iterator, CHUNK)):
+        texts = list(islice(rest, len(chunk)))
+        if len(texts) < len(chunk):
+            raise UserError(
+                f"{name}: ends in front of line {chunk[len(texts)].place.lines} of the text; give a line for each line"
+            )
+        clean = ["" if is_document_mark(text) else clean_line(text) for text in texts]
+        tokens = iter(encode([text for text in clean if not is_blank(text)]))
+        for line, text in zip(chunk, clean, strict=True):
+            if line.tokens:
+                line.first.extend(in_parts([] if is_blank(text) else next(tokens), len(line.tokens)))
+            elif not is_blank(text):
+                raise UserError(
+                    f"{name}, line {line.place.lines}: a translation of what is no sentence; leave it blank"
+                )
+            yield line
+    if next(rest, None) is not None:
+        raise UserError(f"{name}: has more lines than the text; give a line for each line")
 
 
 def shown_separator(line: InputLine) -> str:

@@ -27,13 +27,14 @@ from gtransformer.translation.options import SearchOptions
 
 KIND = "gtransformer model"
 VERSION = 1
-MANIFEST, CHECKPOINT = "manifest.json", "model.pt"
+MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", "model.pt", "first_pass.pt"
 
 
 def file_names(settings: Mapping[str, Any]) -> list[str]:
     """The files beside a manifest with these settings."""
     dictionaries = [f"dict.{settings[side]}.txt" for side in ("source_lang", "target_lang")]
-    return [CHECKPOINT, *dictionaries, *text_files(settings)]
+    first_pass = [FIRST_PASS] if settings.get("first_pass") else []
+    return [CHECKPOINT, *first_pass, *dictionaries, *text_files(settings)]
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class ModelDirectory:
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
         sentences_beside: for a model that translates one sentence, how many previous source sentences it reads beside
             it; None for models of documents.
+        sentences_before: for a model that translates batches of consecutive sentences by two passes, behind how many
+            previous ones each stands; None for others.
+        has_first_pass: whether the sentence model of the first pass is there, too.
     """
 
     path: Path
@@ -63,6 +67,8 @@ class ModelDirectory:
     search: SearchOptions
     fingerprint: str
     sentences_beside: int | None = None
+    sentences_before: int | None = None
+    has_first_pass: bool = False
 
     @classmethod
     def open(cls, path: str | Path) -> ModelDirectory:
@@ -96,6 +102,8 @@ class ModelDirectory:
                 SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),
                 None if settings.get("sentences_beside") is None else int(settings["sentences_beside"]),
+                None if settings.get("sentences_before") is None else int(settings["sentences_before"]),
+                bool(settings.get("first_pass")),
             )
             checksums = {name: value["files"][name] for name in file_names(settings)}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -103,8 +111,8 @@ class ModelDirectory:
         for name, checksum in checksums.items():
             if not (path / name).is_file():
                 raise UserError(f"{path / name}: no such file; the model directory is incomplete, export it again")
-            # The checkpoint is large, and PyTorch notices damage itself.
-            if name != CHECKPOINT and sha256(path / name) != checksum:
+            # Checkpoints are large, and PyTorch notices damage itself.
+            if name not in (CHECKPOINT, FIRST_PASS) and sha256(path / name) != checksum:
                 raise UserError(f"{path / name}: changed since the model was exported; export it again")
         return directory
 

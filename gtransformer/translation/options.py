@@ -29,6 +29,7 @@ class SearchOptions:
         strategy: how a document is walked through (``search/strategies.py``): full, sequential or sliding.
         window_tokens: of sliding and sequential, source tokens of a window at most, ``<s>`` and ``</s>`` counted.
         context_sentences: of sequential, most previous sentences. Without both, the model's instances decide.
+        batch_sentences: of a model that translates by two passes, how many consecutive sentences are a batch; None: 16.
         sentence_rule: on: exactly as many sentences as the source has; off: as many as the model will, and what that
             makes of lines is put right by order; auto: what the model was trained with, if that was on or off, else on.
     """
@@ -45,10 +46,11 @@ class SearchOptions:
     window_tokens: int | None = None
     context_sentences: int | None = None
     sentence_rule: str = AUTO
+    batch_sentences: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("beam", "nbest", "max_tokens"):
-            if getattr(self, name) < 1:
+        for name in ("beam", "nbest", "max_tokens", "batch_sentences"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UserError(f"--{dashed(name)} {getattr(self, name)}: must be at least 1")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
@@ -67,9 +69,15 @@ class SearchOptions:
         """The way through documents. Raises UserError for one that cannot be."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
+    def arguments(self) -> argparse.Namespace:
+        """As fairseq's generators are given them, without the way through documents."""
+        names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
+        return argparse.Namespace(**{name: getattr(self, name) for name in names})
+
     def recorded(self) -> dict[str, Any]:
         """As they stand in files: way and rule only where one was chosen, as files from before these do."""
         silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
+        silent |= {"batch_sentences"} if self.batch_sentences is None else set()
         return {name: value for name, value in asdict(self).items() if name not in silent}
 
     def changed(self, **values: Any) -> SearchOptions:
@@ -106,6 +114,9 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read"
+    )
+    group.add_argument(
+        "--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)"
     )
     group.add_argument(
         "--sentence-rule", choices=SENTENCE_RULES,

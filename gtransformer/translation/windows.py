@@ -29,6 +29,11 @@ class Window:
         line, sentence = reference
         return self.lines[line].tokens[sentence]
 
+    def first(self, reference: Reference) -> list[str]:
+        """The tokens of the first translation of one sentence."""
+        line, sentence = reference
+        return self.lines[line].first[sentence]
+
 
 def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
     """The sentences of documents one by one, each behind up to ``count`` previous ones of its document."""

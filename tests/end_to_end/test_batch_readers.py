@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gtransformer.cli import contrastive
 from tests.end_to_end.commands import only_error, run
 from tests.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK, sentence_model  # noqa: F401  (a fixture)
 
@@ -19,7 +20,7 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F811
-    """Batches of a document's consecutive sentences all along; what reads targets scores, and does not translate."""
+    """Batches of a document's consecutive sentences all along; by two passes what reads targets, and MBE as well."""
     translates = system != "docflat"
     options = [*DOCUMENTS, "--context-loss=off", *SYSTEMS[system], *SMALL, f"--save-dir={tmp_path}"]
     options += [f"--finetune-from-model={sentence_model}", "--load-partial"]
@@ -29,10 +30,26 @@ def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F81
     log = run("train", PREPARED / "bin", *TASK, *options, "--max-update=4")
     assert '"num_updates": "4"' in log and '"num_updates": "2"' not in log
     work = ["generate", PREPARED / "bin", *TASK, *DOCUMENTS, f"--path={tmp_path / 'checkpoint_last.pt'}", *GENERATION]
-    if translates:
-        run(*work, f"--gen-output={tmp_path / 'test'}")
-        lines = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text().splitlines()]
-        assert sum(line["current"][1] for line in lines) == 22
-    else:
-        assert "the decoder reads the targets of the other sentences" in only_error(run(*work, status=1))
-        assert run(*work, "--score-reference").count("\nH-") == 22
+    passes = [] if system == "abd" else [f"--first-pass={sentence_model}", "--batch-sentences=4"]
+    log = run(*work, *passes, f"--gen-output={tmp_path / 'test'}")
+    lines = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text().splitlines()]
+    assert sum(line["current"][1] for line in lines) == 22
+    assert ("first pass: 22 sentences by" in log) == ("instances overlap" not in log) == bool(passes)
+    if passes:
+        assert all(line["sentences"] == len(line["hypotheses"][0]["sentences"]) == 1 for line in lines)
+    if not translates:
+        assert "give --first-pass CHECKPOINT" in only_error(run(*work, status=1))
+        found = tmp_path / "contrastive.json"
+        items = [f"--items={tmp_path / 'items.json'}", f"--output={found}", "--cpu", "--batch-sentences=3"]
+        write_items(tmp_path / "items.json")
+        assert contrastive.main([str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", *items]) == 0
+        result = json.loads(found.read_text())
+        assert (result["batch_sentences"], result["placed"], result["total"]["items"]) == (3, "last", 2)
+
+
+def write_items(path):
+    """Two items of the test set: a sentence of it against others."""
+    document = (PREPARED / "text" / "test.de").read_text(encoding="utf-8").split("<d>\n")[2].splitlines()
+    item = {"phenomenon": "p", "detail": "d", "document": 1, "distance": 1, "wrong": document[:1]}
+    items = [{**item, "id": at, "sentence": at, "correct": document[at]} for at in (1, 4)]
+    path.write_text(json.dumps({"split": "test", "items": items}), encoding="utf-8")

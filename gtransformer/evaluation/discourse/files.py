@@ -8,8 +8,8 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.evaluation.discourse.f1 import discourse_f1
 from gtransformer.evaluation.discourse.taggers import Tagger
-from gtransformer.evaluation.plain_text import read_plain, read_shaped
 from gtransformer.files import sha256
+from gtransformer.preprocess.plain_text import read_plain, read_shaped
 
 
 def score_files(source: Path, reference: Path, systems: Mapping[str, Path], models: tuple[str, str]) -> dict:

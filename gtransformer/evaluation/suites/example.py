@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.contrastive import accuracy
 from gtransformer.evaluation.layouts import TokenLists
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
+from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, size
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,18 @@ def score_examples(
     which is encoded once. Context is cut to ``capacity``, if there is one, by the right candidate's length. What stands
     behind the sentence in question of a target cannot change its probability and is left out, but for models whose
     windows lie by the target's length. Whole candidates of more sentences than the model takes are scored sentence by
-    sentence, each behind as much context as it takes.
+    sentence, each behind as much context as it takes; so they are by models that read their batch, which is what stands
+    before in the candidate. Of other examples, which hold their own context alone, the batch is the examples before,
+    with their right candidates (Wu et al. 2023, section 4.2: "irrelevant global context").
     Raises UserError for an example that is longer than the model takes.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
     targets = _encoded(encode_target, (text for example in examples for text in example.candidates))
     capacity = capacity or Capacity()
+    if scorer.in_batches:  # of either side the last sentence is the one that the batch's others may read
+        capacity = replace(capacity, behind=False)
     requests, contexts = [], []
+    others: list[Beside] = []
     for example in examples:
         source = [sources[sentence] for sentence in example.source]
         candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
@@ -97,25 +102,36 @@ def score_examples(
             asked = (at - target_around.start,)
         end = target_around.stop if example.whole or scorer.minds_length else at + 1
         name = f"example {example.id}"
-        one_by_one = scorer.last_only or (capacity.sentences or len(source)) < len(source)
+        one_by_one = scorer.last_only or scorer.in_batches or (capacity.sentences or len(source)) < len(source)
         if example.whole and one_by_one:
             most = capacity.sentences or len(source)
             written = 1 if scorer.last_only else capacity.target_sentences or len(source)
             ends = range(1, len(source) + 1)
             sides = [(source[max(0, end - most) : end], slice(max(0, end - written), end)) for end in ends]
-            parts = [[(read, text[write]) for read, write in sides] for text in candidates]
-            requests.append([[Request(*pair, (len(pair[1]) - 1,), name) for pair in pairs] for pairs in parts])
+            parts = [[Beside(read, text[write], write.start + 1) for read, write in sides] for text in candidates]
+            requests.append([one_after_the_other(text, scorer.together, name) for text in parts])
             around = range(max(0, len(source) - most), len(source))
         else:
             source = source[around.start : around.stop]
             texts = [text[target_around.start : end] for text in candidates]
-            requests.append([[Request(source, text, asked, name)] for text in texts])
+            before = tuple(others[max(0, len(others) - scorer.together + 1) :])
+            requests.append([[Request(source, text, asked, name, before)] for text in texts])
+            others.append(Beside(source, texts[example.correct]))
         contexts.append((at - around.start, around.stop - at - 1))
     scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
     return [
         ExampleScores(example, tuple(sum(sum(next(scores)) for _ in parts) for parts in candidates), context)
         for example, candidates, context in zip(examples, requests, contexts, strict=True)
     ]
+
+
+def one_after_the_other(parts: Sequence[Beside], together: int, name: str) -> list[Request]:
+    """Each part with the ones before it, at most ``together`` with itself; its last sentence is in question."""
+    found = []
+    for at, one in enumerate(parts):
+        before = tuple(parts[max(0, at - together + 1) : at])
+        found.append(Request(one.source, one.target, (len(one.target) - 1,), name, before, one.number))
+    return found
 
 
 def _encoded(encode: Encode, texts: Iterable[Sequence[str]]) -> dict[str, list[int]]:

@@ -14,6 +14,7 @@ from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.models.common.blocks import AttentionBlock, Scope, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.attention_step import has_caches, keeps
+from gtransformer.models.common.decoding.input_step import InputStep
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -40,11 +41,13 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
     layers that do, goes through the whole prefix at every step. ``caches`` set to False has that effect on any decoder.
-    ``pack`` makes what decoding keeps of the weights of linear layers with one input.
+    ``pack`` makes what decoding keeps of the weights of linear layers with one input; ``input_step`` is
+    ``embed_batch`` step by step.
     """
 
     caches = True
     pack = PackedLinear
+    input_step = InputStep
 
     def __init__(
         self,
@@ -121,7 +124,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def has_caches(self, memory: Memory) -> bool:
         """Whether decoding with caches does what the full pass of this decoder does with such a memory."""
-        ours, known = keeps(self, DocumentDecoder, *FULL_PASS), memory.by_name().keys()
+        return self.caches_as(DocumentDecoder, memory)
+
+    def caches_as(self, base: type, memory: Memory) -> bool:
+        """``has_caches``, where ``base`` has what goes around the layers, and its steps."""
+        ours, known = keeps(self, base, *FULL_PASS, "input_step"), memory.by_name().keys()
         return self.caches and ours and all(has_caches(layer, known) for layer in self.layers)
 
     def scopes(self, memory: str | None) -> set[Scope]:

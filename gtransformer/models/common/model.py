@@ -22,13 +22,14 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
     ``reads_batch``: what it computes for an instance depends on the others of its batch, which are therefore to be
-    consecutive sentences of a document; ``reads_targets``: on their targets, too. ``reads_numbers``: it is to be given
-    the numbers that sentences have in their document (``data.sentence_numbers``).
+    consecutive sentences of a document; ``reads_targets``: on their targets, too; ``reads_future``: on what is not
+    there yet while they are translated. ``reads_numbers``: it is to be given the numbers that sentences have in their
+    document (``data.sentence_numbers``).
     """
 
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
-    last_only = reads_batch = reads_targets = reads_numbers = False
+    last_only = reads_batch = reads_targets = reads_future = reads_numbers = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -40,11 +42,14 @@ class FlatBatchAttention(nn.Module):
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
         return x.index_copy(0, index, self.taken_in(own, found).to(x.dtype))
 
-    def taken_in(self, own: Tensor, found: Tensor) -> Tensor:
-        """Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels)."""
+    def taken_in(self, own: Tensor, found: Tensor, gate: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Eq. 8 and 9, or the sum: H and FBA(H), (n, channels) -> (n, channels).
+
+        ``gate``: the gate's linear layer as it is laid out for decoding.
+        """
         if self.gate is None:
             return own + found
-        g = torch.sigmoid(self.gate(found))
+        g = torch.sigmoid((gate or self.gate)(found))
         if self.threshold is not None:  # the gradient goes straight through the step [ours]
             g = g.ge(self.threshold).to(g.dtype) + (g - g.detach())
         return (1 - g) * own + g * found

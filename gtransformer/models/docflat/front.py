@@ -11,10 +11,12 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
-from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.decoder import DocumentDecoder, State
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.config import BOTH, ON, BatchAttentionConfig
+from gtransformer.models.docflat.step import FrontStep, KeptInputs
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 from gtransformer.modules.ragged import Ragged
@@ -116,7 +118,17 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
     """Predicts pseudo-documents. Arguments are those of ``DocumentDecoder``.
 
-    Translating, it goes through the whole prefix for each token.
+    Where it reads the batch, the rows of a memory's documents are decoded together (``step``), so that documents must
+    be the sentences of a batch.
     """
 
     side = "decoder"
+    input_step = FrontStep
+
+    def has_caches(self, memory: Memory) -> bool:
+        return self.caches_as(FrontDecoder, memory)
+
+    def begin(self, memory: Memory, rows: int) -> State:
+        if self.batch_front.across is None or self.has_caches(memory):
+            return super().begin(memory, rows)
+        return KeptInputs(self, memory, rows)

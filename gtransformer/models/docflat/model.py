@@ -95,9 +95,14 @@ class DocFlatModel(BatchAttentionModel):
 
 @register_model(ABD, dataclass=AbdConfig)
 class AbdModel(BatchAttentionModel):
-    """Attention between the means of instances (Kossen et al. 2021)."""
+    """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
 
     encoder_class, decoder_class = AbdEncoder, AbdDecoder
+
+    @property
+    def reads_future(self) -> bool:
+        """As printed: a mean holds all of a target (Eq. 11)."""
+        return self.reads_targets
 
 
 register_sizes(DOCFLAT, DocFlatModel, DocFlatConfig)

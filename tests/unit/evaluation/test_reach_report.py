@@ -68,7 +68,7 @@ def test_report_by_either_side() -> None:
 class Untrained:
     """In place of a scorer where its scores do not matter."""
 
-    minds_length = False
+    minds_length, together = False, 1
 
     def score(self, requests, progress):
         return [[0.0] * len(request.asked) for request in requests]

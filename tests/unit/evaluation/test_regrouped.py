@@ -10,9 +10,9 @@ import pytest
 from gtransformer.cli.score import main as score
 from gtransformer.data.instances import Grouping, group
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.translations import TranslatedInstance, read_documents, read_translations
 from gtransformer.errors import UserError
 from gtransformer.evaluation.score import score_translations
-from gtransformer.evaluation.translations import TranslatedInstance, read_documents, read_translations
 
 REFERENCES = ("raw", "release", "tokenised")
 PLACES = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]  # (document, sentence)

@@ -8,8 +8,8 @@ import pytest
 
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
-from gtransformer.evaluation.translations import read_translations
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 Rows = list[np.ndarray]  # of each instance (tokens, channels)
+FLAT = "batch_front.across.attention"
 
 
 def waves(number: float, channels: int) -> np.ndarray:
@@ -103,15 +104,7 @@ class BatchOracle:
         """Eq. 7 to 10 over the current sentences."""
         begins = [max(place for place, token in enumerate(tokens) if token == self.bos) for tokens in rows]
         own = np.concatenate([one[begin:] for one, begin in zip(x, begins, strict=True)])
-        found = self.attention(f"{side}.batch_front.across.attention", side, own, own, side == "decoder")
-        kind = str(self.cfg.context_gate)
-        if kind == "identity":
-            mixed = own + found
-        else:
-            gate = sigmoid(self.linear(f"{side}.batch_front.across.gate", found))
-            if kind == "discrete":
-                gate = np.where(gate >= self.cfg.gate_threshold, 1.0, 0.0)
-            mixed = (1 - gate) * own + gate * found
+        mixed = self.mixed(side, own, self.attention(f"{side}.{FLAT}", side, own, own, side == "decoder"))
         result, used = [], 0
         for one, begin in zip(x, begins, strict=True):
             length = len(one) - begin
@@ -119,10 +112,20 @@ class BatchOracle:
             used += length
         return result
 
+    def mixed(self, side: str, own: np.ndarray, found: np.ndarray) -> np.ndarray:
+        """Eq. 8 to 10, or the sum."""
+        kind = str(self.cfg.context_gate)
+        if kind == "identity":
+            return own + found
+        gate = sigmoid(self.linear(f"{side}.batch_front.across.gate", found))
+        if kind == "discrete":
+            gate = np.where(gate >= self.cfg.gate_threshold, 1.0, 0.0)
+        return (1 - gate) * own + gate * found
+
     def between(self, side: str, x: Rows) -> Rows:
         """Eq. 11."""
         means = np.stack([one.mean(axis=0) for one in x])
-        found = self.attention(f"{side}.batch_front.across.attention", side, means, means)
+        found = self.attention(f"{side}.{FLAT}", side, means, means)
         return [one + add for one, add in zip(x, found, strict=True)]
 
     def vector(self, x: Rows) -> np.ndarray:

@@ -115,11 +115,14 @@ def test_batches_that_are_not_the_models(dictionary, changed, message):
 
 def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
     task = tiny_task(dictionary, **DOCFLAT)
-    for own in ({}, {"batch_attention_in": "decoder"}):
-        for kinds in ((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)):
-            own = {"batch_attention_in": "both", **own}
-            model = made(dictionary, *kinds, **own)
-            with pytest.raises(UserError, match="the decoder reads the targets of the other sentences of its batch"):
+    messages = (
+        "the decoder reads the other sentences of its batch .* give --first-pass",
+        "reads the mean of the whole",
+    )
+    for where in ("both", "decoder"):
+        for kinds, message in zip(((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)), messages, strict=True):
+            model = made(dictionary, *kinds, batch_attention_in=where)
+            with pytest.raises(UserError, match=message):
                 task.build_generator([model], Namespace())
             task.build_generator([model], Namespace(score_reference=True))
             with pytest.raises(UserError, match="here: the model reads consecutive sentences of a document as one"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +10,12 @@ from torch import Tensor, nn
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import Masks
+from gtransformer.models.common.decoding.input_step import Pack
 from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reach, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.combine import side_by_side
-from gtransformer.modules.linear import PackedLinear
-
-Pack = Callable[..., PackedLinear]
 
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
 

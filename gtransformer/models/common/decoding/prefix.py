@@ -17,6 +17,7 @@ from gtransformer.models.common.decoding.history import FIRST_CAPACITY
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
+from gtransformer.modules.ragged import Ragged
 
 
 class PrefixState:
@@ -57,8 +58,12 @@ class PrefixState:
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
             layout.whole = False
-            x = self.decoder.extract_ragged(prefixes, layout, memory.expanded())
+            x = self.top_states(prefixes, layout, memory.expanded())
         return x[torch.from_numpy(layout.doc_starts[1:] - 1).to(self.device)]
+
+    def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        """Of all tokens of the prefixes (rows, length), (N, channels)."""
+        return self.decoder.extract_ragged(prefixes, layout, memory)
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
         """Let the rows of each group begin with (length,) int64 tokens; as CachedState."""
@@ -85,3 +90,6 @@ class PrefixState:
         self.documents[group] = document
         self.lengths[group] = 0
         self.tokens[group * self.beam : (group + 1) * self.beam] = self.decoder.padding
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        """The full pass of a row reads nothing of other documents."""

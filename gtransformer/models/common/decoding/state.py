@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.attention_step import LayerStep, Pack
+from gtransformer.models.common.decoding.attention_step import LayerStep
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import History, Masks
+from gtransformer.models.common.decoding.input_step import Pack
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -38,6 +39,7 @@ class CachedState:
         self.device = memory.states.device
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
+        self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
         own = decoder.scopes(None)
         sentences = {scope.prefix_sentences for scope in own} - {None}
         tokens = {scope.prefix_tokens for scope in own} - {None}
@@ -72,7 +74,7 @@ class CachedState:
         for side in self.sides.values():
             side.advance(opens, tags, self.history.steps - 1)
         masks = Masks(self.history, self.device, self.memory.states.dtype)
-        x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
+        x = self.inputs.step(tokens, offsets, opens, tags)
         for layer in self.layers:
             x = layer.step(x, masks)
         moves = self.history.agreed()
@@ -89,7 +91,7 @@ class CachedState:
         """
         forced = Forced(self.decoder, self.memory, self.documents, prefixes, self.history)
         with self.decoder.autocast():
-            x = self.decoder.embed(forced.tokens, forced.layout.offset, forced.layout.length)
+            x = self.inputs.force(forced)
             for layer in self.layers:
                 x = layer.force(x, forced)
 
@@ -104,6 +106,7 @@ class CachedState:
         """
         groups, beams = regrouped(order, self.beam)
         self.history.reorder(groups, beams)
+        self.inputs.reorder(groups, beams)
         for side in self.sides.values():
             side.reorder(groups, beams)
         if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
@@ -118,9 +121,14 @@ class CachedState:
     def replace(self, group: int, document: int) -> None:
         """Let the rows of a group begin another document of ``memory``."""
         self.history.restart(group)
+        self.inputs.replace(group, document)
         for side in self.sides.values():
             side.replace(group, document)
         self.documents = self.documents.copy()
         self.documents[group] = document
         for sight in self.sights:
             sight.put(group, document)
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        """Hear of the translation of a document, in front of the ``reorder`` that its rows leave by."""
+        self.inputs.finish(document, tokens)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.segments import Documents
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import DOCUMENT, document_lines, is_document_mark
+
+Documents = list[list[str]]
 
 
 def read_plain(path: str | Path) -> tuple[Documents, bool]:

@@ -1,0 +1,226 @@
+"""Decoding of models whose decoder has sentence numbers and may read the other sentences of its batch.
+
+The sentences of a batch are decoded side by side, a token of each at a time. Flat-batch attention sees the sentence's
+own prefix and, of each earlier sentence of the batch, what its best hypothesis holds at the same step, or its
+translation where that is there; of later ones nothing. States once computed stay: where another hypothesis of an
+earlier sentence becomes the best one, what it was read for before is not computed anew. (Wu et al. 2023, section 3.5,
+say "partially translated"; the rest is ours.) With one hypothesis a sentence, that is the mask under which token t of
+sentence i sees token s of sentence j where j <= i and s <= t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.models.common.blocks import View
+from gtransformer.models.common.decoding.forced import Forced
+from gtransformer.models.common.decoding.history import History, visible_to_score
+from gtransformer.models.common.decoding.input_step import InputStep, Pack
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.rows import regrouped
+from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.memory import Memory
+from gtransformer.models.docflat.batch_attention import FlatBatchAttention
+from gtransformer.modules.linear import PackedLinear
+from gtransformer.modules.ragged import Ragged
+
+
+class FrontStep(InputStep):
+    """``FrontEmbedding.embed_batch`` step by step; what is forced is local context. Arguments: of ``InputStep``.
+
+    The documents of ``memory`` are the sentences of a batch, in their order.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
+        super().__init__(decoder, memory, documents, beam, pack)
+        self.front, self.documents, self.beam = decoder.batch_front, documents, beam
+        self.first = memory.known[FIRST_SENTENCE].cpu().numpy()
+        self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
+        self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
+
+    def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        """As of ``InputStep``.
+
+        Raises ValueError for a second sentence where the decoder reads the batch: of each its last one is read, so that
+        those before it must be forced.
+        """
+        x = self._placed(tokens, offsets, opens.ravel(), np.repeat(self.documents, self.beam), tags.ravel())
+        if self.flat is not None:
+            if not self.flat.began:
+                places = zip(offsets[:: self.beam].tolist(), tags[:, 0].tolist(), strict=True)
+                self.opened = dict(zip(self.documents.tolist(), places, strict=True))
+            elif opens.any():
+                raise ValueError("a decoder that reads its batch is given all sentences but the last")
+            x = self.flat.step(x, self.documents)
+        return self.front.layer_norm(x)
+
+    def force(self, forced: Forced) -> Tensor:
+        layout = forced.layout
+        documents = self.documents[forced.groups.cpu().numpy()][layout.doc]
+        opens = forced.tokens.cpu().numpy() == self.decoder.bos
+        return self.front.layer_norm(self._placed(forced.tokens, layout.position, opens, documents, layout.tag))
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        self.documents = self.documents[groups]
+        if self.flat is not None:
+            self.flat.reorder((groups[:, None] * self.beam + beams).ravel())
+
+    def replace(self, group: int, document: int) -> None:
+        """Raises ValueError where the decoder reads the batch: its sentences are decoded together."""
+        if self.flat is not None:
+            raise ValueError("the sentences of a batch that the decoder reads are decoded together")
+        self.documents = self.documents.copy()
+        self.documents[group] = document
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        if self.flat is None:
+            return
+        offset, tag = self.opened[document]
+        tokens = torch.cat([tokens.new_tensor([self.decoder.bos]), tokens])
+        place = np.arange(len(tokens))
+        same = np.full(len(tokens), document), np.full(len(tokens), tag)
+        self.flat.finish(document, self._placed(tokens, offset + place, place == 0, *same))
+
+    def _placed(
+        self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, documents: np.ndarray, tags: np.ndarray
+    ) -> Tensor:
+        """H: tokens (n,) with numbers and positions, (n, channels); the arrays are (n,)."""
+        x = self.decoder.words(tokens)
+        opened = np.flatnonzero(opens)
+        if self.front.numbers is not None and len(opened):
+            numbers = self.first[documents[opened]] + tags[opened] - 1
+            index, numbers = (torch.from_numpy(one).to(tokens.device) for one in (opened, numbers))
+            x = x.index_copy(0, index, self.front.numbers(numbers, x.dtype).to(x.dtype))
+        where = torch.from_numpy(offsets).to(tokens.device)
+        return self.decoder.placed(x, where, int(offsets.max(initial=0)) + 1)
+
+
+class FlatStep:
+    """Flat-batch attention of the newest token of every row.
+
+    Args:
+        across: the module.
+        beam: rows of a sentence; its first row is the best.
+        pack: as of ``InputStep``.
+    """
+
+    def __init__(self, across: FlatBatchAttention, beam: int, pack: Pack):
+        self.across, self.attention, self.beam = across, across.attention, beam
+        self.into = pack(*(getattr(across.attention, name) for name in ("q_proj", "k_proj", "v_proj")))
+        self.out = pack(across.attention.out_proj)
+        self.gate = None if across.gate is None else pack(across.gate)
+        self.own: list[Tensor] = []  # keys and values of every row's own tokens, (rows, heads, tokens, dim)
+        self.translated: dict[int, list[Tensor]] = {}  # by sentence: keys and values (heads, tokens, dim)
+
+    @property
+    def began(self) -> bool:
+        """Whether a token was taken in."""
+        return bool(self.own)
+
+    def step(self, x: Tensor, sentences: np.ndarray) -> Tensor:
+        """x (rows, channels), ``sentences`` (groups,) int64, ascending: the one of each group -> (rows, channels)."""
+        q, *new = self.attention.split_parts(self.into(x))
+        new = [side.unsqueeze(2) for side in new]
+        self.own = [torch.cat(pair, dim=2) for pair in zip(self.own, new, strict=True)] if self.own else new
+        return self.across.taken_in(x, self.out(self._attend(q, sentences)), self.gate)
+
+    def _attend(self, q: Tensor, sentences: np.ndarray) -> Tensor:
+        """q (rows, heads, dim) -> (rows, channels): softmax over own tokens and those of earlier sentences."""
+        keys, values = self.own
+        q = q * q.shape[-1] ** -0.5
+        scores = [torch.einsum("rhd,rhtd->rht", q, keys)]
+        held, of = self._held(sentences)
+        if len(of):
+            seen = of < np.repeat(sentences, self.beam)[:, None, None]
+            mask = visible_to_score(seen, q.device, q.dtype)
+            others = torch.einsum("rhd,hnd->rhn", q, held[0])
+            scores.append(others if mask is None else others + mask)
+        exact = torch.float64 if q.dtype == torch.float64 else torch.float32
+        weights = torch.cat(scores, dim=-1).softmax(dim=-1, dtype=exact).to(q.dtype)
+        own, others = weights.split([keys.shape[2], len(of)], dim=-1)
+        found = torch.einsum("rht,rhtd->rhd", own, values)
+        if len(of):
+            found = found + torch.einsum("rhn,hnd->rhd", others, held[1])
+        return found.flatten(1)
+
+    def _held(self, sentences: np.ndarray) -> tuple[list[Tensor], np.ndarray]:
+        """Keys and values (heads, n, dim) that some sentence may read of another, and whose each is, (n,) int64.
+
+        Of the sentences before the last one that goes on: the translation, or the best row.
+        """
+        last = int(sentences.max(initial=0))
+        done = [number for number in sorted(self.translated) if number < last]
+        going = sentences[:-1]
+        length = self.own[0].shape[2]
+        parts = [[self.translated[number][side] for number in done] for side in (0, 1)]
+        if len(going):
+            for part, side in zip(parts, self.own, strict=True):
+                part.append(side[:: self.beam][:-1].transpose(0, 1).flatten(1, 2))
+        counts = [*(self.translated[number][0].shape[1] for number in done), *[length] * len(going)]
+        of = np.repeat(np.concatenate([np.array(done, dtype=np.int64), going]), counts)
+        return [torch.cat(part, dim=1) for part in parts if part], of
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """Row i goes on with what row ``rows[i]`` was."""
+        if self.own and not (len(rows) == len(self.own[0]) and (rows == np.arange(len(rows))).all()):
+            index = torch.from_numpy(rows).to(self.own[0].device)
+            self.own = [side.index_select(0, index) for side in self.own]
+
+    def finish(self, sentence: int, x: Tensor) -> None:
+        """Keep the keys and values of a translation, ``<s>`` included; x (n, channels)."""
+        _, *sides = self.attention.split_parts(self.into(x))
+        self.translated[sentence] = [side.transpose(0, 1) for side in sides]
+
+
+class KeptInputs(PrefixState):
+    """Decoding without caches where the decoder reads its batch: the layers go through the whole prefix at every step.
+
+    What goes into them is kept as it was computed, because it is not a function of the prefix alone. Arguments are
+    those of ``PrefixState``.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
+        super().__init__(decoder, memory, rows)
+        self.front = decoder.input_step(decoder, memory, self.documents, self.beam, PackedLinear)
+        self.inputs = memory.states.new_zeros(rows, 0, decoder.embed_tokens.embedding_dim)
+
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        offsets = np.repeat(self.lengths, self.beam)
+        self._widen(int(offsets.max(initial=0)) + 1)
+        rows = torch.arange(len(tokens), device=self.device)
+        self.inputs[rows, torch.from_numpy(offsets).to(self.device)] = self.front.step(tokens, offsets, opens, tags)
+        return super().step(tokens, opens, tags)
+
+    def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        x = layout.pack(self.inputs[:, : prefixes.shape[1]])
+        return self.decoder.run_layers(x, View(str(self.decoder.cfg.group_attention), layout, memory.by_name()))
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        super().force(prefixes)
+        nothing = History(len(self.documents), self.beam, (), document=False)
+        forced = Forced(self.decoder, self.memory, self.documents, prefixes, nothing)
+        self._widen(forced.layout.length)
+        rows = forced.groups.unsqueeze(1) * self.beam + torch.arange(self.beam, device=self.device)
+        begun = forced.layout.pad(self.front.force(forced)).unsqueeze(1).expand(-1, self.beam, -1, -1)
+        self.inputs[rows, : forced.layout.length] = begun
+
+    def _widen(self, length: int) -> None:
+        more = max(0, length - self.inputs.shape[1])
+        self.inputs = torch.nn.functional.pad(self.inputs, (0, 0, 0, more))
+
+    def reorder(self, order: Tensor) -> None:
+        super().reorder(order)
+        self.inputs = self.inputs.index_select(0, order.to(self.device))
+        self.front.reorder(*regrouped(order, self.beam))
+
+    def replace(self, group: int, document: int) -> None:
+        self.front.replace(group, document)
+        super().replace(group, document)
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        self.front.finish(document, tokens)

@@ -1,0 +1,164 @@
+"""First translations of a split, by a sentence model or from a file: what the second pass writes behind."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary
+from fairseq.tasks import FairseqTask
+from torch import Tensor, nn
+
+from gtransformer.data.batching import DOCUMENT
+from gtransformer.data.document_dataset import DocumentPairDataset
+from gtransformer.data.instances import Grouping
+from gtransformer.data.sentences import RunDataset
+from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.data.translations import read_documents
+from gtransformer.errors import UserError
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.plain_text import read_shaped
+from gtransformer.search.strategies import FULL
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.loading import binarised_prefix
+from gtransformer.tasks.sentence_model import SentenceModel
+
+logger = logging.getLogger(__name__)
+CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names; other files are plain text
+BATCH = 16  # sentences that are translated together, unless --batch-sentences says otherwise (section 3.5)
+
+Place = tuple[int, int]  # document and sentence in it, from 0
+
+
+def check_first_pass(cfg: TranslationDocConfig, grouping: Grouping) -> None:
+    """Raise UserError for options of two passes that contradict others, or mean nothing beside them."""
+    if cfg.batch_sentences is not None and cfg.batch_sentences < 1:
+        raise UserError(f"--batch-sentences {cfg.batch_sentences}: give 1 or more")
+    if cfg.batch_sentences is not None and str(cfg.batch_order) != DOCUMENT:
+        raise UserError(
+            f"--batch-sentences {cfg.batch_sentences}: batches by size hold no consecutive sentences; give "
+            "--batch-order document, or leave it out"
+        )
+    if cfg.first_pass is None:
+        return
+    given = f"--first-pass {cfg.first_pass}"
+    if grouping.kind != "sliding":
+        raise UserError(
+            f"{given}: translations stand before each sentence of the target with --instances sliding "
+            f"--context-sentences K, not with --instances {grouping.kind}; leave it out, or give these"
+        )
+    if str(cfg.strategy) != FULL:
+        raise UserError(f"{given} and --strategy {cfg.strategy} are two ways to have context; leave one of them out")
+    if cfg.documents_at_once:
+        raise UserError(f"{given}: a batch is translated as one; leave --documents-at-once out")
+
+
+def check_not_training(cfg: TranslationDocConfig) -> None:
+    """Raise UserError for options of two passes in training."""
+    for option, value in (("first-pass", cfg.first_pass), ("batch-sentences", cfg.batch_sentences)):
+        if value is not None:
+            raise UserError(f"--{option} {value} is for generation; leave it out of training")
+
+
+def sentences_together(cfg: TranslationDocConfig) -> int | None:
+    """How many consecutive sentences a batch has; None: as many as its tokens allow."""
+    together = cfg.batch_sentences or (None if cfg.first_pass is None else BATCH)
+    return together if str(cfg.batch_order) == DOCUMENT else None
+
+
+class FirstPass:
+    """Calling it with a batch of the dataset gives what its translations begin with: ``SecondPass``'s contexts.
+
+    Args:
+        dataset: its instances hold one target sentence, and previous ones of the source.
+        translations: the words of every sentence of the split, (n,) int64, by its place.
+        dictionary: target dictionary.
+    """
+
+    def __init__(self, dataset: DocumentPairDataset, translations: dict[Place, Tensor], dictionary: Dictionary):
+        self.places, self.source = dataset.places(), dataset.src.ranges
+        self.translations, self.dictionary = translations, dictionary
+
+    def __call__(self, sample: dict) -> list[Tensor]:
+        found = []
+        for number in sample["id"].tolist():
+            place, (first, last) = self.places[number], self.source[number].tolist()
+            at = place.first_sentence
+            before = [self.translations[place.document, one] for one in range(at - (last - first - 1), at)]
+            found.append(marked(before, self.dictionary))
+        return found
+
+
+def marked(sentences: Sequence[Tensor], dictionary: Dictionary) -> Tensor:
+    """(length,) int64 ``<s> words </s>`` for each sentence's words."""
+    bos, eos = torch.tensor([dictionary.bos()]), torch.tensor([dictionary.eos()])
+    return torch.cat([bos[:0], *(part for words in sentences for part in (bos, words, eos))])
+
+
+def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namespace) -> FirstPass:
+    """The first translations of the one split that a task has loaded, which are made now if they are not there.
+
+    Args:
+        models: of the second pass.
+        args: options of search.
+
+    Raises UserError if ``--first-pass`` is not there, or is not of this split or model.
+    """
+    path = Path(task.cfg.first_pass)
+    if len(task.datasets) != 1:
+        raise UserError(
+            f"--first-pass {path}: translates one split of a prepared corpus at a time; give one with --gen-subset, or "
+            "leave it out"
+        )
+    if not path.is_file():
+        raise UserError(f"--first-pass {path}: no such file; give a sentence model's checkpoint or its translations")
+    ((split, dataset),) = task.datasets.items()
+    if not isinstance(dataset.src, RunDataset):
+        raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
+    if path.suffix == CHECKPOINT:
+        like = next(models[0].parameters())
+        translations = translated(dataset, SentenceModel(path, task, like), args)
+        logger.info("first pass: %d sentences by %s", len(translations), path)
+    else:
+        words = read_words(path, task, split)
+        translations = {place: word_indices(text, task.target_dictionary, task) for place, text in words.items()}
+        logger.info("first pass: %d sentences of %s", len(translations), path)
+    return FirstPass(dataset, translations, task.target_dictionary)
+
+
+def translated(dataset: DocumentPairDataset, model: SentenceModel, args: Namespace) -> dict[Place, Tensor]:
+    """Every sentence of a split by itself; each is the last one of an instance's source."""
+    sources = [dataset.src.sentences.tokens(last - 1, last) for last in dataset.src.ranges[:, 1].tolist()]
+    places = [(place.document, place.first_sentence) for place in dataset.places()]
+    return dict(zip(places, model.translate(sources, args), strict=True))
+
+
+def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[str]]:
+    """The subwords of every sentence of a split in a file: ``PREFIX.jsonl``, or plain text, one sentence a line.
+
+    Raises UserError where the file does not hold the sentences of the split.
+    """
+    data = Path(utils.split_paths(task.cfg.data)[0])
+    prefix = binarised_prefix(str(data), split, task.cfg.source_lang, task.cfg.target_lang)
+    sidecar = Sidecar.load(f"{prefix}instances.json")
+    if path.suffix == TRANSLATIONS:
+        documents = read_documents(path, sidecar)
+    else:
+        shape = [len(one) for one in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
+        lines = read_shaped(path, shape, f"the split {split}")
+        encode = TextEncoder(data.parent, task.cfg.target_lang)
+        encoded = iter(encode([line for one in lines for line in one if line.strip()]))
+        documents = [[next(encoded) if line.strip() else "" for line in one] for one in lines]
+    return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
+
+
+def word_indices(words: Sequence[str], dictionary: Dictionary, task: FairseqTask) -> Tensor:
+    """(n,) int64; text can never be a symbol of the model's own."""
+    reserved = {dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>")}
+    reserved |= set(task.language_symbols(dictionary))
+    found = [dictionary.index(word) for word in words]
+    return torch.tensor([dictionary.unk() if index in reserved else index for index in found], dtype=torch.int64)

@@ -1,0 +1,83 @@
+"""Documents by two passes: every sentence by itself first, then batches of consecutive ones behind what that gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from gtransformer.errors import UserError
+from gtransformer.tasks.first_pass import BATCH, marked, word_indices
+from gtransformer.tasks.sentence_model import SentenceModel
+from gtransformer.translation.engine import Engine, Hypothesis, Instance
+from gtransformer.translation.model_directory import FIRST_PASS
+from gtransformer.translation.options import SearchOptions
+
+
+class TwoPasses:
+    """Translates whole documents with an engine's model of batches.
+
+    Args:
+        engine: of the second pass.
+        first_pass: checkpoint of the first pass; None: that of the model directory, if it has one.
+
+    ``before``: behind so many first translations each sentence stands.
+
+    Raises UserError for a first pass that is not there, or that nothing reads.
+    """
+
+    def __init__(self, engine: Engine, first_pass: Path | None = None):
+        directory = engine.directory
+        self.engine, self.before = engine, directory.sentences_before
+        if first_pass is None and directory.has_first_pass:
+            first_pass = directory.file(FIRST_PASS)
+        if first_pass is not None and not self.before:
+            raise needless(first_pass, directory.path)
+        if first_pass is not None and not first_pass.is_file():
+            raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
+        like = next(engine.model.parameters())
+        self.first = None if first_pass is None else SentenceModel(first_pass, engine.task, like, **engine.options)
+
+    def translate(
+        self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None = None
+    ) -> list[list[list[Hypothesis]]]:
+        """By document and sentence the n best translations, best first.
+
+        ``given``: first translations of all sentences, in place of the first pass. Raises UserError as
+        ``Engine.translate``, and where first translations are needed and there are none.
+        """
+        words = iter(self._first_translations(documents, options, given))
+        dictionary, together = self.engine.target, options.batch_sentences or BATCH
+        results = []
+        for document in documents:
+            translations = [next(words) for _ in document] if self.before else []
+            begins = [max(0, at - self.before) for at in range(len(document))]
+            rows = [document[begin : at + 1] for at, begin in enumerate(begins)]
+            contexts = [marked(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
+            parts = (slice(at, at + together) for at in range(0, len(document), together))
+            numbers = [begin + 1 for begin in begins]
+            found = [self.engine.translate_batch(rows[one], contexts[one], numbers[one], options) for one in parts]
+            results.append([nbest for batch in found for nbest in batch])
+        return results
+
+    def _first_translations(
+        self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None
+    ) -> list[Tensor]:
+        if given is not None:
+            texts = (text for document in given for text in document)
+            return [word_indices(text, self.engine.target, self.engine.task) for text in texts]
+        if self.first is not None:
+            sources = [self.engine.instance_tokens([sentence]) for document in documents for sentence in document]
+            return self.first.translate(sources, options.arguments(), options.max_tokens) if sources else []
+        if self.before:
+            raise UserError(
+                f"{self.engine.directory.path}: translates behind first translations; give the checkpoint of a "
+                "sentence model with --first-pass (first_pass= in Python), or export the model with it"
+            )
+        return []
+
+
+def needless(first_pass: Path | str, model: Path) -> UserError:
+    """What to say of a first pass that nothing reads."""
+    return UserError(f"--first-pass {first_pass}: {model} translates behind no first translations; leave it out")

@@ -136,7 +136,7 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
         relative, rows = None if module.relative is None else module.relative(), None
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
-        q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
+        q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))
         allowed = DensePattern(pattern.reach).allowed
         weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0).cpu()
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)

@@ -59,7 +59,8 @@ class GTransformer:
         if directory.max_instance_tokens is not None:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
         # Beside a sentence stand others, which need positions, too.
-        self.max_sentence_tokens = max(1, engine.longest // (1 + (directory.sentences_beside or 0)) - MARKS)
+        together = engine.longest // (1 + (directory.sentences_beside or 0))
+        self.max_sentence_tokens = max(1, min(together, engine.longest_sentence) - MARKS)
 
     @classmethod
     def from_pretrained(

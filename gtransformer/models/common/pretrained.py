@@ -21,7 +21,7 @@ from gtransformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 NEW_MODULE = re.compile(
-    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.relative\.)|context_(encoder|attn)|embed_segments"
+    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.(relative|query_numbers|key_numbers)\.)|context_(encoder|attn)|embed_segments"
     r"|batch_(front|vector))"
 )
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
@@ -57,8 +57,8 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        copied = global_from_local and "_global." in name
-        given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
+        local = name.replace("_global.", "_local.")
+        given[name] = given[local] if global_from_local and local in given else own[name]
     if any(map(is_new, fresh)):
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
         logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)

@@ -5,7 +5,7 @@ from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.config import DOCUMENT, POSITIONS, DocumentModelConfig, option
 
 CONTEXT_ATTENTION = ("combined", "global")
 
@@ -28,6 +28,14 @@ class GTransformerConfig(DocumentModelConfig):
     )
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
+    )
+    positions: ChoiceEnum(POSITIONS) = option(
+        DOCUMENT,
+        "document: positions run through the instance, as in the paper; sentence: they begin anew with each sentence, "
+        "and global attention is told the sentences' numbers, which it learns to use",
+    )
+    gate_bias: Optional[float] = option(  # noqa: UP045
+        None, "bias that gates begin with; the larger, the less of global attention they let through (default: random)"
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"

@@ -42,7 +42,7 @@ class CachedState:
         sentences = {scope.prefix_sentences for scope in own} - {None}
         tokens = {scope.prefix_tokens for scope in own} - {None}
         document = math.inf in sentences
-        numbers = sorted(sentences - {math.inf})
+        numbers = sorted(sentences - {math.inf}) or [1] * decoder.restarts
         self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
         read = {name: (one, decoder.scopes(name)) for name, one in memory.by_name().items()}
         self.sides = {
@@ -67,11 +67,11 @@ class CachedState:
         Returns:
             top states of the new tokens, (rows, channels).
         """
-        offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
+        offsets = self.history.positions(self.decoder.restarts)
         for side in self.sides.values():
             side.advance(opens, tags, self.history.steps - 1)
-        masks = Masks(self.history, self.device, self.memory.states.dtype)
+        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype)
         x = self.decoder.embed(tokens, torch.from_numpy(offsets).to(self.device), int(offsets.max(initial=0)) + 1)
         for layer in self.layers:
             x = layer.step(x, masks)
@@ -89,7 +89,7 @@ class CachedState:
         """
         forced = Forced(self.decoder, self.memory, self.documents, prefixes, self.history)
         with self.decoder.autocast():
-            x = self.decoder.embed(forced.tokens, forced.layout.offset, forced.layout.length)
+            x = self.decoder.embed(forced.tokens, *self.decoder.places(forced.layout))
             for layer in self.layers:
                 x = layer.force(x, forced)
 

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import View
-from gtransformer.models.common.config import DOCUMENT, SENTENCE, DocumentModelConfig
+from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.embedding import embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -59,7 +59,8 @@ class DocumentEmbedding(LayerStack):
         """
         channels = embed_tokens.embedding_dim
         self.cfg = cfg
-        self.padding, self.bos = dictionary.pad(), dictionary.bos()
+        self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
+        self.ends_only = str(getattr(cfg, "sentence_marks", BOTH)) == END  # whether no layer knows ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence

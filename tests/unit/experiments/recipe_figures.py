@@ -221,8 +221,12 @@ OURS = {
         "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
     }),
-    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 4)}),
-    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 4)}),
+    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/from_sentences": ("doc_base_finetune", {
+        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
+        "load_partial": False, "prepared_from": None, "pretrained_from": None,
+    }),
     **document_figures.OURS,
 }  # fmt: skip
 

@@ -11,8 +11,9 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
+from tests.unit.search.conftest import Translator
 
-SHUT, NEARLY = 1e3, 4.0  # biases of gates; the former's sigmoid is exactly 1
+SHUT, NEARLY = 1e3, 5.0  # biases of gates; the former's sigmoid is exactly 1
 PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 LAYOUTS = {
     "joined, sinusoidal, post-norm": {},
@@ -153,3 +154,15 @@ def test_a_sentence_that_positions_are_too_few_for(dictionary):
     model.encoder(torch.tensor([random_document(random.Random(1), dictionary, [6, 6, 6])]))
     with pytest.raises(UserError, match="a text of 9 tokens does not fit the 8 learned positions"):
         model.encoder(torch.tensor([random_document(random.Random(1), dictionary, [2, 7])]))
+
+
+@torch.no_grad()
+def test_translations_keep_to_the_positions_of_a_sentence(dictionary):
+    """Whatever --max-len-b says; the document may be longer than the table."""
+    learned = {"decoder_learned_pos": True, "max_target_positions": 6}
+    model = tiny_model(dictionary, positions="sentence", **learned)
+    model.decoder.output_projection.weight[dictionary.eos()] -= 5.0  # it would run on
+    documents = [random_document(random.Random(3), dictionary, [2, 3, 1])]
+    translate = Translator(dictionary, [model], beam=2, max_len_a=0, max_len_b=20)
+    lengths = [len(sentence) for sentence in translate.sentences(translate(documents)[0][0])]
+    assert len(lengths) == 3 and max(lengths) == 4 and sum(lengths) + 2 * 3 > 6

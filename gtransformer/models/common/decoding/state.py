@@ -95,7 +95,7 @@ class CachedState:
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""
-        return self.output(features)
+        return self.decoder.barred(self.output(features))
 
     def reorder(self, order: Tensor) -> None:
         """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.

@@ -59,6 +59,9 @@ class Settings:
         chosen = [f"--{name.replace('_', '-')}" for name in cutters if getattr(self, name)]
         if len(chosen) > 1:
             raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
+        for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
+            if not Path(path).is_file():
+                raise UserError(f"{path}: no such file; give what came with the model")
 
     def pair(self) -> tuple[str, str]:
         """(source, target) language."""
@@ -75,17 +78,13 @@ class Settings:
         return (self.target_lang,) if self.bert else self.pair()
 
     def given_dictionaries(self) -> list[Path]:
-        """The dictionary files that were given, if any: one for both sides, or source and target where they differ.
-
-        Raises UserError for a folder that lacks one of them.
-        """
-        if not self.dictionary or not (given := Path(self.dictionary)).is_dir():
-            return [Path(self.dictionary)] if self.dictionary else []
-        files = [given / f"dict.{lang}.txt" for lang in self.pair()]
-        missing = next((file for file in files if not file.is_file()), None)
-        if missing is not None:
-            raise UserError(f"{missing}: no such file; --dictionary wants a dictionary, or a folder with both sides'")
-        return files[: 1 + (files[0].read_bytes() != files[1].read_bytes())]
+        """The dictionary files that were given, if any: one for both sides, or source and target where they differ."""
+        if not self.dictionary:
+            return []
+        given = Path(self.dictionary)
+        files = [given / f"dict.{lang}.txt" for lang in self.pair()] if given.is_dir() else [given]
+        same = all(file.is_file() for file in files) and len({file.read_bytes() for file in files}) == 1
+        return files[:1] if same else files
 
     def piece_file(self) -> str | None:
         """The name, in a prepared directory, of what cuts the other languages."""

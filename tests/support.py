@@ -77,10 +77,12 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
     model = GTransformerModel.build_model(tiny_config(**options), task)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 2:
-                parameter.mul_(2.0)
-            else:
+            if parameter.dim() == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
+            elif parameter.any():
+                parameter.mul_(2.0)
+            else:  # what a model learns to use
+                torch.nn.init.normal_(parameter, std=0.5)
         model.encoder.embed_tokens.weight[dictionary.pad()].zero_()
     return model.eval()
 

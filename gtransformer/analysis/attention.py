@@ -136,9 +136,10 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
         relative, rows = None if module.relative is None else module.relative(), None
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
-        q, k = queries.pad(module.split(module.q_proj(x))), keys.pad(module.split(module.k_proj(memory)))
+        q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))
         allowed = DensePattern(pattern.reach).allowed
-        weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0).cpu()
+        weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0)
+        weights = weights[queries.index][:, keys.index].cpu()  # of tokens that layers have: not all have <s>
         query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
         mean = sentence_means(weights, query_tags, key_tags)
         mass = weights @ memberships(key_tags)

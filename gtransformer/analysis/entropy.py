@@ -85,7 +85,7 @@ class EntropyMeter:
         self, place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern
     ) -> None:
         """Add the queries of one call of an attention module."""
-        q, k, relative = projections(module, x, memory)
+        q, k, relative = projections(module, x, memory, pattern.reach)
         bits, keys = query_entropies(q, k, pattern, self.per_head, relative)
         counted = keys > 0
         bits, keys = bits[counted].double(), keys[counted].double()

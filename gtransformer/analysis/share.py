@@ -71,7 +71,7 @@ def query_shares(module: MultiheadAttention, x: Tensor, memory: Tensor, pattern:
         flat = (allowed & own).sum(dim=-1, dtype=weights.dtype) / allowed.sum(dim=-1).clamp(min=1)
         return torch.stack([(weights.mean(dim=1) * own).sum(dim=-1), flat], dim=-1)
 
-    q, k, relative = projections(module, x, memory)
+    q, k, relative = projections(module, x, memory, pattern.reach)
     return per_query(q, k, pattern, 2, shares, relative).double()
 
 

@@ -33,11 +33,13 @@ class Measure(Protocol):
         ...
 
 
-def projections(module: MultiheadAttention, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+def projections(
+    module: MultiheadAttention, x: Tensor, memory: Tensor, reach: Reach
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Queries (Nq, heads, dim), keys (Nk, heads, dim) and vectors of relative positions, as exact as the parameters."""
     dtype = module.q_proj.weight.dtype
     with torch.autocast(x.device.type, enabled=False):
-        q, k = module.split(module.q_proj(x.to(dtype))), module.split(module.k_proj(memory.to(dtype)))
+        q, k = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
         return q, k, None if module.relative is None else module.relative().to(dtype)
 
 

@@ -53,7 +53,17 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="MODEL",
         help="cut plain text by this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
     )
-    parser.add_argument("--dictionary", metavar="FILE", help="the dictionary that goes with --sentencepiece")
+    parser.add_argument(
+        "--bpe-codes",
+        metavar="FILE",
+        help="cut by these BPE codes (subword-nmt, fastBPE) of a model of fairseq: text is tokenised by Moses' rules, "
+        "escaped and with dashes set apart, and not truecased",
+    )
+    parser.add_argument(
+        "--dictionary",
+        metavar="PATH",
+        help="the dictionary that goes with --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
+    )
     parser.add_argument(
         "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (Hugging Face transformers)"
     )

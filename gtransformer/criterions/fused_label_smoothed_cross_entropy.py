@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from gtransformer.data.loss_mask import CONTEXT, counted
+from gtransformer.data.loss_mask import MASKED, counted
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
 
@@ -28,10 +28,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             return super().forward(model, sample, reduce)
         features, extra = model(**sample["net_input"], ragged=True)
         targets = extra["layout"].pack(sample["target"])
-        if CONTEXT in sample:  # only then is there padding among the real tokens; looking for it costs a wait for a GPU
+        if MASKED in sample:  # only then is there padding among the real tokens; looking for it costs a wait for a GPU
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
-            loss, nll = fused_cross_entropy(features, decoder.output_projection.weight, targets, self.eps)
+            loss, nll = fused_cross_entropy(features, decoder.output_weight, targets, self.eps)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         logs = {
             "loss": loss.detach(),

@@ -1,11 +1,19 @@
-"""Which of the target's tokens count in the loss (``--context-loss off``: those of the current sentences)."""
+"""Which of the target's tokens count in the loss.
+
+With ``--context-loss off`` those of the current sentences; of models that cannot predict ``<s>`` and the language
+symbol, which leave no choice, all others.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 # In a batch: (batch,) int64, how many tokens of each decoder input are context, and their sum, an int.
 CONTEXT, CONTEXT_TOTAL = "context_tokens", "context_total"
+MASKED = "masked_targets"  # in a batch as the criterion shall see it: there is padding among the targets
 
 
 def without_context(sample: dict, padding: int) -> dict:
@@ -20,7 +28,14 @@ def without_context(sample: dict, padding: int) -> dict:
     context, target = sample[CONTEXT], sample["target"]
     number = target.ne(padding).cumsum(dim=1)  # of each target in its instance, from 1, wherever the padding is
     masked = target.masked_fill(number <= context.unsqueeze(1), padding)
-    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL]}
+    return sample | {"target": masked, "ntokens": sample["ntokens"] - sample[CONTEXT_TOTAL], MASKED: True}
+
+
+def without_forced(sample: dict, forced: Sequence[int], padding: int) -> dict:
+    """The batch as the criterion shall see it: ``forced`` symbols are padding among the targets, and do not count."""
+    chosen = torch.isin(sample["target"], torch.tensor(forced, device=sample["target"].device))
+    target, ntokens = sample["target"].masked_fill(chosen, padding), sample["ntokens"] - int(chosen.sum())
+    return sample | {"target": target, "ntokens": ntokens, MASKED: True}
 
 
 def counted(features: Tensor, targets: Tensor, padding: int) -> tuple[Tensor, Tensor]:

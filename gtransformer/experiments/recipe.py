@@ -20,10 +20,12 @@ HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-effici
 # Where a recipe's own files lie changes no model, and every score names its reference.
 FILES = (
     "prepare.bert",
+    "prepare.bpe-codes",
     "prepare.dictionary",
     "prepare.sentencepiece",
     "train.bert-checkpoint",
     "train.finetune-from-model",
+    "train.sentence-model",
 )
 LANGUAGES = ("source-lang", "target-lang", "langs")
 REFERENCE = ("score.paper", "score.reference")

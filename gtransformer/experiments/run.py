@@ -79,9 +79,10 @@ class Run:
                     f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
                 )
             options["finetune-from-model"] = self.pretrained
-        if "finetune-from-model" in options and "stop-time-hours" in options:
+        start = options.get("finetune-from-model") or options.get("sentence-model")
+        if start and "stop-time-hours" in options:
             # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
-            spent = trained_seconds(Path(options["finetune-from-model"])) / 3600
+            spent = trained_seconds(Path(start)) / 3600
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))

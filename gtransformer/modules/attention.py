@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from gtransformer.modules.banded import BandedPattern, slides
 from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.dense import DensePattern
 from gtransformer.modules.linear import Linear
+from gtransformer.modules.numbers import SentenceNumbers
 from gtransformer.modules.packed import PackedPattern
+from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import RelativePositions
 
@@ -51,6 +55,8 @@ class MultiheadAttention(nn.Module):
         memory_channels: dimension of keys' and values' input; default ``channels``.
         scopes: over how many patterns the same queries, keys and values are attended, side by side (``combine``).
         relative: with relative positions, which are clipped at this distance (``RelativePositions``).
+        numbered: queries and keys are told the numbers of their sentences, each by a map of its own that is zero at
+            first; it is added to them, so that whatever computes attention is none the wiser.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class MultiheadAttention(nn.Module):
         memory_channels: int | None = None,
         scopes: int = 1,
         relative: int | None = None,
+        numbered: bool = False,
     ):
         super().__init__()
         if channels % heads:
@@ -72,6 +79,7 @@ class MultiheadAttention(nn.Module):
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
         self.relative = None if relative is None else RelativePositions(relative, channels // heads)
+        self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
         # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does).
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
@@ -86,10 +94,31 @@ class MultiheadAttention(nn.Module):
         """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
+    def queries(self, x: Tensor, layout: Ragged) -> Tensor:
+        """x (Nq, channels) -> (Nq, heads, dim)."""
+        return self.told_query(self.split(self.q_proj(x)), layout.tag)
+
+    def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
+        """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
+        return self.told_key(self.split(self.k_proj(memory)), layout.tag)
+
+    def told_query(self, q: Tensor, tags: np.ndarray) -> Tensor:
+        """Queries (n, heads, dim) that know the numbers of their sentences, tags (n,) int64, where they are told."""
+        return self._told(self.query_numbers, q, tags)
+
+    def told_key(self, k: Tensor, tags: np.ndarray) -> Tensor:
+        """The same for keys."""
+        return self._told(self.key_numbers, k, tags)
+
+    def _told(self, numbers: SentenceNumbers | None, side: Tensor, tags: np.ndarray) -> Tensor:
+        if numbers is None:
+            return side
+        distinct, place = (torch.from_numpy(one).to(side.device) for one in np.unique(tags, return_inverse=True))
+        return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
+
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
         """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
-        q = self.split(self.q_proj(x))
-        k = self.split(self.k_proj(memory))
+        q, k = self.queries(x, patterns[0].reach.queries), self.keys(memory, patterns[0].reach.keys)
         v = self.split(self.v_proj(memory))
         dropout = self.dropout if self.training else 0.0
         relative = None if self.relative is None else self.relative()

@@ -19,9 +19,12 @@ from torch import Tensor, nn
 from gtransformer.modules.linear import Linear
 
 
-def make_gate(channels: int) -> nn.Sequential:
-    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b)."""
-    return nn.Sequential(Linear(2 * channels, channels), nn.Sigmoid())
+def make_gate(channels: int, bias: float | None = None) -> nn.Sequential:
+    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), with b all ``bias`` at first (None: drawn at random)."""
+    linear = Linear(2 * channels, channels)
+    if bias is not None:
+        nn.init.constant_(linear.bias, bias)
+    return nn.Sequential(linear, nn.Sigmoid())
 
 
 def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:

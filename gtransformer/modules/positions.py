@@ -25,7 +25,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("weights", torch.empty(0, channels), persistent=False)
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
-        """offset (...) int64, position in the document from 0, all below ``longest`` -> (..., channels)."""
+        """offset (...) int64, position from 0, all below ``longest`` -> (..., channels)."""
         needed = longest + self.padding + 1
         if self.weights.shape[0] < needed:
             size = max(1024, 1 << (needed - 1).bit_length())
@@ -51,7 +51,8 @@ class LearnedPositions(nn.Embedding):
         """As SinusoidalPositions; raises UserError for a document longer than the table."""
         if longest > self.positions:
             raise UserError(
-                f"a document of {longest} tokens does not fit the {self.positions} learned positions of this model; "
-                "give shorter ones (less context, a smaller --max-instance-tokens)"
+                f"a text of {longest} tokens does not fit the {self.positions} learned positions of this model; give "
+                "shorter documents (less context, a smaller --max-instance-tokens), or, where positions begin anew "
+                "with each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)

@@ -54,6 +54,17 @@ class Ragged:
         """As ``offset``, on the host."""
         return np.arange(self.total) - self.doc_starts[self.doc]
 
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """(sentences,) int64: the first token of every sentence, in reading order."""
+        return np.flatnonzero(np.diff((self.doc.astype(np.int64) << 32) + self.tag, prepend=-1))
+
+    @cached_property
+    def within(self) -> np.ndarray:
+        """(N,) int64: position of each token in its sentence, from 0, on the host."""
+        lengths = np.diff(self.begins, append=self.total)
+        return np.arange(self.total) - np.repeat(self.begins, lengths)
+
     def pack(self, padded: Tensor) -> Tensor:
         """(batch, length, ...) -> (N, ...)."""
         return padded.reshape(self.batch * self.length, *padded.shape[2:]).index_select(0, self.index)

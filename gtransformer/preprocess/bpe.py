@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import re
 import sys
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from gtransformer.files import atomic_write, open_text, read_lines
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
 
 SEPARATOR = "@@"
+FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
 REMEMBERED = 200_000  # words; text without end has words without end
 
 
@@ -64,6 +66,21 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
     return number
 
 
+def take_codes(given: str | Path, codes: str | Path) -> int:
+    """Write BPE codes that were given, subword-nmt's or fastBPE's, as subword-nmt has them; returns their number.
+
+    fastBPE's lines end in a count, and it has no first line with a version: it marks the ends of words as version 0.2.
+    Raises UserError if the file holds no codes.
+    """
+    lines = list(read_lines(given))
+    if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
+        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
+    check_codes(given, lines)
+    with atomic_write(codes) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    return len(lines) - bool(lines and lines[0].startswith("#version"))
+
+
 class _Thinned(io.TextIOBase):
     """The standard error stream with less of subword-nmt on it.
 
@@ -87,13 +104,18 @@ class _Thinned(io.TextIOBase):
         self.stream.flush()
 
 
+def check_codes(path: str | Path, lines: Iterable[str]) -> None:
+    """Raise UserError for a line of subword-nmt's codes in ``path`` that is no merge."""
+    for number, line in enumerate(lines, 1):
+        if len(line.split(" ")) != 2:
+            raise UserError(f"{path}, line {number}: not a BPE merge (two symbols)")
+
+
 class Encoder:
     """Applies BPE codes to tokenised lines, remembering the words it has cut."""
 
     def __init__(self, codes: str | Path):
-        for number, line in enumerate(read_lines(codes), 1):
-            if len(line.split(" ")) != 2:
-                raise UserError(f"{codes}, line {number}: not a BPE merge (two symbols)")
+        check_codes(codes, read_lines(codes))
         with open_text(codes) as stream:
             self._bpe = BPE(stream, separator=SEPARATOR)
         self._known: dict[str, str] = {}

@@ -25,14 +25,21 @@ def text_files(settings: Mapping[str, Any]) -> list[str]:
     """The files of a prepared directory that new text needs, both languages taken together.
 
     ``settings``: those of its manifest. mBART's sides are cut by its SentencePiece model; with BERT the source is cut
-    into wordpieces and only the target goes through truecaser and BPE.
+    into wordpieces and only the target goes through truecaser and BPE. Given BPE codes have no truecasers.
     """
     pair = settings["source_lang"], settings["target_lang"]
     if settings.get("sentencepiece"):
         return [SENTENCEPIECE_FILE]
     if settings.get("bert"):
         return [WORDPIECE_FILE, CODES, f"truecase.{pair[1]}"]
+    if settings.get("bpe_codes"):
+        return [CODES]
     return [CODES, *(f"truecase.{lang}" for lang in pair)]
+
+
+def never_truecased(prepared: str | Path, lang: str) -> bool:
+    """Whether a prepared corpus, or a model directory, cuts a language by BPE codes that were given, untruecased."""
+    return (Path(prepared) / CODES).is_file() and not (Path(prepared) / f"truecase.{lang}").is_file()
 
 
 class TextEncoder:
@@ -64,9 +71,13 @@ class TextEncoder:
             # A pretrained model has seen plain text. mBART's en_XX is en.
             self._steps = [Detokeniser(lang.partition("_")[0], tool), cutter] if tokenised else [cutter]
         else:
-            self._steps = [Truecaser(prepared / f"truecase.{lang}", tool), Encoder(prepared / CODES)]
-            if not tokenised:
-                self._steps.insert(0, Tokeniser(lang, tool, settings["normalise_punctuation"]))
+            given = bool(settings.get("bpe_codes"))
+            tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"], given)
+            self._steps = [] if tokenised else [tokeniser]
+            if tokenised and given:  # by other rules
+                self._steps = [Detokeniser(lang, tool), tokeniser]
+            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool)]
+            self._steps.append(Encoder(prepared / CODES))
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Encode plain sentences; as many lines come back as went in."""

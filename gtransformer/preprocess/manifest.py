@@ -106,6 +106,7 @@ def write(
             "normalise_punctuation": settings.normalise_punctuation,
             "moses": settings.moses,
             "sentencepiece": settings.sentencepiece,
+            "bpe_codes": settings.bpe_codes,
             "bert": settings.bert,
         },
         "command": command,

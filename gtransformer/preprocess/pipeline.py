@@ -11,7 +11,7 @@ from typing import Any
 from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown
-from gtransformer.preprocess.bpe import Encoder, learn
+from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.clean import clean_files
 from gtransformer.preprocess.corpus import read_pairs
 from gtransformer.preprocess.instance_files import sidecar_name, write_instances
@@ -46,10 +46,11 @@ class Preparation(Workspace):
             for split in self.splits:
                 self._clean(split)
                 self._tokenise(split)
-            for lang in self.settings.plain():
-                self._truecaser(lang)
-            for split in self.splits:
-                self._truecase(split)
+            if not self.settings.bpe_codes:
+                for lang in self.settings.plain():
+                    self._truecaser(lang)
+                for split in self.splits:
+                    self._truecase(split)
             self._codes()
             self._piece_file()
             for split in self.splits:
@@ -88,8 +89,10 @@ class Preparation(Workspace):
         normalise, moses = self.settings.normalise_punctuation, self.settings.moses
         settings = {"normalise_punctuation": normalise, "langs": self.settings.plain()}
         settings |= self.moses_version("tokenizer.perl", "normalize-punctuation.perl")
-        makers = {lang: partial(Tokeniser, lang, moses, normalise) for lang in self.settings.plain()}
-        self.map("tokenise", split, "text", "steps/tokenised", makers, settings, [])
+        given = bool(self.settings.bpe_codes)
+        settings |= {"escaped": True} if given else {}
+        makers = {lang: partial(Tokeniser, lang, moses, normalise, given) for lang in self.settings.plain()}
+        self.map("tokenise", split, "text", "tok" if given else "steps/tokenised", makers, settings, [])
 
     def _truecaser(self, lang: str) -> None:
         model = self.output / f"truecase.{lang}"
@@ -116,6 +119,10 @@ class Preparation(Workspace):
             return
         if self.borrowed:
             self.borrow("bpe-learn", self.borrowed / codes.name, codes)
+            return
+        if self.settings.bpe_codes:
+            given = Path(self.settings.bpe_codes)
+            self.steps.run("bpe-given", [given], [codes], {}, lambda: {"merges": take_codes(given, codes)})
             return
         files, merges = self.sides("tok", "train", langs), self.settings.bpe_merges
 
@@ -179,20 +186,23 @@ class Preparation(Workspace):
 
     def _given_dictionary(self) -> None:
         """The dictionary of the pretrained model, for the sides that are cut by it."""
-        chosen, output = self.settings, self.dictionaries()[0]
-        source = self.output / WORDPIECE_FILE if chosen.bert else Path(chosen.dictionary)
+        chosen = self.settings
+        sources = [self.output / WORDPIECE_FILE] if chosen.bert else chosen.given_dictionaries()
         write = wordpiece_dictionary if chosen.bert else sentencepiece_dictionary
+        for name, source, output in zip(
+            ("dictionary-given", "dictionary-target"), sources, self.dictionaries(), strict=False
+        ):
 
-        def work() -> dict[str, Any]:
-            return {"summary": f"{write(source, chosen.order(), output)} entries"}
+            def work(source: Path = source, output: Path = output) -> dict[str, Any]:
+                return {"summary": f"{write(source, chosen.order(), output)} entries"}
 
-        self.steps.run("dictionary-given", [source], [output], {"langs": chosen.order()}, work)
+            self.steps.run(name, [source], [output], {"langs": chosen.order()}, work)
 
     def _dictionary(self) -> None:
-        if self.settings.piece_file():
+        if self.settings.piece_file() or self.settings.bpe_codes:
             self._given_dictionary()
         langs = self.settings.plain()
-        if not langs:
+        if not langs or self.settings.bpe_codes:
             return
         output = self.dictionaries()[-1]
         if self.borrowed:

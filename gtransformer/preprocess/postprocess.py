@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.preprocess.bpe import remove_bpe
+from gtransformer.preprocess.encode import never_truecased
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import AroundDocuments
@@ -18,11 +19,12 @@ class Postprocessor:
     """Turns BPE (or tokenised, truecased) sentences of one language into plain text.
 
     ``moses``: a Moses directory whose Perl scripts are used; by default the variable MOSES, else sacremoses.
+    ``given``: the text was never truecased, and tokenised as a given model wants it (``Tokeniser`` escaped).
     """
 
-    def __init__(self, lang: str, moses: str | None = None):
-        self.lang, self.moses = lang, moses_directory(moses)
-        self._detokeniser = Detokeniser(lang, self.moses)
+    def __init__(self, lang: str, moses: str | None = None, given: bool = False):
+        self.lang, self.moses, self.given = lang, moses_directory(moses), given
+        self._detokeniser = Detokeniser(lang, self.moses, given)
 
     def plain(self, line: str) -> str:
         """Plain text of one sentence, without ``<s>`` and ``</s>``."""
@@ -30,7 +32,8 @@ class Postprocessor:
 
     def plain_lines(self, lines: Sequence[str]) -> list[str]:
         """Plain text of sentences; as many come back as went in (with Moses much faster than one at a time)."""
-        return self._detokeniser(detruecase([remove_bpe(line) for line in lines], self.moses))
+        words = [remove_bpe(line) for line in lines]
+        return self._detokeniser(words if self.given else detruecase(words, self.moses))
 
     @property
     def name(self) -> str:
@@ -62,4 +65,4 @@ def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None)
     """What turns translations made with a prepared corpus into plain text."""
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
         return PieceJoiner()
-    return Postprocessor(lang, moses)
+    return Postprocessor(lang, moses, never_truecased(prepared, lang))

@@ -17,8 +17,9 @@ LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "m
 class Settings:
     """What a prepared corpus depends on besides the raw files. ``workers`` changes its speed only.
 
-    ``sentencepiece``: a pretrained model's SentencePiece model, and ``dictionary``, its dictionary: both sides are cut
-    by it. ``bert``: a folder with a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
+    ``sentencepiece``: a pretrained model's SentencePiece model, or ``bpe_codes``: those of a model of fairseq; both
+    sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side. ``bert``: a folder with
+    a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
     ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
     """
 
@@ -35,6 +36,7 @@ class Settings:
     moses: str | None = None
     workers: int = 1
     sentencepiece: str | None = None
+    bpe_codes: str | None = None
     dictionary: str | None = None
     bert: str | None = None
 
@@ -49,11 +51,17 @@ class Settings:
         if self.langs and (not set(self.pair()) <= set(self.langs) or len(set(self.langs)) < len(self.langs)):
             given = ",".join(self.langs)
             raise UserError(f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each")
-        if bool(self.sentencepiece) != bool(self.dictionary):
-            raise UserError("--sentencepiece and --dictionary belong together; give both, as they came with the model")
-        chosen = [f"--{name}" for name in ("sentencepiece", "bert", "vocabulary") if getattr(self, name)]
+        if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
+            raise UserError(
+                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, as they came with the model"
+            )
+        cutters = ("sentencepiece", "bpe_codes", "bert", "vocabulary")
+        chosen = [f"--{name.replace('_', '-')}" for name in cutters if getattr(self, name)]
         if len(chosen) > 1:
             raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
+        for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
+            if not Path(path).is_file():
+                raise UserError(f"{path}: no such file; give what came with the model")
 
     def pair(self) -> tuple[str, str]:
         """(source, target) language."""
@@ -68,6 +76,15 @@ class Settings:
         if self.sentencepiece:
             return ()
         return (self.target_lang,) if self.bert else self.pair()
+
+    def given_dictionaries(self) -> list[Path]:
+        """The dictionary files that were given, if any: one for both sides, or source and target where they differ."""
+        if not self.dictionary:
+            return []
+        given = Path(self.dictionary)
+        files = [given / f"dict.{lang}.txt" for lang in self.pair()] if given.is_dir() else [given]
+        same = all(file.is_file() for file in files) and len({file.read_bytes() for file in files}) == 1
+        return files[:1] if same else files
 
     def piece_file(self) -> str | None:
         """The name, in a prepared directory, of what cuts the other languages."""

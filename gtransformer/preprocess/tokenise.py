@@ -37,10 +37,11 @@ class Tokeniser:
 
     ``moses``: a Moses directory, to use its Perl scripts. ``normalise``: normalise punctuation first (typographic
     quotes become straight ones and so on), which the raw text as reference does not have; off by default.
+    ``escaped``: as fairseq's examples and published models have it, with ``&quot;`` and dashes set apart (``@-@``).
     """
 
-    def __init__(self, lang: str, moses: str | None = None, normalise: bool = False):
-        self.lang, self.moses, self.normalise = lang, moses, normalise
+    def __init__(self, lang: str, moses: str | None = None, normalise: bool = False, escaped: bool = False):
+        self.lang, self.moses, self.normalise, self.escaped = lang, moses, normalise, escaped
         self._tokenizer = None if moses else sacremoses().MosesTokenizer(lang)
         self._normalizer = sacremoses().MosesPunctNormalizer(lang) if normalise and not moses else None
 
@@ -49,27 +50,32 @@ class Tokeniser:
         if self.moses:
             if self.normalise:
                 lines = run_script(self.moses, "normalize-punctuation.perl", ["-l", self.lang], lines)
-            done = run_script(self.moses, "tokenizer.perl", ["-q", "-no-escape", "-l", self.lang], lines)
+            form = "-a" if self.escaped else "-no-escape"
+            done = run_script(self.moses, "tokenizer.perl", ["-q", form, "-l", self.lang], lines)
         else:
             if self._normalizer:
                 lines = [self._normalizer.normalize(line) for line in lines]
-            done = [self._tokenizer.tokenize(line, escape=False, return_str=True) for line in lines]
+            form = {"escape": self.escaped, "aggressive_dash_splits": self.escaped, "return_str": True}
+            done = [self._tokenizer.tokenize(line, **form) for line in lines]
         # A line of nothing but characters that a tokeniser throws away would lose its place in the alignment.
         return [disarm(" ".join(new.split()) or "".join(old.split())) for old, new in zip(lines, done, strict=True)]
 
 
 class Detokeniser:
-    """Puts tokenised lines of one language together to plain text."""
+    """Puts tokenised lines of one language together to plain text; ``escaped`` as of the ``Tokeniser``.
 
-    def __init__(self, lang: str, moses: str | None = None):
-        self.lang, self.moses = lang, moses
+    Moses' script finds out by itself.
+    """
+
+    def __init__(self, lang: str, moses: str | None = None, escaped: bool = False):
+        self.lang, self.moses, self.escaped = lang, moses, escaped
         self._detokenizer = None if moses else sacremoses().MosesDetokenizer(lang)
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Detokenise lines; as many come back as went in."""
         if self.moses:
             return [line.strip() for line in run_script(self.moses, "detokenizer.perl", ["-q", "-l", self.lang], lines)]
-        return [self._detokenizer.detokenize(line.split(), unescape=False) for line in lines]
+        return [self._detokenizer.detokenize(line.split(), unescape=self.escaped) for line in lines]
 
 
 @cli_main

@@ -43,7 +43,8 @@ class Workspace:
 
     def dictionaries(self) -> list[Path]:
         """The dictionary files: one for both sides, or source and target."""
-        names = [f"dict.{lang}.txt" for lang in self.settings.pair()] if self.settings.bert else ["dict.txt"]
+        two = self.settings.bert or len(self.settings.given_dictionaries()) == 2
+        names = [f"dict.{lang}.txt" for lang in self.settings.pair()] if two else ["dict.txt"]
         return [self.output / "steps" / name for name in names]
 
     def moses_version(self, *names: str) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from gtransformer.data.group_tags import without_context
+from gtransformer.data.instances import MARKS
 from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
-from gtransformer.search.positions import available, within_positions
+from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_limits
 from gtransformer.search.stepwise import decodes_stepwise
 
@@ -55,6 +56,9 @@ class DocumentGenerator(SequenceGenerator):
         self.symbols, self.rule, self.nbest = symbols, rule, nbest
         # Sinusoidal positions have no end; what --max-target-positions says is no limit on translations.
         self.positions = min(available(model.decoder) for model in models)
+        # Where they begin anew with each sentence, a sentence must fit them by itself.
+        restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
+        self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
         self.last_only = any(getattr(model, "last_only", False) for model in models)
         self.documents_at_once = documents_at_once
@@ -69,7 +73,7 @@ class DocumentGenerator(SequenceGenerator):
         if self.last_only:
             src_tokens = without_context(src_tokens, bos, self.pad)
         words = self._words(src_tokens)
-        limits, sentences = sentence_limits(src_tokens, bos, words, self.sentence_a, self.sentence_b)
+        limits, sentences = self._limits(src_tokens, words)
         limits = within_positions(limits, sentences, self.positions)
         plain = prefix_tokens is None and constraints is None and bos_token in (None, bos)
         if self.fast and plain:
@@ -110,9 +114,7 @@ class DocumentGenerator(SequenceGenerator):
             as fairseq's generator; hypotheses hold what is new: ``words </s> <s> words </s> [de]``.
         """
         src_tokens = net_input["src_tokens"]
-        limits, sentences = sentence_limits(
-            src_tokens, self.tgt_dict.bos(), self._words(src_tokens), self.sentence_a, self.sentence_b
-        )
+        limits, sentences = self._limits(src_tokens, self._words(src_tokens))
         given = torch.tensor([int(one.eq(self.tgt_dict.eos()).sum()) for one in forced], device=src_tokens.device)
         lengths = torch.tensor([len(one) for one in forced], device=src_tokens.device)
         column = torch.arange(int((given + new).max()), device=src_tokens.device) - given.unsqueeze(1)
@@ -122,6 +124,11 @@ class DocumentGenerator(SequenceGenerator):
         limits = limits.gather(1, source).where(wanted, 0)
         limits = within_positions(limits, new, self.positions - lengths)
         return self._search(net_input, limits, given + new, forced)
+
+    def _limits(self, src_tokens: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+        """``sentence_limits``, none of which is more than a sentence has positions for, with ``<s>`` and ``</s>``."""
+        limits, sentences = sentence_limits(src_tokens, self.tgt_dict.bos(), words, self.sentence_a, self.sentence_b)
+        return limits if self.longest_sentence is None else limits.clamp(max=self.longest_sentence - MARKS), sentences
 
     def _words(self, src_tokens: Tensor) -> Tensor:
         """(batch, length) bool, True at words."""

@@ -18,6 +18,15 @@ def available(side: nn.Module) -> int:
     return positions() if callable(positions) else side.max_positions()
 
 
+def longest_sentence(model: nn.Module) -> int:
+    """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that both sides of a model have positions for.
+
+    Less than a document may have where positions begin anew with each sentence.
+    """
+    sides = model.encoder, model.decoder
+    return min(side.sentence_positions() if hasattr(side, "sentence_positions") else available(side) for side in sides)
+
+
 def longest_source(model: nn.Module) -> int:
     """Most tokens of a source, ``<s>`` and ``</s>`` counted, that an encoder-decoder surely translates.
 

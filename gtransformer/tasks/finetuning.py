@@ -192,12 +192,16 @@ def _check_dictionary(path: Path, task: Mapping[str, Any], dictionary: Dictionar
     if not isinstance(data, str) or not lang:
         return
     file = Path(utils.split_paths(data)[0]) / f"dict.{lang}.txt"
-    if not file.is_file():
-        return
+    if file.is_file():
+        check_words(path, file, dictionary)
+
+
+def check_words(path: Path, file: Path, dictionary: Dictionary) -> None:
+    """Raise UserError where the dictionary ``file`` of the checkpoint ``path`` has other words than the data's."""
     words = Dictionary.load(str(file)).symbols
     for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
         if theirs != ours:
             raise UserError(
                 f"{path}: its dictionary {file} has '{theirs}' as entry {number}, this data's has '{ours}': "
-                "fine-tuning needs the same dictionary, so prepare the data with --vocabulary"
+                "fine-tuning needs the same dictionary, so prepare the data with --vocabulary or --dictionary"
             )

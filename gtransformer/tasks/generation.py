@@ -129,6 +129,17 @@ def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
         )
 
 
+def check_marks(models: Sequence[nn.Module], sentence_rule: str, args: Namespace) -> None:
+    """Raise UserError where a model would have to predict the marks of sentences that it cannot predict."""
+    if not any(getattr(model, "leaves_marks_out", False) for model in models):
+        return
+    said = "the model comes from a sentence model that does not know <s>, and cannot predict it"
+    if sentence_rule == OFF:
+        raise UserError(f"--sentence-rule off: {said}; leave it out")
+    if getattr(args, "score_reference", False):
+        raise UserError(f"--score-reference: {said}; leave it out, or score sentences with scripts/contrastive.sh")
+
+
 def generator_maker(
     task: FairseqTask, models: Sequence[nn.Module], args: Namespace
 ) -> Callable[..., DocumentGenerator]:
@@ -155,6 +166,7 @@ def generator_maker(
         check_sides(task.cfg, models[0], trained=True)
     rule = None
     chosen = str(getattr(args, "sentence_rule", task.cfg.sentence_rule))
+    check_marks(models, chosen, args)
     if last_only and chosen == OFF:
         raise UserError("--sentence-rule off: the model translates one sentence at a time; leave it out")
     if last_only or keeps_sentences(task.cfg, model, chosen):

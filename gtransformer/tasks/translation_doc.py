@@ -14,7 +14,7 @@ from fairseq.tasks import FairseqTask, register_task
 
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.data.loss_mask import without_context
+from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available
@@ -40,6 +40,7 @@ from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader, grouping_of
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
@@ -164,6 +165,8 @@ class TranslationDocTask(FairseqTask):
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
+        if not from_checkpoint:
+            start_from_sentence_model(cfg, whole_config(cfg), self)
         if not from_checkpoint and wants_ratio(cfg):
             set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
@@ -255,20 +258,27 @@ class TranslationDocTask(FairseqTask):
         return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """As fairseq's; with ``--context-loss off`` the criterion sees the current sentences' targets alone."""
-        sample = without_context(as_read(sample, model), self.tgt_dict.pad())
+        """As fairseq's; the criterion sees the targets that count."""
+        sample = self._counted(as_read(sample, model), model)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
         sample = as_read(sample, model)
-        counted = without_context(sample, self.tgt_dict.pad())
+        counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:
             loss, sample_size, logging_output = super().valid_step(counted, model, criterion)
         logging_output.update(entropy)
         if self.cfg.eval_bleu:
             logging_output.update(self.bleu.counts(sample, model))
         return loss, sample_size, logging_output
+
+    def _counted(self, sample: dict, model) -> dict:
+        """A batch whose targets are those that count in the loss of a model."""
+        sample = without_context(sample, self.tgt_dict.pad())
+        if not getattr(model, "leaves_marks_out", False):
+            return sample
+        return without_forced(sample, [self.tgt_dict.bos(), self.language], self.tgt_dict.pad())
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""

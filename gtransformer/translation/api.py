@@ -65,7 +65,7 @@ class GTransformer:
             self.max_instance_tokens = min(self.max_instance_tokens, directory.max_instance_tokens)
         # Beside or before a sentence stand others, which need positions, too.
         others = (directory.sentences_beside or 0) + (directory.sentences_before or 0)
-        self.max_sentence_tokens = max(1, engine.longest // (1 + others) - MARKS)
+        self.max_sentence_tokens = max(1, min(engine.longest // (1 + others), engine.longest_sentence) - MARKS)
 
     @classmethod
     def from_pretrained(

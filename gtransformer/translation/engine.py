@@ -17,7 +17,7 @@ from gtransformer.data.instances import MARKS, Grouping
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE
 from gtransformer.errors import UserError
-from gtransformer.search.positions import longest_source
+from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.rules import AUTO, ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
@@ -59,8 +59,8 @@ class Engine:
         device: by default a GPU if there is one.
         precision: one of ``PRECISIONS``; "auto" is what the model was trained to multiply in on this kind of device.
 
-    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted. ``options``: the model's that the
-    precision sets.
+    ``longest``: most tokens that an instance may have, ``<s>`` and ``</s>`` counted; ``longest_sentence``: a sentence.
+    ``options``: the model's that the precision sets.
     """
 
     def __init__(self, directory: ModelDirectory, device: str | torch.device | None = None, precision: str = "auto"):
@@ -82,7 +82,7 @@ class Engine:
         self.model.to(self.device)
         if decodes_stepwise(self.model):
             self.model.decoder.hold_weights()
-        self.longest = longest_source(self.model)
+        self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], Grouping(), ready=True)

@@ -175,7 +175,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
             "name the corpus that the model was trained on with --prepared"
         )
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
-    tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bert")}
+    tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bpe_codes", "bert")}
     return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
 
 

@@ -10,7 +10,8 @@
         truecase.en
         truecase.de
 
-With mBART, ``sentencepiece.model`` stands for the last three; with BERT, ``wordpieces.json`` for ``truecase.en``.
+With mBART, ``sentencepiece.model`` stands for the last three; with BERT, ``wordpieces.json`` for ``truecase.en``;
+with given BPE codes there are no truecasers.
 """
 
 from __future__ import annotations

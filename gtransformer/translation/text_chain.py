@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from gtransformer.preprocess.bpe import remove_bpe
-from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.encode import TextEncoder, never_truecased
 from gtransformer.preprocess.moses import moses_as_prepared
 from gtransformer.preprocess.pieces import join_pieces
 from gtransformer.preprocess.tokenise import Detokeniser
@@ -31,7 +31,8 @@ class TextChain:
                 file=sys.stderr,
             )
         self._source = TextEncoder(model.path, model.source_lang, self._tool)
-        self._detokenise = None if model.sentencepiece else Detokeniser(model.target_lang, self._tool)
+        self._untruecased = never_truecased(model.path, model.target_lang)
+        self._detokenise = Detokeniser(model.target_lang, self._tool, self._untruecased)
 
     @cached_property
     def _target(self) -> TextEncoder:
@@ -47,9 +48,10 @@ class TextChain:
 
     def decode(self, sentences: Sequence[str]) -> list[str]:
         """Sentences of subwords of the target language to plain text, each on one line."""
-        if self._detokenise is None:
+        if self._model.sentencepiece:
             plain = join_pieces(sentences)
         else:
-            plain = self._detokenise(detruecase([remove_bpe(line) for line in sentences], self._tool))
+            words = [remove_bpe(line) for line in sentences]
+            plain = self._detokenise(words if self._untruecased else detruecase(words, self._tool))
         # A tab would be taken for the end of a column, a line break for the end of a sentence.
         return [" ".join(line.split()) for line in plain]

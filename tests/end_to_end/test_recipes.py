@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,6 +251,12 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
         workshop.run("sent_base", "train")
         model = workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt"
         line += ["--set", f"train.finetune-from-model={model}"]
+    if "sentence-model" in recipe.sections["train"]:  # of this package or of fairseq alone
+        workshop.run("sent_base", "train")
+        monkeypatch.chdir(workshop.root)
+        model = Path(str(recipe.sections["train"]["sentence-model"]))
+        model.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt", model)
     commands: list[list[str]] = []
     monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
     assert main(line) == 0

@@ -30,9 +30,13 @@ def expanded(name: str) -> list[str]:
 
 
 def missing(text: str) -> list[str]:
-    """Files of the repository that a text names and that are not there; SHOUTED parts of names stand for any."""
+    """Files of the repository that a text names and that are not there; SHOUTED parts of names stand for any.
+
+    A recipe may be named as on the command line.
+    """
     names = [name for found in NAMED.finditer(text) for name in expanded(re.sub(r"\b[A-Z]{2,}\b", "*", found[0]))]
     names += [f"{name.replace('.', '/')}.py" for name in re.findall(r"-m (gtransformer(?:\.\w+)+)", text)]
+    names = [name for name in names if not (ROOT / "configs" / f"{name}.yaml").is_file()]
     return [name for name in names if not (ROOT / name).exists() and not list(ROOT.glob(name))]
 
 

@@ -119,7 +119,7 @@ class Plan:
     def check_sets(self) -> None:
         """Can further sets be prepared? UserError for recipes whose cutting they could not borrow."""
         for name, recipe in self.corpora.items():
-            for option in ("sentencepiece", "bert"):
+            for option in ("sentencepiece", "bpe-codes", "bert"):
                 if option in recipe.sections["prepare"]:
                     raise UserError(
                         f"recipe '{name}' cuts text by a pretrained model ({option}), and --also needs a vocabulary of "

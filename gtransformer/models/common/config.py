@@ -8,6 +8,8 @@ from omegaconf import II
 
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
+DOCUMENT, SENTENCE = POSITIONS = ("document", "sentence")
+BOTH, END = MARKS = ("both", "end")
 
 
 def option(default, help: str):

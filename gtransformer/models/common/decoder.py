@@ -61,6 +61,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         self.layers = nn.ModuleList(Layer(cfg, "decoder", own, cfg.encoder_embed_dim) for own in blocks)
         self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
+        self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
         if self.shares_output:
             self.output_projection.weight = embed_tokens.weight
@@ -101,6 +102,10 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             if ragged:
                 return x, {"attn": [None], "layout": layout}
             return layout.pad(x if features_only else self.output_layer(x)), {"attn": [None]}
+
+    def words(self, tokens: Tensor) -> Tensor:
+        """As of all; models that know no ``<s>`` read ``</s>`` in its place, which fairseq's decoders begin with."""
+        return super().words(tokens.masked_fill(tokens.eq(self.bos), self.eos) if self.ends_only else tokens)
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
@@ -144,8 +149,21 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     @property
     def output_is_product(self) -> bool:
-        """Whether logits are the top states times ``output_projection.weight`` and nothing else."""
+        """Whether logits are the top states times ``output_weight`` and nothing else."""
         return keeps(self, DocumentDecoder, "output_layer")
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(words, channels): of the words that can be predicted, the first of the dictionary if not all."""
+        weight = self.output_projection.weight
+        return weight if self.output_words is None else weight[: self.output_words]
+
+    def barred(self, logits: Tensor) -> Tensor:
+        """Logits (..., vocabulary), minus infinity for what can never be predicted."""
+        if self.output_words is None:
+            return logits
+        there = logits[..., : self.output_words]
+        return torch.nn.functional.pad(there, (0, logits.shape[-1] - self.output_words), value=-torch.inf)
 
     def begin(self, memory: Memory, rows: int) -> State:
         """The state from which ``rows`` rows are decoded token by token.
@@ -168,7 +186,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """(..., channels) -> (..., vocabulary) logits."""
-        return self.output_projection(features)
+        return self.barred(self.output_projection(features))
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
         """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
@@ -180,4 +198,4 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return min(self.cfg.max_target_positions, self.positions())
+        return self.positions() if self.restarts else min(self.cfg.max_target_positions, self.positions())

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import View
-from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.embedding import embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
@@ -59,9 +59,11 @@ class DocumentEmbedding(LayerStack):
         """
         channels = embed_tokens.embedding_dim
         self.cfg = cfg
-        self.padding, self.bos = dictionary.pad(), dictionary.bos()
+        self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
+        self.ends_only = str(getattr(cfg, "sentence_marks", BOTH)) == END  # whether no layer knows ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
+        self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None
@@ -90,10 +92,16 @@ class DocumentEmbedding(LayerStack):
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
-        return self.embed(layout.pack(tokens), layout.offset, layout.length)
+        return self.embed(layout.pack(tokens), *self.places(layout))
+
+    def places(self, layout: Ragged) -> tuple[Tensor, int]:
+        """The position (N,) int64 of each token, from 0, and a number that all are below."""
+        if not self.restarts:
+            return layout.offset, layout.length
+        return torch.from_numpy(layout.within).to(layout.device), int(layout.within.max(initial=-1)) + 1
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
-        """tokens (n,), offset (n,) in their documents -> (n, channels) with dropout."""
+        """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
         return dropout(self.embedded(tokens, offset, longest), self.cfg.dropout, self.training)
 
     def embedded(self, tokens: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
@@ -115,6 +123,10 @@ class DocumentEmbedding(LayerStack):
         return x
 
     def positions(self) -> int:
-        """How many positions there are: sinusoidal ones, and none at all, have no end that a document could reach."""
+        """How many positions there are for a document; where they begin anew with each sentence, it has no end."""
+        return UNLIMITED_POSITIONS if self.restarts else self.sentence_positions()
+
+    def sentence_positions(self) -> int:
+        """How many there are for a sentence: sinusoidal ones, and none at all, have no end that it could reach."""
         table = self.embed_positions
         return table.positions if isinstance(table, LearnedPositions) else UNLIMITED_POSITIONS

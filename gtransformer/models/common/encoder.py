@@ -38,6 +38,12 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         self.layers = nn.ModuleList(Layer(cfg, "encoder", own) for own in blocks)
         self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
 
+    def layout(self, tokens: Tensor) -> Ragged:
+        """As of all; of models that know no ``<s>``, only tags do, and no layer has a token of it."""
+        if not self.ends_only:
+            return super().layout(tokens)
+        return Ragged(tokens.ne(self.padding) & tokens.ne(self.bos), self.tags(tokens))
+
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
         """Encode a batch of documents.
 
@@ -79,4 +85,4 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
 
     def max_positions(self) -> int:
         """Longest document in tokens."""
-        return min(self.cfg.max_source_positions, self.positions())
+        return self.positions() if self.restarts else min(self.cfg.max_source_positions, self.positions())

@@ -8,7 +8,7 @@ import torch
 from fairseq import utils
 from torch import Tensor, nn
 
-from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.combine import ResidualGate, gated_sum, make_gate
@@ -46,10 +46,13 @@ class Layer(nn.Module):
         for block in blocks:
             keys = None if block.memory is None else memory_channels
             for name, scopes in zip(block.modules, block.scopes, strict=True):
-                module = MultiheadAttention(channels, heads, cfg.attention_dropout, keys, len(scopes), block.relative)
+                numbered = block.numbered and scopes == (ByDocument(),)
+                module = MultiheadAttention(
+                    channels, heads, cfg.attention_dropout, keys, len(scopes), block.relative, numbered
+                )
                 self.add_module(name, module)
             if block.gate is not None:
-                self.add_module(block.gate, make_gate(channels))
+                self.add_module(block.gate, make_gate(channels, block.gate_bias))
             if block.residual_gate is not None:
                 self.add_module(block.residual_gate, ResidualGate(channels))
             self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels))

@@ -85,6 +85,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
 
+    @property
+    def leaves_marks_out(self) -> bool:
+        """Whether it cannot predict ``<s>`` and language symbols, so that as targets they must not count."""
+        return self.decoder.output_words is not None
+
     def is_pretrained(self, name: str) -> bool:
         """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""
         return not is_new(name)

@@ -21,12 +21,21 @@ from gtransformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 NEW_MODULE = re.compile(
-    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.relative\.)|context_(encoder|attn)|embed_segments"
-    r"|batch_(front|vector))"
+    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.(relative|query_numbers|key_numbers)\.)"
+    r"|context_(encoder|attn)|embed_segments|batch_(front|vector))"
 )
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
 # fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
-BOOKKEEPING = re.compile(r"\.(version|embed_positions\._float_tensor)\Z")
+BOOKKEEPING = re.compile(r"\.(version|embed_positions\.(_float_tensor|weights))\Z")
+# What older fairseq, which saved its published WMT models, calls the parts of a layer and of the output layer.
+OLD_NAMES = (
+    (re.compile(r"\.layer_norms\.0\."), ".self_attn_layer_norm."),
+    (re.compile(r"\A(decoder\..*)\.layer_norms\.1\."), r"\1.encoder_attn_layer_norm."),
+    (re.compile(r"\.layer_norms\.[12]\."), ".final_layer_norm."),
+    (re.compile(r"\Adecoder\.embed_out\Z"), "decoder.output_projection.weight"),
+)
+JOINED = re.compile(r"(.*_attn)\.in_proj_(weight|bias)\Z")  # queries, keys and values in one
+TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
 
 
 def is_new(name: str) -> bool:
@@ -44,7 +53,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
 
     Raises UserError listing what is missing, unexpected, of another shape, or untied although the model ties it.
     """
-    own = model.state_dict()
+    own, state = model.state_dict(), as_of_today(state)
     given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
     given = {name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)}
     tied = _tied_names(model)
@@ -52,17 +61,40 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         if name not in given and first in given:  # older fairseq stores a shared output layer only once
             given[name] = given[first]
     _check_names(given, own)
+    added = len(own["decoder.output_projection.weight"]) - len(model.decoder.output_weight)
+    given |= {name: _grown(given[name], own[name], added) for name in TABLES if name in given}
     given |= {name: _widened(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")}
     _check_shapes(given, own)
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        copied = global_from_local and "_global." in name
-        given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
+        local = name.replace("_global.", "_local.")
+        given[name] = given[local] if global_from_local and local in given else own[name]
     if any(map(is_new, fresh)):
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
         logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)
     return given
+
+
+def as_of_today(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters of a Transformer as fairseq names and cuts them since version 0.9."""
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        for old, new in OLD_NAMES:
+            name = old.sub(new, name)
+        match = JOINED.match(name)
+        if match is None:
+            found[name] = value
+        else:
+            parts = zip("qkv", value.chunk(3), strict=True)
+            found |= {f"{match[1]}.{key}_proj.{match[2]}": part for key, part in parts}
+    return found
+
+
+def _grown(table: Tensor, own: Tensor, added: int) -> Tensor:
+    """A table (words, channels) with the model's own rows for the ``added`` symbols that it lacks, if it does."""
+    rows = len(own) - added
+    return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
 
 
 def _widened(weight: Tensor, own: Tensor) -> Tensor:

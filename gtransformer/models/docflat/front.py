@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
@@ -18,25 +16,8 @@ from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.config import BOTH, ON, BatchAttentionConfig
 from gtransformer.models.docflat.step import FrontStep, KeptInputs
 from gtransformer.modules.dropout import dropout
-from gtransformer.modules.linear import Linear
+from gtransformer.modules.numbers import SentenceNumbers
 from gtransformer.modules.ragged import Ragged
-
-
-class SentenceNumbers(nn.Module):
-    """A sinusoidal embedding of a sentence's number through a learned linear map, so that there is no last one."""
-
-    def __init__(self, channels: int):
-        super().__init__()
-        self.channels = channels
-        self.map = Linear(channels, channels)
-
-    def forward(self, numbers: Tensor, dtype: torch.dtype) -> Tensor:
-        """numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
-        half = self.channels // 2
-        rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
-        angles = numbers.float().unsqueeze(1) * rates.exp()
-        waves = torch.cat([angles.sin(), angles.cos()], dim=1)
-        return self.map(nn.functional.pad(waves, (0, self.channels % 2)).to(dtype))
 
 
 class BatchFront(nn.Module):
@@ -84,8 +65,7 @@ class FrontEmbedding(DocumentEmbedding):
 
     def _numbered(self, x: Tensor, layout: Ragged, first: Tensor) -> Tensor:
         """x (N, channels) with the number of its sentence in place of every ``<s>``; ``first`` (batch,) int64."""
-        sentence = (layout.doc.astype(np.int64) << 32) + layout.tag
-        begins = np.flatnonzero(np.diff(sentence, prepend=-1))
+        begins = layout.begins
         begin, doc, tag = (
             torch.from_numpy(one).to(layout.device) for one in (begins, layout.doc[begins], layout.tag[begins])
         )

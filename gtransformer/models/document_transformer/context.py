@@ -39,7 +39,6 @@ class BesideEncoder(DocumentEncoder):
 
     def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.eos = dictionary.eos()
         self.context_encoder = ContextEncoder(cfg)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:

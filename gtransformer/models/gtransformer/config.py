@@ -5,7 +5,7 @@ from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, DocumentModelConfig, option
 
 CONTEXT_ATTENTION = ("combined", "global")
 
@@ -28,6 +28,30 @@ class GTransformerConfig(DocumentModelConfig):
     )
     no_translation_locality: bool = option(
         False, "cross-attention of every layer sees the whole source document (Table 5)"
+    )
+    positions: ChoiceEnum(POSITIONS) = option(
+        DOCUMENT,
+        "document: positions run through the instance, as in the paper; sentence: they begin anew with each sentence, "
+        "and global attention is told the sentences' numbers, which it learns to use",
+    )
+    gate_bias: Optional[float] = option(  # noqa: UP045
+        None, "bias that gates begin with; the larger, the less of global attention they let through (default: random)"
+    )
+    sentence_model: Optional[str] = option(  # noqa: UP045
+        None,
+        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, exactly "
+        "where it is: structure, marks of sentences and vocabulary are its own, with --positions sentence and, unless "
+        "given, a --gate-bias of 5; the data must have its dictionary",
+    )
+    sentence_marks: ChoiceEnum(MARKS) = option(
+        BOTH,
+        "what layers see of <s> and </s> around each sentence. both; end: as models of fairseq's task translation do, "
+        "</s> alone on the source side, in front of a target sentence </s> in place of <s> (set by --sentence-model)",
+    )
+    output_words: Optional[int] = option(  # noqa: UP045
+        None,
+        "only the first N entries of the dictionary can be predicted, what is behind them was added to the sentence "
+        "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"

@@ -7,6 +7,7 @@ over the document everywhere. What lies between them are the ablations of its Ta
 from __future__ import annotations
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
+from gtransformer.models.common.config import SENTENCE
 from gtransformer.models.gtransformer.config import GTransformerConfig
 
 GROUP = "group"  # Eq. 8 alone
@@ -35,15 +36,20 @@ def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
 
 def encoder_blocks(cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
     """The attention of each encoder layer (group: Eq. 8 with G_Q = G_K = G_X)."""
-    return [(AttentionBlock("self_attn", SCOPES[kind]),) for kind in attention_kinds(cfg, "encoder")]
+    return [(AttentionBlock("self_attn", SCOPES[kind], **_beginning(cfg)),) for kind in attention_kinds(cfg, "encoder")]
 
 
 def decoder_blocks(cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
     """Self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X) of each layer."""
     return [
         (
-            AttentionBlock("self_attn", SCOPES[own], causal=True),
-            AttentionBlock("encoder_attn", SCOPES[cross], memory="source"),
+            AttentionBlock("self_attn", SCOPES[own], causal=True, **_beginning(cfg)),
+            AttentionBlock("encoder_attn", SCOPES[cross], memory="source", **_beginning(cfg)),
         )
         for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
     ]
+
+
+def _beginning(cfg: GTransformerConfig) -> dict[str, bool | float | None]:
+    """What global attention knows, and how much of it gates let through before anything is learned."""
+    return {"numbered": str(cfg.positions) == SENTENCE, "gate_bias": cfg.gate_bias}

@@ -53,7 +53,6 @@ class VectorEncoder(DocumentEncoder):
 
     def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.eos = dictionary.eos()
         self.batch_vector = BatchVector(cfg)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:

@@ -11,6 +11,7 @@ import torch
 
 from gtransformer.models.common.decoding.prefix import PrefixState
 from tests.unit.models import window_oracle
+from tests.unit.models.batch_oracle import waves
 
 MODULES = ("encoder_attn_local", "encoder_attn_global")
 
@@ -62,6 +63,12 @@ def sees(model, scope, i: int, j: int, tags: tuple[list[int], list[int]], decodi
     return scope.name == "global" or source[j] == target[i]
 
 
+def told(numbers, tags: list[int]) -> torch.Tensor:
+    """What each token is told of its sentence's number, (tokens, channels)."""
+    rows = [torch.from_numpy(waves(tag, numbers.channels)).double() for tag in tags]
+    return torch.stack([numbers.map.weight @ row + numbers.map.bias for row in rows])
+
+
 @torch.no_grad()
 def shares(model, source: list[int], target: list[int], current: int | None = None, decoding: bool = False):
     """(share, flat) of each counted query by (layer, scope), and (share, flat, gate) by layer.
@@ -81,7 +88,10 @@ def shares(model, source: list[int], target: list[int], current: int | None = No
         for name, scopes in zip(MODULES, block.scopes, strict=False):
             module, x, memory, _ = places[number, name]
             assert x.dtype == torch.float64
-            q, k = module.split(module.q_proj(x)).tolist(), module.split(module.k_proj(memory)).tolist()
+            q, k = module.q_proj(x), module.k_proj(memory)
+            if module.query_numbers is not None:
+                k, q = k + told(module.key_numbers, tags[0]), q + told(module.query_numbers, tags[1])
+            q, k = module.split(q).tolist(), module.split(k).tolist()
             by_module.append([])
             for scope in scopes:
                 found = []

@@ -126,6 +126,7 @@ FIGURES = [
     # Context beside the sentence.
     ("", PAPER | LONG_CONTEXT, {"context_layers": None, "context_in": None, "context_join": None}),
     ("", PAPER | LONG_CONTEXT, {"current_layers": None, "freeze_sentence_parameters": None}),
+    ("", PAPER | LONG_CONTEXT, {"by_sentence": (False, None)}),
     # Windows.
     ("", PAPER | LONG_CONTEXT - {"window/base"}, {"window": (None, None, None, None)}),
     # Herold and Ney (2023): corpus.
@@ -219,6 +220,12 @@ OURS = {
     "window/small": ("concatenation/small_documents", {
         "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
+    }),
+    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/from_sentences": ("doc_base_finetune", {
+        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
+        "load_partial": False, "prepared_from": None, "pretrained_from": None,
     }),
     **document_figures.OURS,
 }  # fmt: skip

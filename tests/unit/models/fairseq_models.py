@@ -23,10 +23,10 @@ def settings(arch: str, **options) -> Namespace:
     return args
 
 
-def build(dictionary, arch: str = "transformer", seed: int = 1, **options):
-    """Such a model in evaluation mode, with random weights drawn wide."""
+def build(dictionary, arch: str = "transformer", seed: int = 1, target=None, **options):
+    """Such a model in evaluation mode, with random weights drawn wide; ``target``: another dictionary than source's."""
     torch.manual_seed(seed)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=target or dictionary)
     model = (BARTModel if "bart" in arch else TransformerModel).build_model(settings(arch, **options), task)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -15,6 +15,8 @@ MODES = {
     "self only": {"decoder_ctxlayers": 3, "cross_ctxlayers": 0},
     "cross only": {"decoder_ctxlayers": 0, "cross_ctxlayers": 1},
     "full": {"doc_mode": "full"},
+    "by sentence": {"positions": "sentence"},
+    "full by sentence": {"doc_mode": "full", "positions": "sentence", "decoder_learned_pos": True},
     "prenorm": {"encoder_normalize_before": True, "decoder_normalize_before": True},
     "global on top": {"context_attention": "global"},
     "no language locality": {"no_language_locality": True},
@@ -25,7 +27,8 @@ MODES = {
 STEPS = [
     *((mode, 1.0, True) for mode in MODES),
     *((mode, often, True) for mode, often in zip(MODES, itertools.cycle([0.1, 0.0]))),
-    *((mode, 1.0, False) for mode in ("combined", "full", "prenorm", "global on top", "no translation locality")),
+    *((mode, 1.0, False) for mode in ("combined", "full", "by sentence", "prenorm", "global on top")),
+    ("no translation locality", 1.0, False),
 ]
 TOLERANCE = 1e-11  # float64
 

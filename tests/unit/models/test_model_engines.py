@@ -29,7 +29,8 @@ def largest_gradient_error(found, expected):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, ODD_HEADS, {"doc_mode": "full"}, {"encoder_normalize_before": True}, *ABLATIONS]
+    "options",
+    [{}, ODD_HEADS, {"doc_mode": "full"}, {"encoder_normalize_before": True}, {"positions": "sentence"}, *ABLATIONS],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_packed_equals_dense_forward_and_backward(dictionary, make_pairs, options, seed):

@@ -11,7 +11,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess import bpe
-from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe
+from gtransformer.preprocess.bpe import Encoder, learn, remove_bpe, take_codes
 from gtransformer.preprocess.tokenise import Tokeniser
 
 TEXT = "<d>\nlow low low low low lower lower\nnewest newest newest newest newest newest\n<d>\nwidest widest widest\n"
@@ -89,3 +89,15 @@ def test_the_memory_of_words_is_bounded(codes, monkeypatch):
     encoder = bpe.Encoder(codes)
     assert encoder(lines) == expected and any("@@" in line for line in expected)
     assert len(encoder._known) <= 3 and len(encoder._bpe.cache) <= 3
+
+
+def test_codes_of_fastbpe(tmp_path, codes):
+    """Its lines end in a count, and there is no version; words are cut as by the same codes of subword-nmt."""
+    merges = list(read_lines(codes))[1:]
+    (tmp_path / "fast").write_text("".join(f"{merge} {100 - n}\n" for n, merge in enumerate(merges)), encoding="utf-8")
+    assert take_codes(tmp_path / "fast", tmp_path / "taken") == len(merges)
+    assert (tmp_path / "taken").read_text() == codes.read_text()
+    assert take_codes(codes, tmp_path / "again") == len(merges)
+    (tmp_path / "fast").write_text("no codes at all\n")
+    with pytest.raises(UserError, match="not a BPE merge"):
+        take_codes(tmp_path / "fast", tmp_path / "taken")

@@ -31,6 +31,7 @@ def pieces(tmp_path):
 def test_files():
     assert text_files(PLAIN) == ["bpe.codes", "truecase.en_XX", "truecase.de_DE"]
     assert text_files(PLAIN | {"sentencepiece": "x"}) == ["sentencepiece.model"]
+    assert text_files(PLAIN | {"bpe_codes": True}) == ["bpe.codes"]
     assert text_files(PLAIN | {"bert": True}) == ["wordpieces.json", "bpe.codes", "truecase.de_DE"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -78,8 +79,8 @@ class AttentionStep:
         """h (rows, channels) -> (rows, channels)."""
         parts = self.modules[0].split_parts(self.into(h))
         results = []
-        for number, (sights, out) in enumerate(zip(self.sights, self.out, strict=True)):
-            q, *new = parts[self.each * number : self.each * (number + 1)]
+        for number, (module, sights, out) in enumerate(zip(self.modules, self.sights, self.out, strict=True)):
+            q, *new = self._told(module, number, parts, masks.tags)
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (groups, heads, beam, dim)
             found = [sight.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for sight in sights]
             results.append(out(side_by_side(found)))
@@ -87,6 +88,12 @@ class AttentionStep:
             return results[0]
         local, over_all = results
         return torch.lerp(over_all, local, torch.sigmoid(self.gate(torch.cat(results, dim=-1))))  # Eq. 10
+
+    def _told(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
+        """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
+        q, *new = parts[self.each * number : self.each * (number + 1)]
+        new[:1] = [module.told_key(keys, tags) for keys in new[:1]]
+        return [module.told_query(q, tags), *new]
 
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what all beams begin with; its keys are kept."""
@@ -96,8 +103,8 @@ class AttentionStep:
     def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
         if self.block.memory is None:
             parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
-            for number, sights in enumerate(self.sights):
-                _, *new = parts[self.each * number : self.each * (number + 1)]
+            for number, (module, sights) in enumerate(zip(self.modules, self.sights, strict=True)):
+                _, *new = self._told(module, number, parts, forced.layout.tag)
                 for sight in sights:
                     sight.force(new, forced)
         return self.layer.attend(self.block, h, forced.view)

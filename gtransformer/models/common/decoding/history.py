@@ -72,6 +72,15 @@ class History:
         self.steps += 1
         self.clock += 1
 
+    def positions(self, restart: bool) -> np.ndarray:
+        """(groups * beam,) int64: position of each row's newest token, in its document or, ``restart``, its sentence.
+
+        For the latter ``sentences`` must not be empty.
+        """
+        if restart:
+            return (self.slots - 1 - self.starts[0]).ravel()
+        return np.repeat(self.steps - 1, self.beam)
+
     def force(self, begins: Sequence[np.ndarray], lengths: np.ndarray) -> np.ndarray:
         """Whole sentences in front of the first token, the same in all rows of a group: take slots for those in reach.
 
@@ -163,13 +172,15 @@ class History:
 class Masks:
     """What every row sees of the slots and of the trunk at the current step, added to scores; the same for all layers.
 
+    ``tags`` (rows,) int64: which sentence each row is at.
+
     Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences`` and ``tokens``, by their number:
     the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``trunk``
     is of the ``trunk_width`` tokens of the trunk that are read.
     """
 
-    def __init__(self, history: History, device: torch.device, dtype: torch.dtype):
-        self.history = history
+    def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype):
+        self.history, self.tags = history, tags
         self.sentences: dict[int, tuple[int, torch.Tensor | None]] = {}
         for number in history.sentences:
             first, seen = history.view(history.starts[number - 1])

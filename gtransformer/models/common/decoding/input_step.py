@@ -41,7 +41,7 @@ class InputStep:
 
     def force(self, forced: Forced) -> Tensor:
         """What all beams begin with -> (N, channels)."""
-        return self.decoder.embed(forced.tokens, forced.layout.offset, forced.layout.length)
+        return self.decoder.embed(forced.tokens, *self.decoder.places(forced.layout))
 
     def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""

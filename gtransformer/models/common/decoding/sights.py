@@ -140,9 +140,11 @@ class SourceDocument(Sight):
         lengths = layout.doc_lengths[documents]
         offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
+        tags = layout.tag[places[0]]
         token, group, offset = (torch.from_numpy(one).to(self.side.device) for one in places)
         found = self.project(self.side.memory.states.index_select(0, token))
-        for held, side in zip(self.sides, self.module.split_parts(found), strict=True):
+        keys, values = self.module.split_parts(found)
+        for held, side in zip(self.sides, (self.module.told_key(keys, tags), values), strict=True):
             held[group, :, offset] = side
 
     def pick(self, groups: Tensor) -> None:

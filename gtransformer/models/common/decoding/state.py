@@ -44,7 +44,7 @@ class CachedState:
         sentences = {scope.prefix_sentences for scope in own} - {None}
         tokens = {scope.prefix_tokens for scope in own} - {None}
         document = math.inf in sentences
-        numbers = sorted(sentences - {math.inf})
+        numbers = sorted(sentences - {math.inf}) or [1] * decoder.restarts
         self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
         read = {name: (one, decoder.scopes(name)) for name, one in memory.by_name().items()}
         self.sides = {
@@ -69,11 +69,11 @@ class CachedState:
         Returns:
             top states of the new tokens, (rows, channels).
         """
-        offsets = np.repeat(self.history.steps, self.beam)
         self.history.advance(opens)
+        offsets = self.history.positions(self.decoder.restarts)
         for side in self.sides.values():
             side.advance(opens, tags, self.history.steps - 1)
-        masks = Masks(self.history, self.device, self.memory.states.dtype)
+        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype)
         x = self.inputs.step(tokens, offsets, opens, tags)
         for layer in self.layers:
             x = layer.step(x, masks)
@@ -97,7 +97,7 @@ class CachedState:
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""
-        return self.output(features)
+        return self.decoder.barred(self.output(features))
 
     def reorder(self, order: Tensor) -> None:
         """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.

@@ -1,0 +1,156 @@
+"""``--sentence-model``: a document model that begins as any sentence Transformer of fairseq, or of this package.
+
+What it is (sizes, norms, positions, sharing) is read from its checkpoint; the training then starts from it as with
+``--finetune-from-model`` and ``--load-partial``. Models of fairseq's task ``translation`` know neither ``<s>`` nor the
+symbols that this package adds at the end of a dictionary; ``--sentence-marks end`` and ``--output-words`` say so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from fairseq.data import Dictionary
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import BOTH, END, SENTENCE
+from gtransformer.tasks.checkpoint_file import load_lazily, settings_of
+from gtransformer.tasks.finetuning import LAST, check_words
+
+logger = logging.getLogger(__name__)
+
+SIDES = ("encoder", "decoder")
+# What a sentence model is; dropout and how it is computed are the training's own.
+STRUCTURE = (
+    *(f"{side}_{key}" for side in SIDES for key in ("embed_dim", "ffn_embed_dim", "layers", "attention_heads")),
+    *(f"{side}_{key}" for side in SIDES for key in ("normalize_before", "learned_pos")),
+    "activation_fn",
+    "share_decoder_input_output_embed",
+    "share_all_embeddings",
+    "no_token_positional_embeddings",
+    "no_scale_embedding",
+    "layernorm_embedding",
+)
+ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
+OWN_TASK = "translation_doc"
+GATE_BIAS = 5.0  # [ours] less than a hundredth of global attention at first
+
+
+def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
+    """Let a model's options, and those of its training, be what ``sentence_model`` among them wants.
+
+    Args:
+        cfg: of the model that is about to be built, changed.
+        whole: all options of the training, changed; None for a model that is built without one.
+        task: with dictionaries, languages and options.
+
+    Raises UserError for a checkpoint that is none of a Transformer, that translates other languages or with another
+    dictionary, and for options that contradict it.
+    """
+    if not getattr(cfg, "sentence_model", None):
+        return
+    path = Path(cfg.sentence_model)
+    state = _read(path)
+    settings, tables = settings_of(state), _tables(state["model"], path)
+    own = settings["task"].get("_name", settings["task"].get("task")) == OWN_TASK
+    _check_options(cfg, whole, path, own)
+    _check_languages(settings["task"], task, path)
+    for side, dictionary, lang in (
+        ("encoder", task.source_dictionary, task.cfg.source_lang),
+        ("decoder", task.target_dictionary, task.cfg.target_lang),
+    ):
+        words = len(dictionary) if own else words_before_symbols(dictionary, task.langs)
+        if tables[side] != words:
+            raise UserError(
+                f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: prepare the data with "
+                "the model's own dictionary (docs/finetuning.md)"
+            )
+        _check_words(path, settings["task"], lang, dictionary)
+    with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
+        for key in STRUCTURE:
+            value = settings["model"].get(key)
+            if value is None and isinstance(getattr(cfg, key), bool):  # older than the option
+                value = False
+            if value is not None:
+                setattr(cfg, key, value)
+        for side, name in zip(SIDES, ("max_source_positions", "max_target_positions"), strict=True):
+            if getattr(cfg, f"{side}_learned_pos") and not cfg.no_token_positional_embeddings:
+                rows = len(state["model"][f"{side}.embed_positions.weight"])
+                setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
+        cfg.load_partial, cfg.positions = True, SENTENCE
+        cfg.gate_bias = GATE_BIAS if cfg.gate_bias is None else cfg.gate_bias
+        marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
+        cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])
+    if whole is not None:
+        with open_dict(whole):
+            whole.checkpoint.finetune_from_model = str(path)
+    logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in STRUCTURE))
+
+
+def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
+    """How many entries stand in front of the language symbols and ``<mask>``, which end a dictionary."""
+    return min(dictionary.index(symbol) for symbol in (*(f"[{lang}]" for lang in langs), "<mask>"))
+
+
+def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) -> None:
+    if str(cfg.doc_mode) != "partial":
+        raise UserError(f"--sentence-model {path}: its attention becomes group attention, so give --doc-mode partial")
+    if whole is None:
+        return
+    given = whole.checkpoint
+    if given.finetune_from_model not in (None, str(path)) or given.restore_file != LAST:
+        raise UserError(
+            f"--sentence-model {path}: training starts from one model; leave --finetune-from-model and --restore-file "
+            "out"
+        )
+    criterion = whole.criterion
+    plain = str(criterion._name) in ("cross_entropy", "fused_label_smoothed_cross_entropy")
+    needs_all = any(getattr(criterion, name, None) for name in ("report_accuracy", "ignore_prefix_size"))
+    if not own and (not plain or needs_all):
+        raise UserError(
+            f"--sentence-model {path}: some symbols can never be predicted, which --criterion {criterion._name} with "
+            "these options cannot take; give fused_label_smoothed_cross_entropy without --report-accuracy and "
+            "--ignore-prefix-size"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
+    try:
+        state = load_lazily(path)
+    except Exception as error:  # a damaged file makes the loader raise anything
+        raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({type(error).__name__})") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
+        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
+    return state
+
+
+def _tables(parameters: Mapping[str, Any], path: Path) -> dict[str, int]:
+    """Entries of the dictionaries of encoder and decoder."""
+    tables = {side: parameters.get(f"{side}.embed_tokens.weight") for side in SIDES}
+    if None in tables.values() or not all(any(name.startswith(part) for name in parameters) for part in ATTENTION):
+        raise UserError(f"{path}: no Transformer with encoder and decoder; give the checkpoint of one")
+    return {side: len(table) for side, table in tables.items()}
+
+
+def _check_languages(theirs: Mapping[str, Any], task, path: Path) -> None:
+    pair = task.cfg.source_lang, task.cfg.target_lang
+    found = theirs.get("source_lang") or pair[0], theirs.get("target_lang") or pair[1]
+    if found != pair:
+        raise UserError(
+            f"{path}: translates {'-'.join(found)}, this data is {'-'.join(pair)}; give a model of these languages"
+        )
+
+
+def _check_words(path: Path, theirs: Mapping[str, Any], lang: str, dictionary: Dictionary) -> None:
+    """Word by word, where its dictionary lies beside the checkpoint, as published ones do, or with its own data."""
+    data = theirs.get("data")
+    folders = [path.parent, *([Path(data.split(":")[0])] if isinstance(data, str) else [])]
+    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
+    if file is not None:
+        check_words(path, file, dictionary)

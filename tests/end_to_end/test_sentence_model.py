@@ -1,0 +1,148 @@
+"""A model that plain fairseq trained on sentences goes on as a document model: text, training, translation."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.data import Dictionary, indexed_dataset
+
+from gtransformer.cli.export import main as export
+from gtransformer.cli.prepare import main as prepare
+from gtransformer.cli.translate import main as translate
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.postprocess import postprocessor_for
+from tests.end_to_end.commands import GENERATION, only_error, run
+
+pytestmark = pytest.mark.slow
+
+WORDS = {"en": "the old house is green and Anna sees it", "de": "das alte Haus ist grün und Anna sieht es"}
+COMMON = (
+    "--optimizer adam --lr-scheduler fixed --cpu --no-progress-bar --num-workers 0 --seed 1 --source-lang en "
+    "--target-lang de --max-tokens 400 --no-epoch-checkpoints"
+).split()
+FUSED = ["--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1"]
+
+
+def sentences(lang: str, count: int, draw: random.Random) -> list[str]:
+    """Such as ``It "sees" the well-known house.``, each with what fairseq's examples escape and set apart."""
+    words = WORDS[lang].split()
+    return [f'{draw.choice(words)} "{draw.choice(words)}" {draw.choice(words)}-{words[1]}.' for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory) -> Path:
+    """A folder as fairseq publishes its models: ``model.pt``, two dictionaries, ``bpecodes`` of fastBPE."""
+    folder, draw = tmp_path_factory.mktemp("given"), random.Random(1)
+    (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\n", encoding="utf-8")
+    (folder / "manifest.json").write_text(json.dumps({"settings": {
+        "source_lang": "en", "target_lang": "de", "moses": None, "normalise_punctuation": False, "bpe_codes": True,
+    }}))  # fmt: skip
+    (folder / "bpe.codes").write_text("#version: 0.2\ne n</w>\ns e\nh o\n", encoding="utf-8")
+    cut = {lang: TextEncoder(folder, lang)(sentences(lang, 40, draw)) for lang in WORDS}
+    for lang, lines in cut.items():
+        dictionary = Dictionary()
+        for line in lines:
+            dictionary.encode_line(line, add_if_not_exist=True)
+        dictionary.finalize()
+        dictionary.save(str(folder / f"dict.{lang}.txt"))
+        for split in ("train", "valid"):
+            prefix = str(folder / f"{split}.en-de.{lang}")
+            builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
+            for line in lines[:: 1 if split == "train" else 5]:
+                builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
+            builder.finalize(f"{prefix}.idx")
+    run(
+        "train", folder, "--task=translation", "--arch=transformer", *COMMON, *FUSED, "--lr=1e-3", "--max-update=3",
+        *(f"--{side}-{name}" for side in ("encoder", "decoder") for name in (
+            "embed-dim=16", "ffn-embed-dim=24", "layers=2", "attention-heads=2", "normalize-before")),
+        f"--save-dir={folder}",
+    )  # fmt: skip
+    (folder / "checkpoint_last.pt").rename(folder / "model.pt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(given, tmp_path_factory) -> Path:
+    """Documents, cut as the model's own text was."""
+    raw, draw = tmp_path_factory.mktemp("raw"), random.Random(2)
+    for split, documents in {"train": 12, "dev": 3, "test": 2}.items():
+        for lang in WORDS:
+            lines = [line for _ in range(documents) for line in ("<d>", *sentences(lang, 3, draw))]
+            (raw / f"concatenated_en2de_{split}_{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    output = raw / "prepared"
+    options = [f"--bpe-codes={given / 'bpecodes'}", f"--dictionary={given}", "--workers=1"]
+    assert prepare([str(raw), str(output), *options]) == 0
+    return output
+
+
+def test_text_is_the_models(given, prepared):
+    """Tokens as its dictionaries have them, none unknown for its own words; new symbols at the end; and back again."""
+    manifest = json.loads((prepared / "manifest.json").read_text())
+    for lang in WORDS:
+        words = Dictionary.load(str(given / f"dict.{lang}.txt")).symbols
+        assert Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt")).symbols == [*words, "[en]", "[de]", "<mask>"]
+        assert manifest["splits"]["test"]["unknown_tokens"][lang] < manifest["splits"]["test"]["tokens"][lang] / 20
+        raw = (prepared.parent / f"concatenated_en2de_test_{lang}.txt").read_text().splitlines()[1:4]
+        tokens = (prepared / "tok" / f"test.{lang}").read_text()
+        assert " &quot; " in tokens and " @-@ " in tokens
+        cut = (prepared / "instances" / f"test.{lang}").read_text().splitlines()[0]
+        parts = [part.strip().removesuffix("</s>").strip() for part in cut.split("<s>")[1:]]
+        assert TextEncoder(prepared, lang)(raw) == parts
+        assert postprocessor_for(prepared, lang).plain_lines(parts) == raw
+    assert not list(prepared.glob("truecase.*"))
+
+
+def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, capsys):
+    """One option; the command resumes; with a rate of nothing, the first update leaves what the sentence model knew."""
+    line = [
+        "train", prepared / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON, *FUSED,
+        f"--sentence-model={given / 'model.pt'}", f"--save-dir={tmp_path}", "--encoder-ctxlayers=1",
+        "--decoder-ctxlayers=1", "--cross-ctxlayers=1", "--doc-noise-mask=0.1",
+    ]  # fmt: skip
+    output = run(*line, "--lr=1e-12", "--max-update=1")
+    assert "encoder_layers 2" in output and "initialised from a Transformer" in output
+    last = tmp_path / "checkpoint_last.pt"
+    before, after = torch.load(given / "model.pt")["model"], torch.load(last)["model"]
+    for name, value in before.items():
+        ours = after[name.replace("self_attn.", "self_attn_local.").replace("encoder_attn.", "encoder_attn_local.")]
+        assert torch.allclose(ours[: len(value)], value, atol=1e-9), name
+    assert len(after["decoder.output_projection.weight"]) == len(before["decoder.output_projection.weight"]) + 3
+    again = run(*line, "--lr=1e-3", "--max-update=3")
+    assert "@ 1 updates" in again and "initialised from a Transformer" not in again
+
+    (model,), cfg, _ = load_model_ensemble_and_task([str(last)], arg_overrides={"data": str(prepared / "bin")})
+    assert (cfg.model.positions, cfg.model.sentence_marks, cfg.model.gate_bias) == ("sentence", "end", 5.0)
+    assert model.decoder.output_words == len(before["decoder.output_projection.weight"])
+    run(
+        "generate",
+        prepared / "bin",
+        *GENERATION,
+        f"--path={last}",
+        f"--gen-output={tmp_path / 'test'}",
+        "--max-len-b=5",
+    )
+    instances = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text().splitlines()]
+    assert sum(len(one["hypotheses"][0]["sentences"]) for one in instances) == 6
+
+    model = tmp_path / "model"
+    assert export([str(prepared), str(model), f"--checkpoint={last}", "--beam=1"]) == 0
+    assert {path.name for path in model.iterdir()} == {
+        "manifest.json", "model.pt", "dict.en.txt", "dict.de.txt", "bpe.codes"
+    }  # fmt: skip
+    text = prepared.parent / "concatenated_en2de_test_en.txt"
+    assert translate(["--model", str(model), str(text), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 8
+
+
+def test_what_contradicts_it(given, prepared, tmp_path):
+    line = ["train", prepared / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON]
+    line += ["--lr=1e-3", f"--sentence-model={given / 'model.pt'}", f"--save-dir={tmp_path}", "--max-update=1"]
+    message = only_error(run(*line, "--criterion=label_smoothed_cross_entropy", status=1))
+    assert "some symbols can never be predicted" in message and "give fused_label_smoothed_cross_entropy" in message
+    message = only_error(run(*line, *FUSED, f"--finetune-from-model={given / 'model.pt'}.bak", status=1))
+    assert "training starts from one model" in message

@@ -11,7 +11,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from gtransformer.data.batching import fill_batches
+from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import MARKS, STORED
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.errors import UserError
@@ -36,6 +36,8 @@ AS_GIVEN = {
     "context_sentences": None,
     "target_context_sentences": None,
     "context_loss": "on",
+    "batch_order": SIZE,
+    "shuffled_context": NOTHING,
     "strategy": FULL,
     "window_tokens": None,
 }

@@ -1,4 +1,4 @@
-"""The platform: is it usable, and may fairseq's checkpoints be read with PyTorch's safe loader."""
+"""The platform: is it usable; may fairseq's checkpoints be read with PyTorch's safe loader; what of it is mended."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def check() -> None:
         raise ImportError(f"gtransformer needs PyTorch 2.6 or newer, found {torch.__version__}: pip install -U torch")
     _check_fairseq()
     allow_fairseq_checkpoints()
+    unscale_once()
 
 
 def _check_fairseq() -> None:
@@ -101,3 +102,31 @@ def allow_fairseq_checkpoints() -> None:
             *(type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")),
         ]
     )
+
+
+def unscale_once() -> None:
+    """Let gradients of a training with ``--amp`` be divided by the loss scale once.
+
+    fairseq's ``AMPOptimizer`` tells the scaler to unscale PyTorch's optimizer, so that gradients can be clipped, but to
+    step fairseq's around it: another one to the scaler, which divides once more. What is left lies far below Adam's eps
+    as soon as the scale has grown, and next to nothing is learned.
+    """
+    from fairseq.optim import AMPOptimizer
+
+    AMPOptimizer.clip_grad_norm = _clip_unscaled
+
+
+def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
+    """fairseq's ``AMPOptimizer.clip_grad_norm``, but for the optimizer whose gradients are said to be unscaled."""
+    self.scaler.unscale_(self.fp32_optimizer)
+    grad_norm = self.fp32_optimizer.clip_grad_norm(max_norm, aggregate_norm_fn)
+    if not grad_norm.isfinite().all():
+        if self.next_loss_scale <= self.min_loss_scale:
+            raise FloatingPointError(
+                f"AMP: Minimum loss scale reached ({self.min_loss_scale}). Your loss is probably exploding. "
+                f"Try restarting training or use fp32. {self.next_loss_scale}"
+            )
+        logging.getLogger("fairseq.optim.amp_optimizer").info(
+            "AMP: overflow detected, setting scale to %s", self.next_loss_scale
+        )
+    return grad_norm

@@ -13,6 +13,7 @@ from torch import nn
 
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.analysis.share import ShareMeter, aligned_sentences
+from gtransformer.data.batching import NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
@@ -21,6 +22,10 @@ from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
+
+# The task drops words of its training set, adds others, leaves some out and lets them change places; what is measured
+# is the text as it is.
+AS_IT_IS = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None, "shuffled_context": NOTHING}
 
 
 @torch.no_grad()
@@ -51,9 +56,7 @@ def measure(
     empty = next((file for file in sorted((prepared / "bin").glob(f"{split}.*.bin")) if not file.stat().st_size), None)
     if empty is not None:
         raise UserError(f"{empty}: holds no text; give another split")
-    # The task drops words of its training set, adds others and leaves some out; what is measured is the text as it is.
-    as_it_is = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None}
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **as_it_is)
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
     check_alone(model, str(checkpoint))
     on_gpu = torch.cuda.is_available() and not cpu
     model = model.cuda() if on_gpu else model

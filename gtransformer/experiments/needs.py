@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import Recipe, beside, load_recipe
-from gtransformer.experiments.run import PREPARED, corpus_name, run_directory
+from gtransformer.experiments.run import PREPARED, corpus_directory, corpus_name, run_directory
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,21 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
         return []
     found = needs_of_start(args.recipe) if args.start_on else needs(args.recipe)
     corpus = args.start_on or args.corpus
-    return [[need.recipe, corpus, need.stage] for need in found if not _is_done(need, corpus_name(corpus))]
+    return [[need.recipe, corpus, need.stage] for need in found if not _is_done(need, corpus)]
 
 
 def _is_done(need: Need, corpus: str) -> bool:
-    """Whether a stage has ended well on a corpus."""
-    directory = run_directory(_loaded(need.recipe).name, corpus)
-    return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
+    """Whether a stage has ended well on a corpus. UserError if it has on another one of the same name."""
+    directory, raw = (
+        run_directory(_loaded(need.recipe).name, corpus_name(corpus)),
+        str(corpus_directory(corpus).resolve()),
+    )
+    record = directory / f"{need.stage}.json"
+    if not (directory / PREPARED if need.stage == "prepare" else record).is_file():
+        return False
+    if read_stamp(record).get("raw", raw) != raw:
+        raise UserError(
+            f"{directory}: was made from {read_stamp(record)['raw']}, not from {raw}, and runs go by the name of their "
+            "corpus; give one of the two folders another name, or remove that run"
+        )
+    return True

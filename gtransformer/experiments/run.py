@@ -14,7 +14,7 @@ from gtransformer.evaluation.references import reference_option
 from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
 from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Options, Recipe, beside, load_recipe
-from gtransformer.experiments.run_record import noted_changes, sign_scores, stage_changes
+from gtransformer.experiments.run_record import check_start, noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
 from gtransformer.installation import project_root
@@ -148,7 +148,9 @@ class Run:
         stage = name.partition(".")[0]
         before = noted_changes(self._sources(stage))
         changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
-        noted = {"recipe": self.recipe.name, "changes": list(changes), **results}
+        noted = {"recipe": self.recipe.name, "changes": list(changes), "raw": str(self.raw.resolve()), **results}
+        if self.start_on:
+            noted["start_on"] = str(self.start_on.resolve())
         run_stage(name, command + self.extra, self.directory, noted)
 
     def _sources(self, stage: str) -> list[Path]:
@@ -228,6 +230,8 @@ def make_run(args: argparse.Namespace) -> Run:
                 f"recipe '{recipe.name}' uses the corpus that '{recipe.prepared_from}' prepared, so --set prepare... "
                 "needs --prepared with a directory of its own"
             )
+    start_on = corpus_directory(args.start_on) if args.start_on else None
+    check_start(directory, start_on and str(start_on.resolve()))
     checkpoint, pretrained = directory / BEST, None
     if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
         pretrained = run_directory(recipe.pretrained_from, name) / BEST
@@ -247,7 +251,7 @@ def make_run(args: argparse.Namespace) -> Run:
         args.extra,
         args.again,
         pretrained,
-        corpus_directory(args.start_on) if args.start_on else None,
+        start_on,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 
 # The sections that a stage reads; a change elsewhere changes nothing there.
@@ -41,6 +42,18 @@ def noted_changes(records: Iterable[Path]) -> list[str]:
             record = read_json(path)
             found |= dict.fromkeys(record.get("changes") or [])
     return list(found)
+
+
+def check_start(directory: Path, start_on: str | None) -> None:
+    """Raise UserError if a run was begun with another ``--start-on``: corpus, dictionary and model would be others."""
+    for path in (directory / "prepare.json", directory / "train.json"):
+        noted = read_json(path).get("start_on") if path.is_file() else start_on
+        if noted != start_on:
+            begun = f"with --start-on {noted}" if noted else "without --start-on"
+            raise UserError(
+                f"{directory}: this run was begun {begun}; give the same to all of its stages, or choose another "
+                "directory with --output"
+            )
 
 
 def sign_scores(path: Path, recipe: str, changes: Sequence[str]) -> None:

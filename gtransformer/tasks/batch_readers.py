@@ -19,13 +19,16 @@ def wants_document(model: nn.Module) -> bool:
     return getattr(model, "reads_batch", False) or getattr(model, "reads_numbers", False)
 
 
-def as_read(sample: dict, model: nn.Module) -> dict:
-    """A batch with what a model reads of it."""
-    return with_numbers(sample, getattr(model, "reads_numbers", False))
+def as_read(sample: dict, *models: nn.Module) -> dict:
+    """A batch with what any of the models reads of it; the others pass over that."""
+    return with_numbers(sample, any(getattr(model, "reads_numbers", False) for model in models))
 
 
-def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Module) -> None:
-    """Raise UserError for batches and instances that are not those of a model which reads its batch."""
+def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Module, training: bool = False) -> None:
+    """Raise UserError for batches and instances that are not those of a model which reads its batch.
+
+    And, in ``training``, for a loss that counts what is context: each sentence several times.
+    """
     if not wants_document(model):
         return
     if str(cfg.batch_order) != DOCUMENT:
@@ -40,6 +43,11 @@ def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Modul
         raise UserError(
             "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind "
             "first translations, which training has none of; leave it out, and choose by the loss"
+        )
+    if training and not single and str(cfg.context_loss) == "on":
+        raise UserError(
+            "--context-loss on: each sentence would count again as context of the ones behind it, and the model learns "
+            "the current sentence alone; give --context-loss off"
         )
     if str(cfg.strategy) != FULL:
         raise UserError(

@@ -25,6 +25,7 @@ from gtransformer.tasks.checkpoint_file import read_settings
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"
+ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
 SIZE = re.compile(r"_(tiny|small|base|big|large)\Z")  # of an architecture's name, behind its system
 # What parameters do not show: a model with other values of these would load, and be wrong.
 STRUCTURE = (
@@ -71,12 +72,19 @@ def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None) -> None:
     """Let the parameters that a Transformer has be without gradient, and so without optimizer state.
 
-    Raises UserError where training starts from no checkpoint: they would stay random.
+    Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
+    them.
     """
     if whole is not None and pretrained_path(whole) is None and not _goes_on(whole):
         raise UserError(
             "--freeze-sentence-parameters is the second step of training, but there is nothing to start from; give "
             "--finetune-from-model CHECKPOINT of the first step, and --load-partial if it is a sentence model"
+        )
+    rounding = None if whole is None else next((name for name in ROUNDING if whole.common[name]), None)
+    if rounding:
+        raise UserError(
+            f"--freeze-sentence-parameters: --{rounding} rounds all parameters, also those that are to stay as they "
+            "are; give --amp or --autocast bfloat16 in its place"
         )
     trained = 0
     for name, parameter in model.named_parameters():
@@ -87,8 +95,9 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None) -> None:
 
 
 def _goes_on(whole: DictConfig | None) -> bool:
-    """Whether training takes up its own last checkpoint, which has everything."""
-    return whole is not None and (Path(whole.checkpoint.save_dir) / LAST).is_file()
+    """Whether training takes up its own last checkpoint, which has everything; another is named by --restore-file."""
+    own = whole is not None and whole.checkpoint.restore_file == LAST
+    return own and (Path(whole.checkpoint.save_dir) / LAST).is_file()
 
 
 def whole_config(part: DictConfig) -> DictConfig | None:

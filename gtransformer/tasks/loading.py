@@ -123,6 +123,9 @@ class Loader:
         exchanged = seed if training and str(self.cfg.shuffled_context) == EVERYTHING else None
         limit = self.cfg.max_pair_tokens if training else None
         groups = [self._group(part, grouping, walked, exchanged, limit) for part in parts]
+        if training and not any(len(one.source) for one in groups):
+            cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
+            raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if walked is not None or grouping.kind != STORED:

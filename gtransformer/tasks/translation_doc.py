@@ -175,7 +175,7 @@ class TranslationDocTask(FairseqTask):
         check_alignment(self.cfg, model)
         if not from_checkpoint:
             check_not_training(self.cfg)
-            check_batches(self.cfg, grouping_of(self.cfg), model)
+            check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
@@ -233,8 +233,9 @@ class TranslationDocTask(FairseqTask):
                 self.cfg.instances,
             )
         if not self.datasets and not isinstance(generator, SecondPass):
-            check_alone(models[0], "lines that are typed or handed in")
-        sample = as_read(sample, models[0])
+            for model in models:
+                check_alone(model, "lines that are typed or handed in")
+        sample = as_read(sample, *models)
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))

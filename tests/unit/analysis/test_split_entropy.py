@@ -64,11 +64,13 @@ def test_missing_files(saved_model, tmp_path, capsys, missing):
 
 
 @pytest.mark.parametrize("prepared", ["train"], indirect=True)
-def test_words_of_the_training_set_are_not_dropped(prepared, tmp_path, monkeypatch):
-    """Whatever the model was trained with: the entropies are those of the text."""
+@pytest.mark.parametrize("done", [["--doc-noise-mask", "0.9"], ["--shuffled-context", "everything"]])
+def test_the_training_set_is_measured_as_it_is(prepared, tmp_path, done):
+    """Whatever the model was trained with, dropped words or exchanged sentences: entropies are those of the text."""
     found = []
-    for name, options in (("plain", []), ("dropped", ["--doc-noise-mask", "0.9"])):
-        checkpoint = make_checkpoint(prepared, tmp_path / f"{name}.pt", *options)
+    for name, options in (("plain", []), ("trained", done)):
+        sliding = ["--instances", "sliding", "--context-sentences", "1"]
+        checkpoint = make_checkpoint(prepared, tmp_path / f"{name}.pt", *sliding, *options)
         arguments = ["--split", "train", "--cpu", "--output", str(tmp_path / "out.json")]
         assert main([str(prepared), "--path", str(checkpoint), *arguments]) == 0
         found.append(json.loads((tmp_path / "out.json").read_text())["entropy"])

@@ -11,6 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
 from gtransformer.experiments.needs import Need, missing_first, needs, start_of
 from gtransformer.experiments.run import Run, make_run
+from gtransformer.files import write_json
 
 START = "document/sentences"
 
@@ -79,6 +80,22 @@ def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
     assert elsewhere == [[START, str(pairs), "prepare"], [START, str(pairs), "train"]]
 
 
+def test_a_run_on_another_corpus_of_the_same_name_is_not_taken(corpora, tmp_path: Path):
+    """As where documents and sentence pairs lie in folders of one name."""
+    few, _ = corpora
+    command = parse("document/base", few, "all")
+    other = tmp_path / "elsewhere" / "few"
+    other.mkdir(parents=True)
+    for stage, result in (("prepare", "prepared/manifest.json"), ("train", "train.json")):
+        done(tmp_path, f"{START}/few/{result}")
+        record = tmp_path / "runs" / START / "few" / f"{stage}.json"
+        write_json(record, {"raw": str(other)})
+        with pytest.raises(UserError, match="runs/document/sentences/few: was made from .*elsewhere/few, not from"):
+            missing_first(command)
+        write_json(record, {"raw": str(few)})
+    assert missing_first(command) == []
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -122,6 +139,27 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
         run.execute("prepare")
     plain = make_run(parse("document/base", few, "all"))
     assert plain.prepared == tmp_path / "runs" / START / "few" / "prepared" and plain.vocabulary is None
+
+
+def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, monkeypatch):
+    """Without the option, or with another corpus, they would take other data and another model, and not say so."""
+    few, pairs = corpora
+    monkeypatch.setattr(module, "run_stage", lambda name, _, folder, noted: write_json(folder / f"{name}.json", noted))
+    (few / "concatenated_en2de_train_en.txt").touch()
+    first = make_run(parse("document/base", few, "all", "--start-on", pairs))
+    done(tmp_path, f"{START}/pairs/prepared/manifest.json")
+    first.directory.mkdir(parents=True)
+    first.execute("prepare")
+    assert make_run(parse("document/base", few, "generate", "--start-on", pairs)).prepared == first.prepared
+    with pytest.raises(UserError, match="base/few: this run was begun with --start-on .*pairs; give the same to all"):
+        make_run(parse("document/base", few, "generate"))
+    with pytest.raises(UserError, match="this run was begun with --start-on .*pairs"):
+        make_run(parse("document/base", few, "all", "--start-on", few))
+    make_run(parse("document/base", few, "generate", "--output", tmp_path / "out"))
+    (first.directory / "prepare.json").unlink()
+    write_json(first.directory / "train.json", {"recipe": "document/base"})
+    with pytest.raises(UserError, match="this run was begun without --start-on"):
+        make_run(parse("document/base", few, "all", "--start-on", pairs))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -96,10 +97,19 @@ def test_the_paper_s_studies_can_be_made(number):
 
 @pytest.mark.parametrize("miniature", [False, True])
 def test_trainings_of_the_table_of_two_steps(miniature):
-    """Five a seed: both kinds of step 1, documents alone, and step 2 from each of the former."""
+    """Five a seed: both kinds of step 1, documents alone, and step 2 from each of the former.
+
+    In the miniature, two more: one step with as many updates as two.
+    """
     study = load_study("document_table7", miniature)
-    assert len(study.runs()) == 5 * len(study.seeds) == (15 if miniature else 5)
-    few, whole, alone, twice, after = (line.runs[0] for line in study.panels[0].lines)
+    assert len(study.runs()) == (7 * 3 if miniature else 5)
+    lines = {line.label: line.runs[0] for line in study.panels[0].lines}
+    longer = [lines.pop(label) for label in list(lines) if label.endswith("updates")]
+    few, whole, alone, twice, after = lines.values()
+    if miniature:
+        assert [replace(run, training=()) for run in longer] == [whole, alone]
+        both = [run.settings().sections["train"]["max-update"] for run in (whole, after)]
+        assert [run.settings().sections["train"]["max-update"] for run in longer] == [sum(both)] * 2
     assert (twice.needed, after.needed, alone.needed) == (few, whole, None)
     assert few.data == alone.data == twice.data == after.data and whole.data.instances is None
     options = [run.settings().sections["train"] for run in (alone, twice, after)]
@@ -116,10 +126,11 @@ def test_an_update_has_as_many_sentences_whatever_the_context():
 
 def test_what_recipes_ask_for_is_scored():
     """Lower-cased BLEU beside the usual one, where the recipe has it among its metrics."""
-    full, small = (load_study("document_table9", miniature) for miniature in (False, True))
-    runner = Runner(full, None, jobs=1)
-    assert runner.metrics(full.runs()[-1].settings()) == ["bleu", "bleu-lc", "ter"]
-    assert runner.metrics(small.runs()[-1].settings()) == ["bleu", "ter"]
+    for name, lower in (("document_table9", ["bleu-lc"]), ("table3", [])):
+        for miniature in (False, True):
+            study = load_study(name, miniature)
+            runner = Runner(study, None, jobs=1)
+            assert all(runner.metrics(run.settings()) == ["bleu", *lower, "ter"] for run in study.runs())
 
 
 def test_lower_cased_scores_in_the_table():

@@ -93,6 +93,45 @@ def test_training_goes_on_with_either(names):
     assert {index: state["step"] for index, state in second.state_dict()["state"].items()} == {0: 13, 1: 20, 2: 20}
 
 
+def common(**changed):
+    """fairseq's options of mixed precision."""
+    return {"bf16": False, "fp16_no_flatten_grads": True, "fp16_scale_window": 100, "fp16_init_scale": 4,
+            "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None, "min_loss_scale": 1e-4, **changed}  # fmt: skip
+
+
+def amp_on_cpu(cfg, parameters):
+    """fairseq's own, whose scaler is for CUDA, with one for the CPU."""
+    amp = AMPOptimizer.build_optimizer(cfg, parameters)
+    amp._grad_scaler = torch.amp.GradScaler("cpu", init_scale=cfg.common.fp16_init_scale)
+    return amp
+
+
+@pytest.mark.parametrize("name", ["adam", NAME])
+@pytest.mark.parametrize("clip", [0.0, 1e-3])
+@pytest.mark.parametrize(
+    "build", [amp_on_cpu, FP16Optimizer.build_optimizer, MemoryEfficientFP16Optimizer.build_optimizer]
+)
+def test_a_scaled_loss_trains_as_one_that_is_not(build, clip, name):
+    """Of small gradients: divided by the scale twice they would vanish beside Adam's eps."""
+    results = []
+    for scale in (None, 2**16):
+        optimiser, parameters = make(name, adam_eps=1e-8)
+        if scale:
+            chosen = {"common": common(fp16_init_scale=scale), "optimizer": options(name, adam_eps=1e-8)}
+            optimiser = build(OmegaConf.create(chosen), parameters)
+        before, norms = [parameter.detach().clone() for parameter in parameters], []
+        for number in range(5):
+            optimiser.zero_grad()
+            optimiser.backward(sum((1e-3 * (p + number).sin()).sum() for p in parameters))
+            optimiser.multiply_grads(1 / 7)
+            norms.append(float(optimiser.clip_grad_norm(clip)))
+            optimiser.step()
+        results.append((norms, [new - old for new, old in zip(parameters, before, strict=True)]))
+    assert results[1][0] == pytest.approx(results[0][0], rel=1e-4) and min(results[0][0]) > 1e-5
+    assert_alike(results[1][1], results[0][1], rtol=1e-3, atol=1e-6)
+    assert max(moved.abs().max() for moved in results[0][1]) > 1e-2
+
+
 @pytest.mark.parametrize("wrapper", [FP16Optimizer, MemoryEfficientFP16Optimizer])
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_under_fairseqs_half_precision(wrapper, precision):
@@ -100,10 +139,7 @@ def test_under_fairseqs_half_precision(wrapper, precision):
     results = {}
     for name in ("adam", NAME):
         _, parameters = make(name, dtype)
-        common = {"bf16": precision == "bf16", "fp16_no_flatten_grads": True, "fp16_scale_window": 100,
-                  "fp16_init_scale": 4, "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None,
-                  "min_loss_scale": 1e-4}  # fmt: skip
-        cfg = OmegaConf.create({"common": common, "optimizer": options(name)})
+        cfg = OmegaConf.create({"common": common(bf16=precision == "bf16"), "optimizer": options(name)})
         optimiser = wrapper.build_optimizer(cfg, parameters)
         for number in range(12):
             optimiser.zero_grad()
@@ -141,9 +177,7 @@ def test_a_step_that_amp_leaves_out_leaves_nothing_behind(bad):
     found = []
     for name in ("adam", NAME):
         _, parameters = make(name)
-        cfg = {"common": {"fp16_init_scale": 4, "min_loss_scale": 1e-4}, "optimizer": options(name)}
-        amp = AMPOptimizer.build_optimizer(OmegaConf.create(cfg), parameters)
-        amp._grad_scaler = torch.amp.GradScaler("cpu", init_scale=4.0)  # fairseq's is for CUDA
+        amp = amp_on_cpu(OmegaConf.create({"common": common(), "optimizer": options(name)}), parameters)
         for value in (1.0, bad, 1.0, 1.0):
             amp.zero_grad()
             amp.backward(sum((p * value).sum() for p in parameters))

@@ -12,10 +12,13 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.data.loss_mask import without_context
 from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.mbe import MbeConfig, MbeModel
-from gtransformer.tasks.batch_readers import check_alone
-from tests.support import tiny_task
+from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.tasks.batch_readers import check_alone, check_batches
+from gtransformer.tasks.loading import grouping_of
+from tests.support import task_config, tiny_task
 from tests.unit.models.batch_documents import made
 from tests.unit.search.conftest import Translator
 from tests.unit.tasks.test_document_batches import DOCFLAT, iterator
@@ -68,6 +71,22 @@ def test_scores_of_references_are_those_of_the_batch():
 
 
 @torch.no_grad()
+def test_an_ensemble_gives_each_model_what_it_reads():
+    """Whichever comes first, and beside one that knows no sentence numbers."""
+    task, dataset = load("test", **DOCFLAT)
+    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    assert max(batch["first_sentence"].tolist()) > 1
+    models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
+    models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
+    found = []
+    for order in (models, models[::-1]):
+        scorer = task.build_generator(order, Namespace(score_reference=True))
+        scored = task.inference_step(scorer, order, batch)
+        found.append(torch.cat([one["positional_scores"] for (one,) in scored]))
+    assert torch.allclose(*found, atol=1e-6)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("name", TRANSLATING)
 def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
     """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at once."""
@@ -113,6 +132,22 @@ def test_batches_that_are_not_the_models(dictionary, changed, message):
     tiny_task(dictionary, **single).build_generator([model], Namespace())
 
 
+def test_training_counts_the_current_sentence_alone(dictionary):
+    """Of instances with context; generation has no loss."""
+    plain = made(dictionary, InstanceTransformerModel, DocumentModelConfig)
+    single = {"instances": "disjoint", "context_sentences": 0}
+    for model_class, config, own in TRANSLATING.values():
+        model = made(dictionary, model_class, config, **own)
+        for chosen in ({}, {"context_loss": "on", **single}):
+            cfg = task_config(**{**DOCFLAT, **chosen})
+            check_batches(cfg, grouping_of(cfg), model, training=True)
+        cfg = task_config(**{**DOCFLAT, "context_loss": "on"})
+        check_batches(cfg, grouping_of(cfg), model)
+        check_batches(cfg, grouping_of(cfg), plain, training=True)
+        with pytest.raises(UserError, match="--context-loss on: .*; give --context-loss off"):
+            check_batches(cfg, grouping_of(cfg), model, training=True)
+
+
 def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
     task = tiny_task(dictionary, **DOCFLAT)
     messages = (
@@ -129,9 +164,10 @@ def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
                 check_alone(model, "here")
 
 
-def test_lines_that_are_typed_are_no_batch(dictionary):
-    model = made(dictionary, MbeModel, MbeConfig)
-    translate = Translator(dictionary, [model], DOCFLAT)
+@pytest.mark.parametrize("first", [(), ((InstanceTransformerModel, DocumentModelConfig),)])
+def test_lines_that_are_typed_are_no_batch(dictionary, first):
+    models = [made(dictionary, *kinds) for kinds in (*first, (MbeModel, MbeConfig))]
+    translate = Translator(dictionary, models, DOCFLAT)
     with pytest.raises(
         UserError, match="typed or handed in: the model reads consecutive sentences of a document as on"
     ):

@@ -74,6 +74,13 @@ def test_what_is_too_long_is_left_out_of_training(caplog, before, most):
     assert len(load("test", max_pair_tokens=1, **options)[1]) == len(documents("test", "en"))
 
 
+def test_a_limit_that_leaves_nothing():
+    with pytest.raises(
+        UserError, match=r"bin: no instance is left of the train set; give more than --max-pair-tokens 1"
+    ):
+        load(max_pair_tokens=1, **SINGLE)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"max_pair_tokens": 0, **SINGLE}, "give 1 or more"), ({"max_pair_tokens": 9}, "taken as they are stored")],

@@ -107,6 +107,29 @@ def test_what_cannot_be(tmp_path, arguments, message):
         build(tmp_path, *arguments)
 
 
+@pytest.fixture
+def interrupted(tmp_path):
+    """Options of a second step whose last checkpoint is there."""
+    (tmp_path / "save").mkdir()
+    model, _ = build(tmp_path, *CURRENT)
+    torch.save({"model": model.state_dict()}, tmp_path / "save" / "checkpoint_last.pt")
+    return [*CURRENT, "--freeze-sentence-parameters"]
+
+
+def test_its_own_last_checkpoint_is_no_start_where_another_is_named(tmp_path, interrupted):
+    """fairseq says only in the log that a --restore-file is not there, and trains from random parameters."""
+    build(tmp_path, *interrupted)
+    with pytest.raises(UserError, match="is the second step of training, but there is nothing to start from"):
+        build(tmp_path, *interrupted, "--restore-file=mistyped.pt")
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_is_frozen_is_not_rounded(tmp_path, interrupted, precision):
+    with pytest.raises(UserError, match=f"--freeze-sentence-parameters: --{precision} rounds all parameters"):
+        build(tmp_path, *interrupted, f"--{precision}")
+    build(tmp_path, *interrupted, "--amp")
+
+
 @pytest.mark.parametrize("place", ["encoder", "decoder", "both"])
 def test_what_is_frozen_has_no_gradient_and_its_dropout_is_on(dictionary, place):
     model = beside_model(dictionary, context_in=place, dropout=0.5).train()

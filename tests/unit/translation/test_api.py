@@ -25,6 +25,14 @@ def model(saved_model):
     return GTransformer.from_pretrained(saved_model, device="cpu")
 
 
+def test_instances_are_as_given_whatever_they_were_in_training(saved_model, tmp_path, model):
+    """With options of training that stored instances refuse."""
+    trained = ["--instances", "sliding", "--context-sentences", "1"]
+    trained += ["--shuffled-context", "everything", "--batch-order", "document"]
+    other = GTransformer.from_pretrained(make_model(tmp_path, *trained), device="cpu")
+    assert other.translate(DOCUMENT) == model.translate(DOCUMENT)
+
+
 def test_documents_and_sentences(model):
     one = model.translate(DOCUMENT)
     assert len(one) == 3 and all(isinstance(text, str) and text for text in one)

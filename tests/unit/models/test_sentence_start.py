@@ -18,7 +18,7 @@ from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.sentence_model import start_from_sentence_model
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 from tests.unit.models import fairseq_models

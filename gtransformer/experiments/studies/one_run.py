@@ -62,9 +62,13 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
-def ask(run: Run, prepared: str, items: Sequence[str]) -> None:
-    """What the model chooses of contrastive items over a prepared corpus, in contrastive.json."""
+def ask(run: Run, prepared: str, items: Sequence[str], batch_sentences: int | None = None) -> None:
+    """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
+
+    ``batch_sentences``: how many sentences are a batch, an item the last of them; None: as many as in translating.
+    """
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
+    options |= {"batch-sentences": batch_sentences}
     call_command("contrastive", str((run.directory / prepared).resolve()), options)
 
 

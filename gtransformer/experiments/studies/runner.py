@@ -36,6 +36,7 @@ NEEDED = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
+TOGETHER = "generate.batch-sentences="  # translated as one batch; of contrastive items, the last is asked about
 MORE_OF_PANELS = ("quantity", "by", "baseline")  # what only some have
 
 
@@ -119,18 +120,23 @@ class Runner:
             "model_of": of[run.needed] if run.decoding else None,
             "pretrained": of.get(run.first if run.decoding else run.needed),
             "metrics": self.metrics(recipe),
-            "contrastive": self.items(folder),
+            "contrastive": self.items(run, folder),
             "attention": run in self.study.looked_at(),
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)
 
-    def items(self, folder: Path) -> dict[str, Any] | None:
-        """The contrastive items that a run's model is asked about, and the prepared corpus to which they belong."""
+    def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
+        """The contrastive items that a run's model is asked about, and the prepared corpus to which they belong.
+
+        And how many sentences are a batch, where that is what the run is about.
+        """
         if not self.corpora.items:
             return None
         prepared = os.path.relpath(self.corpora.asked(), folder)
-        return {"prepared": prepared, "items": list(map(str, self.corpora.items))}
+        together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
+        size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
+        return {"prepared": prepared, "items": list(map(str, self.corpora.items)), **size}
 
     def metrics(self, recipe: Recipe) -> list[str]:
         """What a run is scored with."""

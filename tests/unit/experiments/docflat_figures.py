@@ -17,7 +17,7 @@ ALWAYS = 1_000_000  # epochs of word dropout
 # What only these recipes have.
 OF_BATCHES = {
     "batch_order": "size", "averaged": None, "kept": None, "context_gate": None, "gate_threshold": None,
-    "batch_attention_in": None, "batch_vector_in": None, "sentence_numbers": None,
+    "batch_attention_in": None, "batch_vector_in": None, "sentence_numbers": None, "passes": (None, None),
 }  # fmt: skip
 
 FIGURES = [
@@ -92,6 +92,8 @@ FIGURES = [
     ("", RECIPES, {"lenpen": 1.0}),
     ("[release]", RECIPES, {"max_len": (1.2, 10)}),
     ("[4.1]", RECIPES, {"instances": 16}),
+    ("[3.5], [4.1]", PSEUDO, {"passes": ("start", 16)}),
+    ("", RECIPES - PSEUDO, {"passes": (None, None)}),
 ]  # fmt: skip
 
 SMALL = (3, 256, 1024, 4)

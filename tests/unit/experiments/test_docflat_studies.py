@@ -53,7 +53,7 @@ def write(tmp_path: Path):
 
 def test_the_paper_s_studies_are_there():
     assert {f"docflat_table{number}" for number in range(2, 8)} <= set(NAMES)
-    assert {f"docflat_figure{number}" for number in (4, 5, 8)} <= set(NAMES)
+    assert {f"docflat_figure{number}" for number in (4, 5, 6, 8)} <= set(NAMES)
 
 
 def test_fairseq_takes_what_their_rows_train_with():
@@ -134,9 +134,23 @@ def test_the_items_are_the_command_s(tmp_path: Path, monkeypatch):
     given = []
     monkeypatch.setattr(contrastive, "main", lambda arguments: given.extend(arguments))
     order = {"recipe": "demo_full", "changes": [], "corpus": "demo", "prepared": "p"}
-    ask(ordered_run(tmp_path / "runs" / "a", order), "../../set", ["x.json", "y.json"])
+    ask(ordered_run(tmp_path / "runs" / "a", order), "../../set", ["x.json", "y.json"], 4)
     assert given[0] == str(tmp_path / "set") and given[given.index("--items") + 1 :][:2] == ["x.json", "y.json"]
+    assert given[given.index("--batch-sentences") + 1] == "4"
     assert given[given.index("--output") + 1] == str(tmp_path / "runs" / "a" / "contrastive.json")
+
+
+def test_sizes_of_batches_share_a_model_and_are_those_of_the_items(tmp_path: Path):
+    """16 is the recipe's own; all others translate with its model, behind the start's translations."""
+    study = load_study("docflat_figure6", miniature=True)
+    runner = Runner(
+        study, Prepared(Pipeline(tmp_path, "study"), "demo", study.corpus, load_recipe("arena/start")), jobs=1
+    )
+    runs = {line.x: line.runs[0] for line in study.panels[0].lines if line.system == "c"}
+    assert [run.needed == runs[16] for run in runs.values()] == [True, True, False, True] and not runs[16].decoding
+    assert {run.first for run in runs.values()} == {runs[16].needed}
+    sizes = [runner.items(run, tmp_path).get("batch_sentences") for run in runs.values()]
+    assert sizes == [1, 4, None, 64] and len(study.runs()) == 1 + 2 * 4
 
 
 def result(accuracy: float, near: float) -> dict:

@@ -89,6 +89,7 @@ def values(recipe: Recipe) -> dict:
         "lenpen": generate["lenpen"],
         "max_len": (generate["max-len-a"], generate["max-len-b"]),
         "instances": generate["batch-size"],
+        "passes": (generate.get("first-pass"), generate.get("batch-sentences")),
         "averaged": recipe.averaged,
         "kept": tuple(map(recipe.options("train").get, KEPT)) if recipe.averaged else None,
     }

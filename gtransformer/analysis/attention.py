@@ -25,7 +25,7 @@ class AttentionMap:
     """Attention of one layer, averaged over its heads.
 
     Attributes:
-        part: of ``watching.PARTS`` or CONTEXT_PARTS; reach: "group", or "global" over the document.
+        part: of ``watching.PARTS``, CONTEXT_PARTS or BATCH_PARTS; reach: "group", or "global" over the document.
         layer: from 1, the lowest.
         mean: (query sentences, key sentences) float64, Eq. 12 of DocFlat.
         mass: (query tokens, key sentences) float64, how much of a token's attention falls on each sentence.
@@ -43,7 +43,8 @@ class GateValues:
     """A gate of one layer, averaged over channels.
 
     Of PARTS that of Eq. 10 (Bao et al. 2021), 1 is group attention alone; of CONTEXT_PARTS that of Eq. 22 (Zhang et al.
-    2018), 1 is the sentence alone, without what was found in its context.
+    2018), 1 is the sentence alone, without what was found in its context; of BATCH_PARTS that of Eq. 8 and 9 (Wu et al.
+    2023), 1 is what was found in the batch alone.
     tokens: (query tokens,) float64; sentences: (query sentences,) their means.
     """
 
@@ -129,10 +130,15 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> I
 
 @contextmanager
 def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
-    """Fill ``found`` while the model runs on a single document."""
+    """Fill ``found`` while the model runs on a single document.
+
+    If it is given as a batch of pseudo-documents, what attends across the batch is kept, and nothing within them.
+    """
 
     def see(place: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
         queries, keys = pattern.reach.queries, pattern.reach.keys
+        if queries.batch > 1:
+            return
         relative, rows = None if module.relative is None else module.relative(), None
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gtransformer.analysis.attention import Inspection
 from gtransformer.analysis.figures import new_figure, save_figure
-from gtransformer.analysis.watching import CONTEXT_PARTS, PARTS
+from gtransformer.analysis.watching import BATCH_PARTS, CONTEXT_PARTS, PARTS
 
 # What panels and their axes are called: the attention, its keys and its queries.
 NAMES = {
@@ -18,6 +18,8 @@ NAMES = {
     "context": ("context encoder", "context sentence", "context sentence"),
     "encoder_context": ("encoder to context", "context sentence", "source token"),
     "decoder_context": ("decoder to context", "context sentence", "target token"),
+    "encoder_batch": ("encoder, across the batch", "source sentence", "source sentence"),
+    "decoder_batch": ("decoder, across the batch", "target sentence", "target sentence"),
 }
 BY_TOKEN = ("encoder_context", "decoder_context")  # a single sentence, whose tokens are told apart
 REACHES = ("group", "global")
@@ -53,9 +55,14 @@ def draw_attention(found: Inspection, path: str | Path, title: str) -> None:
 def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
     """Rows are the layers that have a gate, columns the sentences; 1 (bright) is group attention alone, 0 global.
 
-    Of gates between a sentence and its context, columns are the sentence's tokens; 1 is the sentence alone.
+    Of gates between a sentence and its context, columns are the sentence's tokens; 1 is the sentence alone. Of gates
+    behind attention across a batch 1 is what was found there alone.
     """
-    kinds = [("share of group attention", PARTS, False), ("share of the sentence itself", CONTEXT_PARTS, True)]
+    kinds = [
+        ("share of group attention", PARTS, False),
+        ("share of the sentence itself", CONTEXT_PARTS, True),
+        ("share of the batch", BATCH_PARTS, False),
+    ]
     rows = [
         (label, [gate for part in parts for gate in found.gates if gate.part == part], by_token)
         for label, parts, by_token in kinds

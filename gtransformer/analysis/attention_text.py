@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gtransformer.analysis.attention import Inspection
-from gtransformer.analysis.watching import CONTEXT_PARTS, PARTS
+from gtransformer.analysis.watching import BATCH_PARTS, CONTEXT_PARTS, PARTS
 
 HEADING = """\
 Which source sentences each target sentence drew on: the share of its cross-attention that falls on them, group and
@@ -18,6 +18,7 @@ Attention says where the model looked, not why it chose its words.
 GATES = (
     ("gate (1: group attention alone, 0: global alone)", PARTS),
     ("gate (1: the sentence alone, 0: what was found in its context alone)", CONTEXT_PARTS),
+    ("gate (1: what was found in the batch alone, 0: the word alone)", BATCH_PARTS),
 )
 
 
@@ -51,6 +52,8 @@ def gate_table(found: Inspection) -> str:
 def to_json(found: Inspection) -> dict[str, Any]:
     """All numbers, rounded to six digits: ``maps`` (Eq. 12 of DocFlat) and ``gates`` by sentence, and ``drew_on``.
 
+    The last where cross-attention was looked at.
+
     Of what reads a context, by token besides: ``tokens``, the share of its attention that falls on each sentence of
     the context, and the value of its gate.
     """
@@ -64,7 +67,8 @@ def to_json(found: Inspection) -> dict[str, Any]:
         | ({"tokens": _rounded(gate.tokens)} if gate.part in CONTEXT_PARTS else {})
         for gate in found.gates
     ]
-    return {"maps": maps, "gates": gates, "drew_on": _rounded(found.drawn_from())}
+    drew_on = {"drew_on": _rounded(found.drawn_from())} if "cross" in found.tags else {}
+    return {"maps": maps, "gates": gates, **drew_on}
 
 
 def _rounded(values: np.ndarray) -> list:

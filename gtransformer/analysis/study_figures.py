@@ -12,7 +12,14 @@ from typing import Any
 
 from gtransformer.analysis.figures import new_figure, save_figure
 
-AXES = {"length": "input length (tokens)", "instances": "training instances", "model": "model"}
+AXES = {
+    "length": "input length (tokens)",
+    "instances": "training instances",
+    "model": "model",
+    "task.context-sentences": "sentences of local context",
+    "generate.batch-sentences": "sentences translated as one batch",
+}
+QUANTITIES = {"d_bleu": "d-BLEU", "s_bleu": "s-BLEU", "accuracy": "contrastive accuracy (%)"}
 
 
 def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
@@ -25,8 +32,9 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
     for axes, panel in zip(grid, panels, strict=False):
         DRAW[panel["kind"]](axes, panel, result)
         axes.set_title(panel["title"], fontsize=9)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        if panel["kind"] != "attention":  # a picture of its own
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=7)
         axes.tick_params(labelsize=7)
     for axes in grid[len(panels) :]:
         axes.set_axis_off()
@@ -37,13 +45,16 @@ def draw_study(result: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """d-BLEU over the values of the axis, in the order of the file, evenly spaced as in the paper."""
+    """A score over the values of the axis, in the order of the file, evenly spaced as in the paper."""
+    quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
     for number, system in enumerate(systems):
-        lines = [line for line in panel["lines"] if line["system"] == system]
+        lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
+        if not lines:
+            continue
         places = [values.index(line["x"]) for line in lines]
-        scores = [line["d_bleu"] for line in lines]
+        scores = [line[quantity] for line in lines]
         mean = [one["mean"] for one in scores]
         # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
         below = [max(0.0, one["mean"] - one["min"]) for one in scores]
@@ -55,8 +66,8 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
-    axes.set_xlabel(AXES[panel["axis"]], fontsize=8)
-    axes.set_ylabel("d-BLEU", fontsize=8)
+    axes.set_xlabel(AXES.get(panel["axis"], panel["axis"]), fontsize=8)
+    axes.set_ylabel(QUANTITIES[quantity], fontsize=8)
 
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
@@ -78,4 +89,39 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     axes.set_ylabel(panel["axis"], fontsize=8)
 
 
-DRAW = {"scores": _draw_scores, "curves": _draw_curves}  # by kind; tables are printed, not drawn
+def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Accuracy by kind of item, a line a row; with a baseline, how much above it the other rows are."""
+    base, key = panel.get("baseline"), "difference" if panel.get("baseline") else "by"
+    lines = [line for line in panel["lines"] if line[key] and line["label"] != base]
+    kinds = list(lines[0][key]) if lines else []
+    for number, line in enumerate(lines):
+        scores = [line[key][kind] for kind in kinds]
+        mean = [one["mean"] for one in scores]
+        below = [max(0.0, one["mean"] - one["min"]) for one in scores]
+        above = [max(0.0, one["max"] - one["mean"]) for one in scores]
+        # Side by side, so that bars at the same height can be told apart.
+        places = [place + 0.06 * (number - (len(lines) - 1) / 2) for place in range(len(kinds))]
+        look = {"marker": "o", "markersize": 4, "linewidth": 1, "capsize": 3, "color": f"C{number}"}
+        axes.errorbar(places, mean, yerr=[below, above], label=line["label"], **look)
+    axes.axhline(0, color="black", linewidth=0.8, label=base)
+    axes.set_xticks(range(len(kinds)), kinds)
+    axes.set_xlabel(panel["by"].replace("_", ", "), fontsize=8)
+    axes.set_ylabel(f"accuracy (%){f' above that of {base}' if base else ''}", fontsize=8)
+
+
+def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    """Attention across a batch by sentence: queries down, keys across, from 0 to the largest of the panel."""
+    maps = result["runs"][panel["lines"][0]["runs"][0]]["batch_attention"]["maps"]
+    mean = next(one["mean"] for one in maps if one["part"] == f"{panel['axis']}_batch")
+    top = max(map(max, mean))
+    axes.imshow(mean, cmap="viridis", vmin=0, vmax=top, extent=(0.5, len(mean) + 0.5, len(mean) + 0.5, 0.5))
+    axes.set_xlabel(f"sentence (largest: {top:.3f})", fontsize=8)
+    axes.set_ylabel("sentence", fontsize=8)
+
+
+DRAW = {  # by kind; tables are printed, not drawn
+    "scores": _draw_scores,
+    "curves": _draw_curves,
+    "accuracy": _draw_accuracy,
+    "attention": _draw_attention,
+}

@@ -6,6 +6,9 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL, without_context
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+
 LANGS = ("en", "de")
 EVEN, UNEVEN = (1.0,), (0.75, 1.25)
 
@@ -65,3 +68,36 @@ def make_batch(
         },
         "target": target,
     }
+
+
+def make_stretch(sentences: int, sentence: int, local: int, dictionary: Dictionary) -> dict:
+    """A sample as fairseq's criteria take it: consecutive sentences of a document, each behind ``local`` previous ones.
+
+    ``sentence``: tokens of each, ``<s>`` and ``</s>`` included. The current sentences count in the loss, and they are
+    the same whatever stands before them.
+    """
+    generator = torch.Generator().manual_seed(1)
+    current, before = (
+        torch.stack([make_document(sentence, sentence, dictionary, generator) for _ in range(2 * count)])
+        for count in (sentences, max(1, local))
+    )
+    number = torch.arange(sentences).unsqueeze(1) + torch.arange(local + 1)  # of the sentences of each instance
+    source, read = (
+        torch.cat([before.chunk(2)[side][:local], current.chunk(2)[side]])[number].flatten(1) for side in (0, 1)
+    )
+    language = torch.full((sentences, 1), dictionary.index(f"[{LANGS[1]}]"))
+    sample = {
+        "id": torch.arange(sentences),
+        "nsentences": sentences,
+        "ntokens": read.numel(),
+        "net_input": {
+            "src_tokens": source,
+            "src_lengths": torch.full((sentences,), source.shape[1]),
+            "prev_output_tokens": read,
+        },
+        "target": torch.cat([read[:, 1:], language], dim=1),
+        FIRST_SENTENCE: torch.arange(sentences) + 1,
+        CONTEXT: torch.full((sentences,), local * sentence),
+        CONTEXT_TOTAL: sentences * local * sentence,
+    }
+    return without_context(sample, dictionary.pad())

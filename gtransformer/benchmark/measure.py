@@ -27,10 +27,10 @@ def alternate(
     memory. A system that runs out of memory or time is left out from then on, and its row says so.
 
     Returns:
-        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``tokens`` that a run trains on or
-        decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in training ``kept_bytes``, or ``failed``.
-        ``cpu_runs`` are seconds of the processor, ``cpu_seconds`` their median: with one thread, what counts where
-        other work runs, too.
+        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``steps_per_second``, runs a second;
+        ``tokens`` that a run trains on or decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in
+        training ``kept_bytes``, or ``failed``. ``cpu_runs`` are seconds of the processor, ``cpu_seconds`` their median:
+        with one thread, what counts where other work runs, too.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
@@ -71,6 +71,7 @@ def alternate(
         if row["runs"]:
             row["seconds"], row["cpu_seconds"] = median(row["runs"]), median(row["cpu_runs"])
             row["tokens_per_second"] = round(row["tokens"] / row["seconds"], 2)
+            row["steps_per_second"] = round(1 / row["seconds"], 4)
             row["peak_bytes_per_token"] = round(row["peak_bytes"] / row["tokens"])
     return rows
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from statistics import mean
 
 from gtransformer.benchmark.flops import training_operations
-from gtransformer.benchmark.systems import BESIDE, SENTENCES, Setting
+from gtransformer.benchmark.systems import BATCHED, BESIDE, PSEUDO, SENTENCES, Setting
 
 
 def add_ratios(rows: list[dict]) -> None:
     """How much more time and memory a token costs each system than the packed ones at the same work.
 
     A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
-    system to a number; of document_transformer, the sentence Transformer's. Like is compared with like: documents,
+    system to a number; of document_transformer, the sentence Transformer's; of systems that read their batch, the
+    pseudo-document Transformer's. Like is compared with like: documents,
     vocabulary, dropout and precision are the same.
     """
     for row in rows:
@@ -32,7 +33,8 @@ def add_ratios(rows: list[dict]) -> None:
 
 
 def _compared_with(row: dict) -> str:
-    return SENTENCES if row["setting"]["system"] == BESIDE else "packed"
+    system = row["setting"]["system"]
+    return PSEUDO if system in BATCHED else SENTENCES if system == BESIDE else "packed"
 
 
 def _workload(row: dict) -> str:
@@ -40,9 +42,12 @@ def _workload(row: dict) -> str:
 
 
 def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
-    """Of training rows, the operations that the model needs a second over the machine's rate in large products."""
+    """Of training rows, the operations that the model needs a second over the machine's rate in large products.
+
+    Those of systems over a stretch of a document are not counted.
+    """
     for row in rows:
-        if row["method"] == "train_step" and "seconds" in row:
+        if row["method"] == "train_step" and "seconds" in row and row["setting"]["system"] not in BATCHED:
             setting = Setting(**row["setting"])
             row["operations"] = training_operations(setting)
             row["utilisation"] = round(row["operations"] / row["seconds"] / rates[setting.precision], 4)

@@ -15,9 +15,10 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
-from gtransformer.benchmark.documents import make_batch, make_dictionary
+from gtransformer.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.benchmark.kept import Kept
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.sentence_numbers import with_numbers
 from gtransformer.models.common.windows import SENTENCE
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
@@ -33,7 +34,9 @@ SENTENCES, BESIDE = "doc_transformer", "document_transformer"
 GTRANSFORMER = ("dense", "entropy", "packed")  # by its engine
 DENSE = "_dense"  # by the dense engine
 OTHERS = (SENTENCES, f"{SENTENCES}{DENSE}", LST, WINDOWS, BESIDE)
-SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS)
+PSEUDO = "pseudo_documents"  # doc_transformer over them
+BATCHED = (PSEUDO, "docflat", "abd", "mbe")  # over consecutive sentences of a document, each with local context
+SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS, *BATCHED)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Setting:
     doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
     window_transformer has windows of ``window`` on either side, by sentence, and relative positions.
     document_transformer reads ``beside`` previous source sentences, is trained as in its second step, all that a
-    sentence model has being frozen, and its documents are single sentences, the same as the others'. ``precision``:
+    sentence model has being frozen, and its documents are single sentences, the same as the others'. So are those of
+    pseudo_documents, docflat, abd and mbe, each behind ``local`` previous ones on both sides. ``precision``:
     float32, bfloat16 or float16 (fairseq: autocast); ``tokens`` of a document and ``sentence``, of a sentence with its
     ``<s>`` and ``</s>``; ``uneven``: source sentences are shorter and longer in turn, so that windows jump. ``arch``:
     G-Transformer of a size, which every system has.
@@ -65,12 +69,14 @@ class Setting:
     window: int = 20
     uneven: bool = False
     beside: int = 2
+    local: int = 3
 
     @property
     def name(self) -> str:
         """As it stands in tables."""
         detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
         detail = f"{self.beside} beside" if self.system == BESIDE else detail
+        detail = f"{self.local} local" if self.system in BATCHED else detail
         parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
         return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
 
@@ -82,7 +88,8 @@ class Setting:
     @property
     def architecture(self) -> str:
         """The name of the model for fairseq; that of a size (of fairseq's Transformer, too) with G-Transformer."""
-        own = self.system.removesuffix(DENSE) if self.system in OTHERS else "gtransformer"
+        own = self.system.removesuffix(DENSE) if self.system in (*OTHERS, *BATCHED) else "gtransformer"
+        own = SENTENCES if self.system == PSEUDO else own
         return self.arch.replace("gtransformer", own, 1)
 
     @property
@@ -159,6 +166,9 @@ class System:
 
     def _batch(self, documents: int) -> dict:
         setting = self.setting
+        if setting.system in BATCHED:
+            batch = make_stretch(documents, setting.sentence, setting.local, self.dictionary)
+            return to_device(with_numbers(batch, getattr(self.model, "reads_numbers", False)), setting.device)
         before = setting.beside if setting.system == BESIDE else 0
         batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven, before)
         return to_device(batch, setting.device)

@@ -13,7 +13,7 @@ from gtransformer.benchmark.lengths import by_length, length_table
 from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.measure import alternate, say
 from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, table
-from gtransformer.benchmark.systems import BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
+from gtransformer.benchmark.systems import BATCHED, BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
 from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, cli_main
@@ -50,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--windows", default="20", help=f"w, of {WINDOWS} (%(default)s)")
     parser.add_argument("--beside", default="2", help=f"previous source sentences, of {BESIDE} (%(default)s)")
+    parser.add_argument("--local", default="3", help=f"previous sentences, of {', '.join(BATCHED)} (%(default)s)")
     parser.add_argument(
         "--uneven", action="store_true", help="source sentences are shorter and longer in turn, so that windows jump"
     )
@@ -87,17 +88,22 @@ def main(argv: list[str] | None = None) -> int:
     if unknown:
         raise UserError(f"--systems: {', '.join(sorted(unknown))} unknown; choose of {', '.join(SYSTEMS)}")
     sizes = [f"gtransformer_{size}" for size in SIZES]
-    if options.arch not in sizes and set(systems) & set(OTHERS):
+    if options.arch not in sizes and set(systems) & {*OTHERS, *BATCHED}:
         raise UserError(f"--arch {options.arch}: {OTHERS[0]} and others have the sizes of {', '.join(sizes)}")
     if not all(width.isdecimal() and int(width) for width in options.windows.split(",")):
         raise UserError(f"--windows {options.windows}: give widths of at least 1, as in 10,20")
     if not all(number.isdecimal() for number in options.beside.split(",")):
         raise UserError(f"--beside {options.beside}: give numbers of sentences, as in 1,2,3")
+    if not all(number.isdecimal() for number in options.local.split(",")):
+        raise UserError(f"--local {options.local}: give numbers of sentences, as in 1,3")
+    single = [system for system in systems if system in (BESIDE, *BATCHED)]
+    if "decode" in options.what and set(systems) & set(BATCHED):
+        raise UserError(f"--what {options.what}: of {', '.join(BATCHED)} training is measured; give --what train")
     unlike = {*options.lengths.split(","), *options.sentences.split(",")}
-    if BESIDE in systems and len(unlike) > 1:
+    if single and len(unlike) > 1:
         raise UserError(
-            f"{BESIDE} translates single sentences: give --lengths and --sentences the same number, as in --lengths 30 "
-            "--sentences 30"
+            f"{single[0]} translates single sentences: give --lengths and --sentences the same number, as in "
+            "--lengths 30 --sentences 30"
         )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     memory = int(options.memory * 2**30) or None
@@ -176,6 +182,8 @@ def _kinds(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
         return [{"context": int(layers)} for layers in options.context.split(",")]
     if system == BESIDE:
         return [{"beside": int(sentences)} for sentences in options.beside.split(",")]
+    if system in BATCHED:
+        return [{"local": int(sentences)} for sentences in options.local.split(",")]
     return [{"window": int(width)} for width in options.windows.split(",")] if system == WINDOWS else [{}]
 
 

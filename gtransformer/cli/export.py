@@ -16,7 +16,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/export.sh", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's checkpoint_best.pt")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
     parser.add_argument(
         "--first-pass", type=Path, metavar="FILE",

@@ -1,6 +1,8 @@
 """Look inside a model while it translates a document: attention by sentence, gates, and what was drawn on.
 
 ``gtransformer-inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and inspection.json.
+Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it looks at across a document of a prepared
+corpus, reading the reference.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import logging
 import sys
 from pathlib import Path
 
-from gtransformer.analysis.attention_text import HEADING
+from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
+from gtransformer.analysis.attention_text import HEADING, gate_table, to_json
+from gtransformer.analysis.batch_attention import look_across
 from gtransformer.analysis.documents import find_document, given_translation, inspect_document
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
@@ -25,7 +29,14 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="made by scripts/export.sh; or a checkpoint of a model that reads its batch, FILE a prepared corpus",
+    )
+    parser.add_argument("--split", default="test", help="of the prepared corpus (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument("--document", type=int, default=1, metavar="N", help="which document of the file (%(default)s)")
     parser.add_argument("--translation", metavar="FILE", help="look at this translation, line by line, not the model's")
@@ -45,6 +56,10 @@ def main(argv: list[str] | None = None) -> None:
             raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    origin = provenance("gtransformer.cli.inspect_document", argv)
+    if args.model.is_file():
+        look_at_batch(args, origin)
+        return
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
     check_alone(model.engine.model, str(args.model))
     options = model.directory.search.given(vars(args)).changed(nbest=1)
@@ -62,9 +77,21 @@ def main(argv: list[str] | None = None) -> None:
         results.append(result)
     with atomic_write(args.output / "sources.txt") as stream:
         stream.write("\n".join(paragraphs))
-    origin = provenance("gtransformer.cli.inspect_document", argv)
     write_json(args.output / "inspection.json", {"version": 1, "instances": results, **origin})
     print(f"{args.output}: attention, gates, sources.txt, inspection.json")
+
+
+def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
+    """What a model looks at across a document of a prepared corpus: pictures, gates as a table, all numbers."""
+    prepared = Path(args.input)
+    found = look_across(prepared, args.model, args.split, args.document)
+    title = f"{prepared.resolve().name}, {args.split}, document {args.document}"
+    draw_attention(found, args.output / "attention.png", title)
+    if found.gates:
+        draw_gates(found, args.output / "gates.png", title)
+    print(f"{title}\n{gate_table(found)}")
+    write_json(args.output / "inspection.json", {"version": 1, "instances": [to_json(found)], **origin})
+    print(f"{args.output}: attention, gates, inspection.json")
 
 
 if __name__ == "__main__":

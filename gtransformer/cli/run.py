@@ -35,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("stage", help="prepare, train, generate, score or all")
     parser.add_argument("--output", type=Path, metavar="DIR", help="the run's directory (runs/RECIPE/CORPUS)")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="another place for the prepared corpus")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (checkpoint_best.pt)")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
     parser.add_argument(
         "--model-of",
         metavar="CORPUS",

@@ -36,6 +36,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
     )
+    parser.add_argument(
+        "--items",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)",
+    )
     parser.add_argument("--list", action="store_true", help="show the runs and which are done, and stop")
     parser.add_argument(
         "--allow-missing",
@@ -56,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     study = make_study(args)
     recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
     pipeline = Pipeline(args.output.absolute(), "study")
-    corpora = Corpora(pipeline, args.corpus, study.corpus, recipe)
+    corpora = Corpora(pipeline, args.corpus, study.corpus, recipe, args.items)
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
     runner = Runner(study, corpora, jobs, args.keep_checkpoints)
     if args.list:

@@ -27,6 +27,7 @@ from gtransformer.experiments.pipeline import Pipeline, Program, Stage, say_done
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
+from gtransformer.experiments.run import model_file
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
@@ -114,7 +115,7 @@ class Demo:
         command, log = self.command(system, "train", "train.log-format=json"), folder / "train.log"
         status = partial(training_status, log, self.updates)
         work = Program(command, folder / "demo.train.log", status, keeps_log=True)
-        outputs = [folder / "checkpoints" / "checkpoint_best.pt", log]
+        outputs = [model_file(self.recipes[system], folder), log]
         options = self.recipes[system].options("task", "train")
         return Stage(f"train-{system}", options, outputs, work, ["prepare"], before, folder=folder)
 
@@ -139,7 +140,7 @@ class Demo:
         folder = self.directory / system
         log, output = folder / "demo.contrastive.log", folder / "contrastive.json"
         options = {
-            "path": folder / "checkpoints" / "checkpoint_best.pt",
+            "path": model_file(self.recipes[system], folder),
             "items": self.raw / "contrastive.json",
             "output": output,
         }

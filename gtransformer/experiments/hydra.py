@@ -39,7 +39,7 @@ HEADER = """\
 
 def hydra_config(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """The options of a recipe's sections task and train by fairseq's groups. Raises UserError for one of no group."""
-    options = recipe.options("task", "train")
+    options = recipe.training()
     config: dict[str, dict[str, Any]] = {"common": {"user_dir": "???"}, "task": {"data": "???"}}
     groups = {part.name: part.type for part in fields(FairseqConfig) if is_dataclass(part.type)}
     for group, (option, known) in NAMED.items():

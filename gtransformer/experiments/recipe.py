@@ -28,6 +28,7 @@ FILES = (
     "train.sentence-model",
 )
 LANGUAGES = ("source-lang", "target-lang", "langs")
+AVERAGED = "average-checkpoints"  # in section train: no option of fairseq-train, but what is done when it has ended
 REFERENCE = ("score.paper", "score.reference")
 
 
@@ -65,7 +66,7 @@ class Recipe:
         devices: how many devices its batches are meant for.
         prepared_from: the recipe whose prepared corpus it uses, if not its own.
         vocabulary_from: the recipe whose prepared corpus lends BPE and dictionary.
-        pretrained_from: the recipe whose best checkpoint training starts from.
+        pretrained_from: the recipe whose model training starts from.
         sections: options by section, dashed names, options that were taken away removed.
         rows: the rows of papers that it reproduces, as printed there, by table ("2") or section ("section 5.4") of Bao
             et al. (2021), or by another paper and its table ("window-attention 5"); None for a setting that belongs to
@@ -107,6 +108,15 @@ class Recipe:
             return self.sections["prepare"].get("max-sents")
         context = (task.get(f"{side}context-sentences") for side in ("", "target-"))
         return Grouping(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
+
+    @property
+    def averaged(self) -> int | None:
+        """So many of a training's last checkpoints are averaged to its model; None: the best one is it."""
+        return self.sections["train"].get(AVERAGED)
+
+    def training(self) -> Options:
+        """The options of fairseq-train."""
+        return {key: value for key, value in self.options("task", "train").items() if key != AVERAGED}
 
     def preparing(self) -> Options:
         """The options that decide how a corpus is prepared: section ``prepare``, and the languages of the task."""

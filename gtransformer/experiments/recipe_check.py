@@ -12,7 +12,7 @@ from fairseq import options as fairseq_options
 
 from gtransformer.errors import UserError
 from gtransformer.experiments.commands import parser_of
-from gtransformer.experiments.recipe import FILES, Recipe, to_arguments
+from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe, to_arguments
 from gtransformer.experiments.run_record import SECTIONS
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import check_generation
@@ -52,9 +52,11 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     """UserError unless the program of a stage takes the recipe's options."""
     if {"-h", "--help"} & set(extra):
         return
-    options = recipe.preparing() if stage == "prepare" else recipe.options(*SECTIONS[stage])
+    own = {"prepare": recipe.preparing, "train": recipe.training}
+    options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
     arguments = [*NEEDED[stage], *to_arguments(options), *extra]
     if stage == "train":
+        check_averaging(recipe)
         parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
     elif stage == "generate":
         parser, parse = fairseq_options.get_generation_parser(), fairseq_options.parse_args_and_arch
@@ -67,6 +69,24 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
             check_task(given, stage)
         except UserError as error:
             _refuse(recipe.name, stage, str(error))
+
+
+def check_averaging(recipe: Recipe) -> None:
+    """UserError where more checkpoints are to be averaged than training keeps."""
+    wanted, train = recipe.averaged, recipe.sections["train"]
+    if wanted is None:
+        return
+    if not isinstance(wanted, int) or wanted < 2:
+        _refuse(recipe.name, "train", f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
+    kept = [] if train.get("no-epoch-checkpoints") else [train.get("keep-last-epochs", -1)]
+    kept += [train.get("keep-interval-updates", -1)] if train.get("save-interval-updates") else []
+    if train.get("no-save") or not any(number < 0 or number >= wanted for number in map(int, kept)):
+        _refuse(
+            recipe.name,
+            "train",
+            f"{AVERAGED} is {wanted}, but training keeps fewer; set train.keep-last-epochs={wanted} and "
+            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates",
+        )
 
 
 def check_task(given: argparse.Namespace, stage: str) -> None:

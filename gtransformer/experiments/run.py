@@ -18,13 +18,22 @@ from gtransformer.experiments.run_record import check_start, noted_changes, sign
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
 from gtransformer.installation import project_root
+from gtransformer.tasks.averaging import AVERAGE
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 BENCHMARKS = ("ted", "news", "europarl")
-BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory: the model
+BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
+# In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
+FIRST_PASS, START = "first-pass", "start"
 PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
+
+
+def model_file(recipe: Recipe, directory: Path) -> Path:
+    """The model of a recipe's run: its best checkpoint, or the mean of its last ones."""
+    best = directory / BEST
+    return best.with_name(AVERAGE) if recipe.averaged else best
 
 
 @dataclass
@@ -67,9 +76,9 @@ class Run:
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
     def train(self) -> None:
-        """fairseq-train; goes on from the last checkpoint if there is one."""
+        """fairseq-train, going on from the last checkpoint if there is one; then the mean of the last, if wanted."""
         self._need_prepared("train")
-        options = {"save-dir": self.directory / "checkpoints", **self.recipe.options("task", "train")}
+        options = {"save-dir": self.directory / "checkpoints", **self.recipe.training()}
         if "tensorboard-logdir" in options:
             options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
         if self.pretrained:
@@ -90,8 +99,18 @@ class Run:
         corpus = self._hold_corpus(best.parent)
         if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
-            return
-        self._run("train", command, {"checkpoints": str(best.parent), "corpus": corpus})
+        else:
+            (self.directory / "average.json").unlink(missing_ok=True)
+            self._run("train", command, {"checkpoints": str(best.parent), "corpus": corpus})
+        if self.recipe.averaged:
+            self._average(model_file(self.recipe, self.directory))
+
+    def _average(self, model: Path) -> None:
+        """The mean of the training's last checkpoints, unless it was made since the training ended."""
+        options = {"last": self.recipe.averaged, "output": model}
+        command = python_command("gtransformer.cli.average", str(model.parent), options)
+        if not (was_run("average", command, self.directory) and model.is_file()):
+            run_stage("average", command, self.directory, {"model": str(model)})
 
     def generate(self) -> None:
         """fairseq-generate; writes SPLIT.jsonl."""
@@ -104,11 +123,23 @@ class Run:
             "gen-output": self.directory / self.split,
             **self.recipe.options("task", "generate"),
         }
+        if options.get(FIRST_PASS) == START:
+            options[FIRST_PASS] = self._start_model()
         command = fairseq_command("generate", self.prepared / "bin", on_device(options))
         translations = self._translations()
         self._run(f"generate.{self.split}", command, {"translations": str(translations)})
         if not translations.is_file():
             raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
+
+    def _start_model(self) -> Path:
+        """The model that training started from, which translates first."""
+        model = self.recipe.sections["train"].get("finetune-from-model") or self.pretrained
+        if model is None or not Path(model).is_file():
+            raise UserError(
+                f"{model or self.recipe.name}: the model that training starts from is not there, but recipe "
+                f"'{self.recipe.name}' takes its first pass from it; name one with --set generate.{FIRST_PASS}=FILE"
+            )
+        return Path(model)
 
     def score(self) -> None:
         """Scores of the translations against the untouched text, and as the release has them where that can be.
@@ -232,14 +263,15 @@ def make_run(args: argparse.Namespace) -> Run:
             )
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
-    checkpoint, pretrained = directory / BEST, None
+    checkpoint, pretrained = model_file(recipe, directory), None
     if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
-        pretrained = run_directory(recipe.pretrained_from, name) / BEST
+        pretrained = _start(recipe, args, name)
     if args.start_on:
         vocabulary, pretrained = _start_on(recipe, args)
     if args.model_of:
         vocabulary = run_directory(recipe.prepared_from or recipe.name, args.model_of) / "prepared"
-        checkpoint = run_directory(recipe.name, args.model_of) / BEST
+        checkpoint = model_file(recipe, run_directory(recipe.name, args.model_of))
+        pretrained = pretrained and _start(recipe, args, args.model_of)
     return Run(
         recipe,
         raw,
@@ -262,4 +294,10 @@ def _start_on(recipe: Recipe, args: argparse.Namespace) -> tuple[Path, Path]:
         raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
     name = corpus_name(args.start_on)
     preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
-    return run_directory(preparer, name) / "prepared", run_directory(recipe.pretrained_from, name) / BEST
+    return run_directory(preparer, name) / "prepared", _start(recipe, args, name)
+
+
+def _start(recipe: Recipe, args: argparse.Namespace, corpus: str) -> Path:
+    """The model that a recipe starts from, as trained on a corpus, which is given by its name."""
+    start = load_recipe(beside(args.recipe, recipe.pretrained_from))
+    return model_file(start, run_directory(recipe.pretrained_from, corpus))

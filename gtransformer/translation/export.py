@@ -18,6 +18,7 @@ from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
+from gtransformer.tasks.averaging import model_in
 from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
 from gtransformer.tasks.sentence_model import check_sentence_model
@@ -38,8 +39,8 @@ class Sources:
 def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | None = None) -> Sources:
     """The prepared corpus and the checkpoint of ``path``, a run's directory or a prepared corpus.
 
-    A run's corpus is what its training was given (``train.json``), its checkpoint ``checkpoint_best.pt``, unless
-    named. Raises UserError if one of them is missing.
+    A run's corpus is what its training was given (``train.json``), its checkpoint the mean of its last ones, if that
+    was made, or ``checkpoint_best.pt``, unless named. Raises UserError if one of them is missing.
     """
     if not path.is_dir():
         raise UserError(f"{path}: no such directory; give that of a run or of a prepared corpus")
@@ -52,7 +53,7 @@ def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | No
             )
     if not (prepared / MANIFEST).is_file():
         raise UserError(f"{prepared}: no prepared corpus; name the one that the model was trained on with --prepared")
-    checkpoint = checkpoint or path / "checkpoints" / "checkpoint_best.pt"
+    checkpoint = checkpoint or model_in(path / "checkpoints")
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such checkpoint; name one with --checkpoint")
     return Sources(prepared, checkpoint)

@@ -198,7 +198,7 @@ def check_options(workshop: Workshop, name: str, configuration: dict, different:
     """Every option of the recipe that was not changed stands in fairseq's configuration, but for ``different`` ones."""
     noted, changed = options_of(configuration), workshop.changes(name)["train"]
     recipe = load_recipe(name)
-    options = recipe.options("task", "train")
+    options = recipe.training()
     if not torch.cuda.is_available():
         options = without_half_precision(options)
     options |= different
@@ -260,7 +260,8 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
     commands: list[list[str]] = []
     monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
     assert main(line) == 0
-    ((_, dash_m, program, *arguments),) = commands
+    (_, dash_m, program, *arguments), *averaging = commands
+    assert len(averaging) == bool(recipe.averaged)
     assert (dash_m, program) == ("-m", "fairseq_cli.train")
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     configuration = convert_namespace_to_omegaconf(parsed)

@@ -23,6 +23,7 @@ from gtransformer.experiments.comparison.result import count_parameters, machine
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.experiments.recipe import Recipe
+from gtransformer.experiments.run import FIRST_PASS, model_file
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.checkpoint_file import trained_seconds
@@ -58,9 +59,9 @@ class Arena:
         """Where a system's run with one seed lies; without one, the start's."""
         return self.directory / "runs" / (name if seed is None else f"{name}-{seed}")
 
-    def best(self, folder: Path) -> Path:
-        """A run's best checkpoint."""
-        return folder / "checkpoints" / "checkpoint_best.pt"
+    def model(self, name: str, seed: int | None = None) -> Path:
+        """The model of a system's run; without a seed, the start's."""
+        return model_file(self.terms.recipe(name), self.folder(name, seed))
 
     # What is to be done
 
@@ -93,18 +94,20 @@ class Arena:
         """One system with one seed: fine-tuned, translating, scored, and asked for its contrastive choices."""
         folder, start, recipe = self.folder(name, seed), self.folder(self.terms.start), self.terms.recipe(name)
         run, own = folder.name, self.terms.own_changes(name, seed)
-        changes = [*UNLIMITED, *own, f"train.finetune-from-model={self.best(start)}"]
+        started = f"train.finetune-from-model={self.model(self.terms.start)}"
+        changes = [*UNLIMITED, *own, started]
         command = self._command(name, self.raw, "train", folder, self.prepared, changes)
         self._add_training(folder, recipe, own, command, self.terms.updates, [f"train-{start.name}"], ["prepare-set"])
         log = folder / "arena.translate.log"
-        command = self._command(name, self.raw, "generate", folder, self.prepared, BATCHES)
+        changes = [*BATCHES, *([started] if FIRST_PASS in recipe.sections["generate"] else [])]
+        command = self._command(name, self.raw, "generate", folder, self.prepared, changes)
         work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
         translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, [f"train-{run}"])
         output = folder / "test.scores.json"
         work, after = partial(self._score, recipe, folder / "test.jsonl", output), [translation.name]
         scoring = Stage(f"score-{run}", recipe.options("score"), [output], work, after)
         log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
-        options = {"path": self.best(folder), "items": self.items, "output": output}
+        options = {"path": self.model(name, seed), "items": self.items, "output": output}
         command = python_command("gtransformer.cli.contrastive", str(self.set), options)
         work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
         self.pipeline.add(translation, scoring, Stage(f"contrastive-{run}", {}, [output], work, after))
@@ -123,7 +126,7 @@ class Arena:
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, "own": own}
         log = folder / "train.log"
         work = Program(command, folder / "arena.train.log", partial(training_status, log, updates), keeps_log=True)
-        outputs, name = [self.best(folder), log], f"train-{folder.name}"
+        outputs, name = [model_file(recipe, folder), log], f"train-{folder.name}"
         self.pipeline.add(Stage(name, settings, outputs, work, after, waits_for, folder=folder, precious=True))
 
     def _command(
@@ -197,7 +200,7 @@ class Arena:
         last = folder / "checkpoints" / "checkpoint_last.pt"
         return {
             # fairseq goes on counting from the start's.
-            "training": round(trained_seconds(last) - trained_seconds(self.best(self.folder(self.terms.start))), 1),
+            "training": round(trained_seconds(last) - trained_seconds(self.model(self.terms.start)), 1),
             "translation": read_json(folder / "generate.test.json")["seconds"],
             "contrastive": read_json(folder / "contrastive.json")["seconds"],
         }

@@ -26,6 +26,7 @@ from gtransformer.experiments.comparison.result import (
 )
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
+from gtransformer.experiments.run import model_file
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
@@ -71,15 +72,15 @@ class Comparison:
         """A recipe's run."""
         return self.directory / "runs" / name
 
-    def best(self, name: str) -> Path:
-        """A recipe's best checkpoint."""
-        return self.folder(name) / "checkpoints" / "checkpoint_best.pt"
+    def model(self, name: str) -> Path:
+        """The model of a recipe's run."""
+        return model_file(self.plan.recipes[name], self.folder(name))
 
     def start_checkpoint(self, name: str) -> Path | None:
-        """The checkpoint that a recipe's training starts from: another recipe's best one, or one from outside."""
+        """The checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
         recipe = self.plan.recipes[name]
         if first := self.plan.start(recipe):
-            return self.best(first)
+            return self.model(first)
         outside = recipe.sections["train"].get("finetune-from-model")
         return Path(str(outside)) if outside else None
 
@@ -153,7 +154,7 @@ class Comparison:
             stage = Stage(
                 f"train-{name}",
                 settings,
-                outputs=[self.best(name), log],
+                outputs=[self.model(name), log],
                 work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
                 after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
                 waits_for=preparations,
@@ -169,7 +170,7 @@ class Comparison:
             for one in self.sets:
                 output, prepared = self.translation(name, one), self.prepared(self.plan.preparer(name), one)
                 log = output.parent / "compare.generate.log"
-                options = {"output": output.parent, "prepared": prepared, "checkpoint": self.best(name)}
+                options = {"output": output.parent, "prepared": prepared, "checkpoint": self.model(name)}
                 options["split"] = PREPARED[one.split]
                 changes = [*self.changes, *BATCHES]
                 command = run_command(self.plan.arguments[name], self.training_corpus, "generate", options, changes)

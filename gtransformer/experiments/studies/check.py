@@ -11,6 +11,9 @@ from gtransformer.settings import count, setting
 
 ALL = "all"  # as a number of instances: all that there are
 AXES = ("length", "instances", "model")
+OPTIONS = ("task", "train", "generate")  # sections of which an axis may be an option, SECTION.OPTION
+QUANTITIES = ("d_bleu", "s_bleu", "accuracy")
+SIDES = ("encoder", "decoder")
 CHANGES = "lines of the form 'SECTION.OPTION: value'"
 # Options that a study sets itself, and why.
 OWN_OPTIONS = {
@@ -37,6 +40,8 @@ class StudySettings:
     )
     systems: dict[str, Any] = setting("a name and a recipe for each", bool)
     length: int = count()  # tokens of an instance, at most
+    start_seed: int | None = count(None)  # of all that trainings start from; None: each its own training's
+    entropy: bool = True  # whether figures measure attention entropy while training
     corpus: dict[str, int] | None = setting(
         "whole numbers of at least 1, such as {documents: 500}",
         lambda sizes: all(size > 0 for size in sizes.values()),
@@ -84,13 +89,17 @@ class LineSettings(RunSettings):
 
 @dataclass(kw_only=True)
 class ScoresSettings(RunSettings):
-    """A panel with scores: a point for each system and value of the axis."""
+    """A panel with scores: a point for each system and value of the axis, which may be an option of the recipe."""
 
     title: str
     kind: str
     systems: list[str] = setting("a list of their keys")
-    axis: str = setting(f"one of {', '.join(AXES)}", AXES.__contains__)
+    axis: str = setting(
+        f"one of {', '.join(AXES)}, or an option SECTION.OPTION of {', '.join(OPTIONS)}",
+        lambda axis: axis in AXES or axis.partition(".")[0] in OPTIONS,
+    )
     values: list[Any] = setting("a list of what the axis shows", lambda values: None not in values)
+    quantity: str = setting(f"one of {', '.join(QUANTITIES)}", QUANTITIES.__contains__, "d_bleu")
 
 
 @dataclass(kw_only=True)
@@ -137,8 +146,35 @@ class TableSettings:
     rows: list[Any] = setting("a list with an entry for each row")
 
 
-TABLE = "table"
-PANELS = {"scores": ScoresSettings, "curves": CurvesSettings, TABLE: TableSettings}  # by kind
+@dataclass(kw_only=True)
+class AccuracySettings(TableSettings):
+    """Contrastive accuracy by a kind of item (phenomenon, distance, ...), of each row, and of all of them.
+
+    ``baseline``: the label of the row that the others are drawn against; None: accuracies are drawn as they are.
+    """
+
+    by: str
+    baseline: str | None = None
+
+
+@dataclass(kw_only=True)
+class AttentionSettings(RunSettings):
+    """Attention of a system across a batch, by sentence, in a document of the test set; of its first seed."""
+
+    title: str
+    kind: str
+    system: str
+    side: str = setting(f"one of {', '.join(SIDES)}", SIDES.__contains__)
+
+
+TABLE, ACCURACY, ATTENTION = "table", "accuracy", "attention"
+PANELS = {  # by kind
+    "scores": ScoresSettings,
+    "curves": CurvesSettings,
+    TABLE: TableSettings,
+    ACCURACY: AccuracySettings,
+    ATTENTION: AttentionSettings,
+}
 
 
 def check_changes(options: Iterable[str], where: str) -> None:

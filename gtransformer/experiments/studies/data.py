@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.demo.reach_corpus import ITEMS, SET
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.experiments.commands import call_command, python_command
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest
 from gtransformer.experiments.progress import last_line
-from gtransformer.experiments.recipe import Recipe
+from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.experiments.run import BENCHMARKS, corpus_directory
 from gtransformer.experiments.studies.study import Data
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
@@ -32,14 +34,19 @@ class Corpora:
 
     Args:
         corpus: a directory in the raw corpus format, a benchmark's name, or "demo".
-        sizes: options of the demonstration corpus, as demo_corpus takes them.
+        sizes: options of the demonstration corpus, as demo_corpus takes them; with ``items`` as reach_corpus does,
+            whose set shows how far models see.
         recipe: whose section ``prepare`` and languages are used.
+        items: files of contrastive items that models are asked about; the generated set has its own.
     """
 
     raw: Path  # once it is found
     fingerprint: str  # of its files
 
-    def __init__(self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe):
+    def __init__(
+        self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()
+    ):
+        self.items = [path.absolute() for path in items]
         self.pipeline, self.directory = pipeline, pipeline.directory
         self.corpus, self.options = corpus, recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
@@ -48,7 +55,10 @@ class Corpora:
         self._stages: dict[Data, str] = {}
         if corpus == DEMO:
             self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"
-            work = partial(call_command, "demo_corpus", {"output": self.generated, **sizes})
+            maker = "reach_corpus" if "items" in sizes else "demo_corpus"
+            if "items" in sizes and not items:
+                self.items = [self.generated / SET / ITEMS]
+            work = partial(call_command, maker, {"output": self.generated, **sizes})
             pipeline.add(Stage(self.generated.name, sizes, [self.generated], work))
 
     def begin(self) -> None:
@@ -103,6 +113,16 @@ class Corpora:
         self.pipeline.run("prepare")
         return folder
 
+    def asked(self) -> Path:
+        """The prepared corpus to which the contrastive items belong, made if need be."""
+        own = self.corpus == DEMO and self.items == [self.generated / SET / ITEMS]
+        if not own:
+            return self.prepared(self.base)
+        after = [self.generated.name, self._stage(self.base)]
+        name = self._preparing("set", self.generated / SET, self._derived(self.base), after)
+        self.pipeline.run("prepare")
+        return self.pipeline.stages[name].outputs[0]
+
     def read(self, data: Data) -> tuple[Path, list[str]]:
         """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
 
@@ -128,20 +148,29 @@ class Corpora:
             draw = Stage(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)
             self.pipeline.add(draw)
             after = [draw.name]
-        options, vocabulary = self.options, {}
+        options = self.options
         if data != self.base:
-            options = {key: value for key, value in options.items() if key != "bpe-merges"}
-            options |= {"max-instance-tokens": data.length}
-            vocabulary, after = {"vocabulary": self.folder(self.base)}, [*after, self._stage(self.base)]
-        settings = {"corpus": self.fingerprint, "options": options}
-        name = "base" if data == self.base else data.name
-        target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
-        log = target.with_name(f"{target.name}.log")
-        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
-        work = Program(command, log, partial(last_line, log))
-        self.pipeline.add(Stage(f"prepare-{target.name}", settings, [target], work, after))
-        self._stages[data] = f"prepare-{target.name}"
+            options, after = self._derived(data), [*after, self._stage(self.base)]
+        self._stages[data] = self._preparing("base" if data == self.base else data.name, raw, options, after)
         return self._stages[data]
+
+    def _derived(self, data: Data) -> Options:
+        """How other text is prepared with the dictionary of the corpus."""
+        return {key: value for key, value in self.options.items() if key != "bpe-merges"} | {
+            "max-instance-tokens": data.length
+        }
+
+    def _preparing(self, name: str, raw: Path, options: Options, after: Sequence[str]) -> str:
+        """Add the stage that prepares a raw corpus, unless it is there; without merges, with the base's dictionary."""
+        settings = {"corpus": self.fingerprint, "options": options}
+        target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
+        stage, log = f"prepare-{target.name}", target.with_name(f"{target.name}.log")
+        vocabulary = {} if options is self.options else {"vocabulary": self.folder(self.base)}
+        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
+        if stage not in self.pipeline.stages:
+            work = Program(command, log, partial(last_line, log))
+            self.pipeline.add(Stage(stage, settings, [target], work, after))
+        return stage
 
     def _draw(self, data: Data, source: Path, target: Path) -> None:
         """Write the raw corpus of some data: a part of the training set, and links to the other splits."""

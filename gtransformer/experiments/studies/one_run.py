@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.analysis.attention_text import to_json
+from gtransformer.analysis.batch_attention import look_across
 from gtransformer.analysis.curves import read_curve, read_series
 from gtransformer.evaluation.levels import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import call_command
 from gtransformer.experiments.recipe import load_recipe
-from gtransformer.experiments.run import Run
+from gtransformer.experiments.run import Run, model_file
 from gtransformer.files import read_json, write_json
+from gtransformer.tasks.averaging import model_in
 
 ORDER, RESULT = "run.json", "result.json"
+CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them
 TRAINING = ("loss", "nll_loss")
 VALIDATION = ("valid_loss", "valid_nll_loss", "valid_entropy_*")
 
@@ -27,6 +31,10 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     for stage in ("generate",) if order.get("model_of") else ("train", "generate"):
         run.execute(stage)
     score_test(run, order.get("metrics", ["bleu"]))
+    if order.get("contrastive"):
+        ask(run, **order["contrastive"])
+    if order.get("attention"):
+        write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
 
@@ -35,14 +43,10 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     """The recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
-    checkpoint = best_checkpoint(directory / (order.get("model_of") or ""))
-    pretrained = best_checkpoint(directory / order["pretrained"]) if order.get("pretrained") else None
+    checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
+    start = order.get("pretrained")
+    pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
     return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
-
-
-def best_checkpoint(directory: Path) -> Path:
-    """The model of a run's training."""
-    return directory.resolve() / "checkpoints" / "checkpoint_best.pt"
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
@@ -56,6 +60,16 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     output = run.directory / "test.scores.json"
     options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
+
+
+def ask(run: Run, prepared: str, items: Sequence[str], batch_sentences: int | None = None) -> None:
+    """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
+
+    ``batch_sentences``: how many sentences are a batch, an item the last of them; None: as many as in translating.
+    """
+    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
+    options |= {"batch-sentences": batch_sentences}
+    call_command("contrastive", str((run.directory / prepared).resolve()), options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:

@@ -12,11 +12,15 @@ from gtransformer.experiments.needs import start_of
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.check import (
     ALL,
+    AXES,
     PANELS,
+    AccuracySettings,
+    AttentionSettings,
     CurvesSettings,
     LineSettings,
     RowSettings,
     RunSettings,
+    ScoresSettings,
     StudyFile,
     StudySettings,
     SystemSettings,
@@ -75,6 +79,8 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         length=shared.length,
         corpus=dict(shared.corpus or {}),
         panels=[],
+        entropy=shared.entropy,
+        start_seed=shared.start_seed,
     )
     study.panels = [_panel(study, entry, section.place, f"{size}, panel {i}") for i, entry in enumerate(panels, 1)]
     return study
@@ -101,7 +107,20 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
             if row.start_instances is not None:
                 runs = [_started_on(run, _number(row.start_instances), where) for run in runs]
             lines.append(Line(row.system, runs, label=row.label))
-        return Panel(kind, panel.title, panel.columns, lines)
+        chosen = {}
+        if isinstance(panel, AccuracySettings):
+            chosen = {"by": panel.by, "baseline": panel.baseline}
+            if panel.baseline not in (None, *(line.label for line in lines)):
+                raise UserError(
+                    f"{entry.at('baseline')}, {inside}: baseline is {panel.baseline!r}; give the label of a row"
+                )
+        return Panel(kind, panel.title, panel.columns, lines, **chosen)
+    if isinstance(panel, AttentionSettings):
+        _check_systems(study, [panel.system], f"{entry.at('system')}, {inside}")
+        run = _runs(study, panel.system, panel)[0]
+        return Panel(kind, panel.title, panel.side, [Line(panel.system, [run], curve=panel.side)])
+    if panel.axis not in AXES:
+        return _over_options(study, panel, f"{entry.at('systems')}, {inside}")
     for value in panel.values:
         check_value(RunSettings, panel.axis, value, f"{entry.at('values')}, {inside}, values")
     _check_systems(study, panel.systems, f"{entry.at('systems')}, {inside}")
@@ -110,7 +129,19 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
         for system in panel.systems
         for value in panel.values
     ]
-    return Panel(kind, panel.title, panel.axis, lines)
+    return Panel(kind, panel.title, panel.axis, lines, panel.quantity)
+
+
+def _over_options(study: Study, panel: ScoresSettings, where: str) -> Panel:
+    """A panel whose axis is an option: of translating with one model, or of training."""
+    _check_systems(study, panel.systems, where)
+    part = "decoding" if panel.axis.startswith("generate.") else "training"
+    lines = [
+        Line(system, _runs(study, system, panel, **{part: _changes({panel.axis: value}, where)}), value)
+        for system in panel.systems
+        for value in panel.values
+    ]
+    return Panel(panel.kind, panel.title, panel.axis, lines, panel.quantity)
 
 
 def _entries(study: Study, found: Sequence[Any], schema: type, place: str, inside: str, key: str) -> list[Any]:
@@ -141,7 +172,9 @@ def _runs(
     run = StudyRun(study.recipes[system], tuple(study.changes), data, 0, model, tuple(training), tuple(decoding))
     if decoding and run.settings().sections == run.needed.settings().sections:
         run = run.needed  # what the recipe does anyway
-    return [replace(run, seed=seed) for seed in study.seeds]
+    if training and run.settings().sections == replace(run, training=()).settings().sections:
+        run = replace(run, training=())
+    return [replace(run, seed=seed, start_seed=study.start_seed) for seed in study.seeds]
 
 
 def _number(instances: int | str | None) -> int | None:

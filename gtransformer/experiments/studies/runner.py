@@ -20,9 +20,10 @@ from gtransformer.experiments.pipeline import Program, Stage
 from gtransformer.experiments.progress import batch_status, duration, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
+from gtransformer.experiments.run import model_file
 from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
-from gtransformer.experiments.studies.one_run import ORDER, RESULT, best_checkpoint, remove_checkpoints
+from gtransformer.experiments.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.study import Study, StudyRun
 from gtransformer.experiments.studies.table import summary, table
@@ -35,6 +36,8 @@ NEEDED = ("train.log-format=json",)
 ENTROPY = "train.doc-attn-entropy=true"
 BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
 LOG = "study.log"  # of each run
+TOGETHER = "generate.batch-sentences="  # translated as one batch; of contrastive items, the last is asked about
+MORE_OF_PANELS = ("quantity", "by", "baseline")  # what only some have
 
 
 @dataclass
@@ -51,8 +54,8 @@ class Runner:
         return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
     def users(self, run: StudyRun) -> list[StudyRun]:
-        """The runs that translate with a run's model, or start from it."""
-        return [other for other in self.study.runs() if other.needed == run]
+        """The runs that translate with a run's model, first or last, or start from it."""
+        return [other for other in self.study.runs() if run in (other.needed, other.first)]
 
     def is_done(self, run: StudyRun) -> bool:
         """Whether a run has its result and, if other runs are still to use it, its model."""
@@ -60,8 +63,11 @@ class Runner:
 
     def outputs(self, run: StudyRun) -> list[Path]:
         """What a run has to leave."""
-        model = [] if all(map(self.is_done, self.users(run))) else [best_checkpoint(self.folder(run))]
-        return [self.folder(run) / RESULT, *model]
+        folder = self.folder(run)
+        model = [] if all(map(self.is_done, self.users(run))) else [model_file(run.settings(), folder)]
+        choices = [folder / CONTRASTIVE] if self.corpora.items else []
+        attention = [folder / ATTENTION] if run in self.study.looked_at() else []
+        return [folder / RESULT, *choices, *attention, *model]
 
     def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
         """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
@@ -96,8 +102,8 @@ class Runner:
 
     def order(self, run: StudyRun) -> None:
         """Make the data of a run, and write what it is to do."""
-        folder, recipe, needed = self.folder(run), run.settings(), run.needed
-        model = os.path.relpath(self.folder(needed), folder) if needed else None
+        folder, recipe = self.folder(run), run.settings()
+        of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
         if recipe.sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
             prepared, loading = self.corpora.prepared(run.data), []
         else:
@@ -111,12 +117,26 @@ class Runner:
             "corpus": self.corpora.corpus,
             "prepared": os.path.relpath(prepared, folder),
             "loading": loading,
-            "model_of": model if run.decoding else None,
-            "pretrained": None if run.decoding else model,
+            "model_of": of[run.needed] if run.decoding else None,
+            "pretrained": of.get(run.first if run.decoding else run.needed),
             "metrics": self.metrics(recipe),
+            "contrastive": self.items(run, folder),
+            "attention": run in self.study.looked_at(),
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)
+
+    def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
+        """The contrastive items that a run's model is asked about, and the prepared corpus to which they belong.
+
+        And how many sentences are a batch, where that is what the run is about.
+        """
+        if not self.corpora.items:
+            return None
+        prepared = os.path.relpath(self.corpora.asked(), folder)
+        together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
+        size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
+        return {"prepared": prepared, "items": list(map(str, self.corpora.items)), **size}
 
     def metrics(self, recipe: Recipe) -> list[str]:
         """What a run is scored with."""
@@ -152,6 +172,7 @@ class Runner:
                 "kind": panel.kind,
                 "title": panel.title,
                 "axis": panel.axis,
+                **{key: getattr(panel, key) for key in MORE_OF_PANELS if getattr(panel, key)},
                 "lines": [
                     {
                         "system": line.system,
@@ -167,7 +188,7 @@ class Runner:
             }
             for panel in self.study.panels
         ]
-        results = {names[run]: read_json(self.folder(run) / RESULT) for run in names}
+        results = {names[run]: read_result(self.folder(run)) for run in names}
         return {
             "version": 1,
             "figure": self.study.figure,
@@ -181,10 +202,22 @@ class Runner:
         }
 
 
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result of a run, with its contrastive accuracies and its attention across a batch, where it has them."""
+    result = read_json(folder / RESULT)
+    if (folder / CONTRASTIVE).is_file():
+        choices = read_json(folder / CONTRASTIVE)
+        result["contrastive"] = {key: choices[key] for key in choices if key == "total" or key.startswith("by_")}
+    if (folder / ATTENTION).is_file():
+        result["batch_attention"] = read_json(folder / ATTENTION)
+    return result
+
+
 def make_study(args: argparse.Namespace) -> Study:
     """The study that was asked for, as this machine can do it. UserError for what shows before anything is done."""
     check_changes(args.set, "--set ")
-    changes = [*NEEDED, *([] if load_study(args.figure, args.miniature).is_table else [ENTROPY])]
+    asked = load_study(args.figure, args.miniature)
+    changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
     if args.miniature and not torch.cuda.is_available() and has_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])

@@ -11,7 +11,8 @@ from pathlib import Path
 from gtransformer.experiments.needs import start_of
 from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Recipe, load_recipe
-from gtransformer.experiments.studies.check import TABLE
+from gtransformer.experiments.run import FIRST_PASS, START
+from gtransformer.experiments.studies.check import ATTENTION, TABLE
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class StudyRun:
 
     changes: those of all runs of a study, ``SECTION.OPTION=VALUE``; model: another architecture than the recipe's;
     training: what else this run changes; decoding: what it changes in translating with the model that the same run
-    without them trains; start_data: of what its training starts from, None: the same.
+    without them trains; start_data, start_seed: of what its training starts from, None: the same.
     """
 
     recipe: str
@@ -52,6 +53,7 @@ class StudyRun:
     training: tuple[str, ...] = ()
     decoding: tuple[str, ...] = ()
     start_data: Data | None = None
+    start_seed: int | None = None
 
     @property
     def all_changes(self) -> list[str]:
@@ -69,8 +71,17 @@ class StudyRun:
         if self.decoding:
             return replace(self, decoding=())
         start = start_of(self.recipe)
-        data = self.start_data or self.data
-        return replace(self, recipe=start, model=None, training=(), data=data, start_data=None) if start else None
+        if start is None:
+            return None
+        data, seed = self.start_data or self.data, self.seed if self.start_seed is None else self.start_seed
+        return replace(self, recipe=start, model=None, training=(), data=data, start_data=None, seed=seed)
+
+    @cached_property
+    def first(self) -> StudyRun | None:
+        """The run whose model translates first, before its own does; None: none does."""
+        if self.settings().sections["generate"].get(FIRST_PASS) != START:
+            return None
+        return self.needed.needed if self.decoding else self.needed
 
     @property
     def with_needed(self) -> list[StudyRun]:
@@ -102,7 +113,7 @@ class Line:
     """Runs that belong together: the seeds of one point of a score panel, of a row, or of a line of curves.
 
     x: the point's place on the axis; curve, label, flat: what is drawn of a line and how it is called, and whether what
-    flat attention would have is drawn, too.
+    flat attention would have is drawn, too. Of attention, curve is the side.
     """
 
     system: str
@@ -115,12 +126,18 @@ class Line:
 
 @dataclass
 class Panel:
-    """One diagram of a figure; ``axis``: what the axis shows (scores), the curves are, or the rows' labels say."""
+    """One diagram of a figure; ``axis``: what the axis shows (scores), the curves are, or the rows' labels say.
+
+    quantity: which score (scores); by, baseline: what accuracy is told apart by, and the row that it is drawn against.
+    """
 
     kind: str
     title: str
     axis: str
     lines: list[Line] = field(default_factory=list)
+    quantity: str | None = None
+    by: str | None = None
+    baseline: str | None = None
 
 
 @dataclass
@@ -137,6 +154,8 @@ class Study:
     length: int
     corpus: dict[str, int]
     panels: list[Panel]
+    entropy: bool = True
+    start_seed: int | None = None
 
     @property
     def is_table(self) -> bool:
@@ -146,8 +165,13 @@ class Study:
     def runs(self) -> list[StudyRun]:
         """All runs and those that they need, each once; the first seed of everything comes first."""
         lines = [line for panel in self.panels for line in panel.lines]
-        found = [needed for line in lines for run in line.runs for needed in run.with_needed]
-        return sorted(dict.fromkeys(found), key=lambda run: self.seeds.index(run.seed))
+        found = dict.fromkeys(needed for line in lines for run in line.runs for needed in run.with_needed)
+        order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be none of them
+        return sorted(found, key=lambda run: order.get(run.seed, -1))
+
+    def looked_at(self) -> list[StudyRun]:
+        """The runs whose attention across a batch is shown."""
+        return [run for panel in self.panels if panel.kind == ATTENTION for line in panel.lines for run in line.runs]
 
     def limit(self, instances: Callable[[Data], int | None]) -> list[str]:
         """Drop what asks for more training instances than ``instances`` says there are; returns a sentence for each.

@@ -7,10 +7,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gtransformer.experiments.studies.check import TABLE
+from gtransformer.experiments.studies.check import ACCURACY, ATTENTION, TABLE
 from gtransformer.experiments.text_table import align
 
-MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER"}  # of tables, where they were taken
+CHOICES = "accuracy"  # among the numbers: of contrastive choices
+MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER", CHOICES: "accuracy"}  # of tables, where they were taken
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
@@ -31,53 +32,84 @@ def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, An
     """The panels with their numbers.
 
     Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) ``MORE``; lines
-    with curves the last and lowest value of each seed.
+    with curves the last and lowest value of each seed; accuracies those of all items and of each kind, and the
+    differences from the baseline's, seed by seed.
     """
-    return [panel | {"lines": [line | _numbers(panel, line, results) for line in panel["lines"]]} for panel in panels]
+    return [panel | {"lines": _lines(panel, results)} for panel in panels]
+
+
+def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = [line | _numbers(panel, line, results) for line in panel["lines"]]
+    base = next((line for line in lines if panel.get("baseline") and line["label"] == panel["baseline"]), None)
+    return lines if base is None else [line | _differences(line, base) for line in lines]
+
+
+def _differences(line: dict, base: dict) -> dict[str, Any]:
+    """What a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
+    if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
+        return {"difference": None}
+    pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
+    return {
+        "difference": {
+            name: spread([one - other for one, other in zip(*values, strict=True)]) for name, values in pairs.items()
+        }
+    }
 
 
 def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     runs = [results[name] for name in line["runs"]]
+    if panel["kind"] == ATTENTION:
+        return {}
     if panel["kind"] == "curves":
         values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
         if not all(values):
             return {"last": None, "lowest": None}
         return {"last": spread([one[-1] for one in values]), "lowest": spread([min(one) for one in values])}
+    if panel["kind"] == ACCURACY:
+        found = [run.get("contrastive", {}).get(f"by_{panel['by']}") for run in runs]
+        kinds = {name: spread([one[name]["accuracy"] for one in found]) for name in found[0]} if all(found) else None
+        return {CHOICES: _over_seeds(runs, CHOICES), "by": kinds}
     numbers = {
         SCORE: _over_seeds(runs, SCORE),
         "s_bleu": _over_seeds(runs, "s_bleu"),
         "signature": runs[0]["scores"][SCORE]["signature"],
     }
-    for key in MORE if panel["kind"] == TABLE else ():
+    for key in MORE if panel["kind"] == TABLE else [key for key in MORE if key == panel.get("quantity")]:
         if values := _over_seeds(runs, key):
-            numbers |= {key: values, f"{key}_signature": runs[0]["scores"][key]["signature"]}
+            numbers[key] = values
+            if key != CHOICES:
+                numbers[f"{key}_signature"] = runs[0]["scores"][key]["signature"]
     return numbers
 
 
 def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | None:
-    scores = [run["scores"].get(kind) for run in runs]
-    return None if None in scores else spread([score["score"] for score in scores])
+    if kind == CHOICES:
+        found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
+    else:
+        found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
+    return None if None in found else spread(found)
 
 
 def table(result: Mapping[str, Any]) -> str:
     """A line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
-    for panel in filter(lambda panel: panel["lines"], result["panels"]):
-        more = [key for key in MORE if panel["kind"] == TABLE and any(key in line for line in panel["lines"])]
-        rows = [_head(panel, more)]
+    for panel in filter(lambda panel: panel["lines"] and panel["kind"] != ATTENTION, result["panels"]):
+        more = [key for key in MORE if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])]
+        kinds = list(next((line["by"] for line in panel["lines"] if line.get("by")), ()))
+        rows = [[*_head(panel, more), *kinds]]
         for line in panel["lines"]:
             name = result["systems"][line["system"]]
             if panel["kind"] == "curves":
                 name = ", ".join(filter(None, [name, line["label"]]))
                 rows.append([name, shown(line["last"]), shown(line["lowest"])])
                 continue
+            if panel["kind"] == ACCURACY:
+                rows.append([line["label"], *map(shown, (line[CHOICES], *((line["by"] or {}).get(k) for k in kinds)))])
+                continue
             signatures.add(f"BLEU: {line['signature']}")
-            scores = [shown(line[SCORE]), shown(line["s_bleu"])]
-            if panel["kind"] == TABLE:
-                rows.append([line["label"], *scores, *(shown(line.get(key)) for key in more)])
-                signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if key in line}
-            else:
-                rows.append([name, str(line["x"]), *scores])
+            signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
+            scores = [shown(line[SCORE]), shown(line["s_bleu"]), *(shown(line.get(key)) for key in more)]
+            rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
     foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
@@ -88,6 +120,8 @@ def table(result: Mapping[str, Any]) -> str:
 def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
     if panel["kind"] == "curves":
         return ["line", "last", "lowest"]
+    if panel["kind"] == ACCURACY:
+        return [panel["axis"], "all items"]
     bleu = ["d-BLEU", "s-BLEU"]
     return [*([] if panel["kind"] == TABLE else ["system"]), panel["axis"], *bleu, *(MORE[key] for key in more)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.experiments import document_figures
+from tests.unit.experiments import docflat_figures, document_figures
 
 # The recipes of the paper by how they are trained.
 BASE_SIZE = {"base", "table5_no_language", "table5_no_translation", "table6_group", "table6_global", "section54_top1",
@@ -20,8 +20,9 @@ PREPARES = {"base", "bert", "mbart"}
 # The recipes of Herold and Ney (2023): by which sentences stand together.
 DOCUMENTS = {"concatenation/documents", "lst/base", "window/base"}
 LONG_CONTEXT = DOCUMENTS | {"concatenation/sentences", "concatenation/one", "concatenation/two"}
-# All that are of papers, those of Zhang et al. (2018) in document_figures.py.
-OF_PAPERS = PAPER | LONG_CONTEXT | document_figures.RECIPES
+# Those of Zhang et al. (2018) are in document_figures.py, those of Wu et al. (2023) in docflat_figures.py.
+BEFORE = PAPER | LONG_CONTEXT | document_figures.RECIPES
+OF_PAPERS = BEFORE | docflat_figures.RECIPES
 DOCUMENT, CONTEXT, NO_CONTEXT = "dddddd", "ggggcc", "gggggg"  # six layers: top 2 of them combined
 DEEP = "g" * 10 + "cc"
 SMALL_SIDE, LARGE_SIDE = (6, 512, 2048, 8), (12, 1024, 4096, 16)
@@ -173,6 +174,8 @@ FIGURES = [
     ("[3.4], [A.2]", LONG_CONTEXT, {"beam": 12}),
     ("[A.2]", LONG_CONTEXT, {"lenpen": 1.0}),
     *document_figures.FIGURES,
+    ("", BEFORE, docflat_figures.OF_BATCHES),
+    *docflat_figures.FIGURES,
 ]  # fmt: skip
 
 # What is none of the paper's, for CPUs: the recipe whose values it has, and all that differs.
@@ -228,6 +231,7 @@ OURS = {
         "load_partial": False, "prepared_from": None, "pretrained_from": None,
     }),
     **document_figures.OURS,
+    **docflat_figures.OURS,
 }  # fmt: skip
 
 # (table or section, row as printed) -> recipe; other systems' rows have none.
@@ -277,6 +281,7 @@ ROWS = {
     ("window-attention 6", "LST-attn, 1000 tok."): "lst/base",
     ("window-attention 6", "window-attn, 1000 tok."): "window/base",
     **document_figures.ROWS,
+    **docflat_figures.ROWS,
 }
 
 # By table: the number of rows that are other people's systems, or only a heading.

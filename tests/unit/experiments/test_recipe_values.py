@@ -26,12 +26,13 @@ from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, att
 from tests.support import SHARED
 from tests.unit.experiments.recipe_figures import FIGURES, LABELS, OF_PAPERS, OTHERS, OURS, ROWS, VARIANTS
 
+KEPT = ("keep-last-epochs", "keep-interval-updates")  # of checkpoints to be averaged
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
 
 
 def training_options(recipe: Recipe) -> SimpleNamespace:
     """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
-    line = ["data", *to_arguments(recipe.options("task", "train"))]
+    line = ["data", *to_arguments(recipe.training())]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
     cfg, found = convert_namespace_to_omegaconf(parsed), {}
     for name in ("model", "task", "criterion", "optimizer", "lr_scheduler", "dataset", "checkpoint", "optimization"):
@@ -54,8 +55,12 @@ def values(recipe: Recipe) -> dict:
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
         "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule", "max_pair_tokens",
+        "batch_order",
     )  # fmt: skip
-    of_some = ("context_layers", "context_in", "context_join", "current_layers", "freeze_sentence_parameters")
+    of_some = (
+        "context_layers", "context_in", "context_join", "current_layers", "freeze_sentence_parameters", "context_gate",
+        "gate_threshold", "batch_attention_in", "batch_vector_in", "sentence_numbers",
+    )  # fmt: skip
     found = {key: getattr(train, key) for key in as_they_are} | {key: getattr(train, key, None) for key in of_some}
     return found | {
         "bpe_merges": prepare.get("bpe-merges") if "sentencepiece" not in prepare else None,
@@ -85,6 +90,9 @@ def values(recipe: Recipe) -> dict:
         "lenpen": generate["lenpen"],
         "max_len": (generate["max-len-a"], generate["max-len-b"]),
         "instances": generate["batch-size"],
+        "passes": (generate.get("first-pass"), generate.get("batch-sentences")),
+        "averaged": recipe.averaged,
+        "kept": tuple(map(recipe.options("train").get, KEPT)) if recipe.averaged else None,
     }
 
 
@@ -116,7 +124,10 @@ def test_values(name: str):
 
 
 # Where a figure goes by another name in the recipes.
-OPTIONS = {"instances": "batch-size", "max_len": "max-len-a", "grouping": "instances", "walk": "strategy"}
+OPTIONS = {
+    "instances": "batch-size", "max_len": "max-len-a", "grouping": "instances", "walk": "strategy",
+    "averaged": "average-checkpoints",
+}  # fmt: skip
 
 
 def comment(name: str, option: str) -> str | None:

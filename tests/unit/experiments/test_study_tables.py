@@ -169,6 +169,7 @@ def runner(write, tmp_path):
     directory = tmp_path / "out"
     with Pipeline(directory, "study") as pipeline:
         corpora = SimpleNamespace(
+            items=[],
             pipeline=pipeline,
             directory=directory,
             fingerprint="f",

@@ -16,6 +16,8 @@ from tests.unit.experiments.pretended import changes, pretend
 
 SYSTEMS = ["sentences", "concatenation", "documents", "gtransformer", "lst", "window", "window_absolute"]
 BESIDE = ["document_transformer", "flat_transformer"]  # a sentence, and two of the source before it
+# A sentence and three before it on both sides, in batches that are a document each.
+BATCHED = ["pseudo_documents", "docflat", "docflat_d", "docflat_i", "mbe", "abd"]
 
 
 def terms(*options: object, output: Path = Path("out")) -> Terms:
@@ -28,7 +30,7 @@ def arena(output: Path, *options: object) -> Arena:
 
 
 def test_the_systems_that_come_with_the_package():
-    assert {*SYSTEMS, *BESIDE} <= set(system_names()) and system_names()[0] == "sentences"
+    assert {*SYSTEMS, *BESIDE, *BATCHED} <= set(system_names()) and system_names()[0] == "sentences"
     assert not {"start", "document_alone"} & set(system_names()), "they start from nothing"
     for name in system_names():
         recipe = load_recipe(f"arena/{name}")
@@ -38,16 +40,23 @@ def test_the_systems_that_come_with_the_package():
     single = [load_recipe(f"arena/{name}") for name in BESIDE]
     assert all(recipe.sections["task"]["instances"] == "current" for recipe in single)
     assert [recipe.sections["train"].get("freeze-sentence-parameters") for recipe in single] == [True, None]
+    tasks = [load_recipe(f"arena/{name}").sections["task"] for name in BATCHED]
+    assert all(task == tasks[0] and task["batch-order"] == "document" for task in tasks)
 
 
 def test_all_systems_have_the_same_terms():
     """But for what they are: architecture, instances, strategy."""
     own = {"arch", "window", "window-positions", "train-alignment", "decode-alignment"}
     own |= {"encoder-ctxlayers", "decoder-ctxlayers", "cross-ctxlayers", "freeze-sentence-parameters", "current-layers"}
-    trainings = [load_recipe(f"arena/{name}").options("train") for name in system_names()]
+    own |= {"context-gate", "batch-attention-in"}
+    trainings = {name: load_recipe(f"arena/{name}").options("train") for name in system_names()}
     for name in BESIDE:  # of three source sentences one is translated: the same number of these in an update
-        trainings[system_names().index(name)]["max-tokens"] /= 3
-    shared = [{key: value for key, value in options.items() if key not in own} for options in trainings]
+        trainings[name]["max-tokens"] /= 3
+    for name in BATCHED:  # documents of 24 sentences on average, eight of them an update, where 1,500 tokens are 200
+        options = trainings[name]
+        assert (options["update-freq"], options["max-tokens"]) == (8, 4 * 1500)
+        options |= {"update-freq": 1, "max-tokens": 1500}
+    shared = [{key: value for key, value in options.items() if key not in own} for options in trainings.values()]
     assert all(options == shared[0] for options in shared)
 
 

@@ -1,0 +1,43 @@
+"""Write the mean of checkpoints of one training (``scripts/average.sh CHECKPOINTS --last 5 --output FILE``)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import check_output
+from gtransformer.tasks.averaging import average, last_checkpoints
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/average.sh", description=__doc__.split(" (")[0] + ".")
+    parser.add_argument(
+        "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
+    )
+    parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Find the checkpoints, write their mean, say whose it is."""
+    args = build_parser().parse_args(argv)
+    check_output(args.output)
+    paths = args.checkpoints
+    if args.last is None:
+        folder = next((path for path in paths if path.is_dir()), None)
+        if folder is not None:
+            raise UserError(f"{folder}: a directory; say with --last N how many of its checkpoints are to be averaged")
+    elif args.last < 1 or len(paths) > 1:
+        raise UserError(f"--last {args.last}: give at least 1, and a single folder of checkpoints")
+    else:
+        paths = last_checkpoints(paths[0], args.last)
+    average(paths, args.output)
+    print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

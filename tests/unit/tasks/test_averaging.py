@@ -1,0 +1,144 @@
+"""The mean of checkpoints: by hand, of the right ones, and refused where they do not belong together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.cli.average import main
+from gtransformer.errors import UserError
+from gtransformer.tasks.averaging import AVERAGE, average, last_checkpoints, model_in
+from tests.support import tiny_dictionary, tiny_model
+
+SETTINGS = {"_name": "docflat_tiny", "encoder_attention_heads": 2}
+
+
+def save(path: Path, updates: int, settings: dict | None = None, **parameters: torch.Tensor) -> Path:
+    """A checkpoint as fairseq lays it out, with an embedding that stands under two names."""
+    generator = torch.Generator().manual_seed(updates)
+    shared = torch.randn(5, 3, generator=generator)
+    model = {"encoder.embed.weight": shared, "decoder.embed.weight": shared, "version": torch.tensor([3])}
+    model |= {"norm": torch.randn(3, generator=generator).half(), "wide": torch.randn(2, generator=generator).double()}
+    state = {
+        "cfg": {"model": SETTINGS | (settings or {}), "task": {"data": "x"}},
+        "model": model | parameters,
+        "optimizer_history": [{"num_updates": updates}],
+        "extra_state": {"previous_training_time": float(updates)},
+        "last_optimizer_state": {"state": {0: torch.zeros(5)}},
+    }
+    torch.save(state, path)
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """Checkpoints of three epochs and of an update between them, best and last beside them."""
+    for name, updates in (("checkpoint1", 4), ("checkpoint2", 8), ("checkpoint_3_10", 10), ("checkpoint10", 12)):
+        save(tmp_path / f"{name}.pt", updates)
+    for name in ("best", "last", "_best_loss_4.0", "1.old"):
+        save(tmp_path / f"checkpoint_{name}.pt", 20)
+    return tmp_path
+
+
+def test_the_mean_by_hand(saved: Path):
+    """In NumPy, float64; half precision is kept in float32, whole numbers and all else are the last one's."""
+    paths = [saved / "checkpoint1.pt", saved / "checkpoint2.pt", saved / "checkpoint_3_10.pt"]
+    average(paths, saved / AVERAGE)
+    states, found = [torch.load(path) for path in paths], torch.load(saved / AVERAGE)
+    for name in ("encoder.embed.weight", "decoder.embed.weight", "norm", "wide"):
+        mean = np.mean([state["model"][name].double().numpy() for state in states], axis=0)
+        assert np.allclose(found["model"][name].numpy(), mean, rtol=1e-6, atol=1e-7), name
+    assert [found["model"][name].dtype for name in ("encoder.embed.weight", "norm", "wide")] == [
+        torch.float32, torch.float32, torch.float64,
+    ]  # fmt: skip
+    assert found["model"]["version"].tolist() == [3] and found["model"].keys() == states[0]["model"].keys()
+    assert found["cfg"] == states[-1]["cfg"] and found["extra_state"] == states[-1]["extra_state"]
+    assert found["last_optimizer_state"] is None
+    one, other = (found["model"][f"{side}.embed.weight"] for side in ("encoder", "decoder"))
+    assert one.data_ptr() == other.data_ptr()
+    assert not list(saved.glob("*.tmp"))
+
+
+def test_the_mean_of_one_is_that_one(saved: Path):
+    average([saved / "checkpoint2.pt"], saved / AVERAGE)
+    (found, state) = (torch.load(saved / name)["model"] for name in (AVERAGE, "checkpoint2.pt"))
+    assert all(value.equal(state[name].to(value.dtype)) for name, value in found.items())
+
+
+def test_the_last_are_those_with_most_updates(saved: Path):
+    """Of epochs and of updates together; what is no numbered checkpoint does not count."""
+    names = ["checkpoint2.pt", "checkpoint_3_10.pt", "checkpoint10.pt"]
+    assert [path.name for path in last_checkpoints(saved, 3)] == names
+    with pytest.raises(UserError, match=r"holds 4 numbered checkpoint\(s\), but 5 are to be averaged; average fewer"):
+        last_checkpoints(saved, 5)
+    with pytest.raises(UserError, match="nowhere: no such directory"):
+        last_checkpoints(saved / "nowhere", 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        ({"more": torch.zeros(2)}, "more"),
+        ({"norm": torch.zeros(4)}, "norm"),
+        ({"version": torch.tensor([2])}, "version"),
+        ({"settings": {"encoder_attention_heads": 4}}, "encoder_attention_heads"),
+        ({"settings": {"_name": "abd_tiny"}}, "_name"),
+    ],
+)
+def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, what: str):
+    path = save(saved / "checkpoint11.pt", 16, **other)
+    with pytest.raises(UserError) as error:
+        average(last_checkpoints(saved, 2), saved / AVERAGE)
+    message = f"{path}: of another model than {saved / 'checkpoint10.pt'} ({what}); average checkpoints of one training"
+    assert str(error.value) == message and not (saved / AVERAGE).exists()
+
+
+def test_what_is_no_checkpoint(saved: Path):
+    bad = saved / "checkpoint12.pt"
+    for content, message in ((b"PK", "cannot be read as a checkpoint"), (None, "holds no model")):
+        torch.save([1], bad) if content is None else bad.write_bytes(content)
+        with pytest.raises(UserError, match=f"checkpoint12.pt: .*{message}"):
+            last_checkpoints(saved, 2)
+    torch.save({"model": {}}, bad)
+    with pytest.raises(UserError, match="does not say how many updates"):
+        last_checkpoints(saved, 2)
+
+
+def test_the_command(saved: Path, capsys):
+    output = saved / "folder" / "mean.pt"
+    assert main([str(saved), "--last", "2", "--output", str(output)]) == 0
+    assert "the mean of checkpoint_3_10.pt, checkpoint10.pt" in capsys.readouterr().out
+    by_name = saved / "named.pt"
+    main([*(str(saved / f"{name}.pt") for name in ("checkpoint_3_10", "checkpoint10")), "-o", str(by_name)])
+    assert torch.load(by_name)["model"]["norm"].equal(torch.load(output)["model"]["norm"])
+    for arguments, message in (
+        ([str(saved)], "a directory; say with --last N"),
+        ([str(saved), "--last", "0"], "--last 0: give at least 1"),
+        ([str(saved), str(saved), "--last", "2"], "and a single folder"),
+        ([str(saved / "checkpoint9.pt")], "cannot be read as a checkpoint (No such file or directory)"),
+    ):
+        assert main([*arguments, "--output", str(output)]) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1, error
+
+
+def test_the_model_of_a_training(saved: Path):
+    assert model_in(saved).name == "checkpoint_best.pt"
+    (saved / AVERAGE).touch()
+    assert model_in(saved).name == AVERAGE
+
+
+def test_a_mean_of_models_loads_as_one(tmp_path: Path):
+    """Of real ones, tied embeddings and all: strictly, and the output layer still is the embedding."""
+    dictionary = tiny_dictionary()
+    for number in (1, 2):
+        model = tiny_model(dictionary, seed=number)
+        torch.save({"model": model.state_dict(), "cfg": None}, tmp_path / f"{number}.pt")
+    average([tmp_path / "1.pt", tmp_path / "2.pt"], tmp_path / AVERAGE)
+    model.load_state_dict(torch.load(tmp_path / AVERAGE)["model"], strict=True)
+    one, other = (tiny_model(dictionary, seed=number).encoder.embed_tokens.weight for number in (1, 2))
+    assert torch.allclose(model.decoder.output_projection.weight, (one + other) / 2)
+    assert (tmp_path / AVERAGE).stat().st_size < 1.2 * (tmp_path / "1.pt").stat().st_size

@@ -27,7 +27,7 @@ from gtransformer.experiments.pipeline import Pipeline, Program, Stage, say_done
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import model_file
+from gtransformer.experiments.run_places import model_file
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores

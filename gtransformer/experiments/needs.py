@@ -10,7 +10,7 @@ from functools import cache
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import Recipe, beside, load_recipe
-from gtransformer.experiments.run import PREPARED, corpus_directory, corpus_name, run_directory
+from gtransformer.experiments.run_places import PREPARED, corpus_directory, corpus_name, run_directory
 
 
 @dataclass(frozen=True)

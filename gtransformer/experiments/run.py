@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,26 +13,16 @@ from gtransformer.evaluation.references import reference_option
 from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
 from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Options, Recipe, beside, load_recipe
+from gtransformer.experiments.run_places import BEST, corpus_directory, corpus_name, model_file, run_directory
 from gtransformer.experiments.run_record import check_start, noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
-from gtransformer.installation import project_root
-from gtransformer.tasks.averaging import AVERAGE
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
-BENCHMARKS = ("ted", "news", "europarl")
-BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
 # In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
 FIRST_PASS, START = "first-pass", "start"
-PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
-
-
-def model_file(recipe: Recipe, directory: Path) -> Path:
-    """The model of a recipe's run: its best checkpoint, or the mean of its last ones."""
-    best = directory / BEST
-    return best.with_name(AVERAGE) if recipe.averaged else best
 
 
 @dataclass
@@ -209,30 +198,6 @@ class Run:
 
     def _other_recipe(self, name: str | None, stage: str, raw: Path | None = None) -> str:
         return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}"
-
-
-def corpus_directory(corpus: str) -> Path:
-    """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
-    if corpus not in BENCHMARKS:
-        path = Path(corpus)
-        if not path.is_dir():
-            known = ", ".join(BENCHMARKS)
-            raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
-        return path
-    path = Path(os.environ.get("DATA") or project_root() / "data") / corpus
-    if not path.is_dir():
-        raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
-    return path
-
-
-def corpus_name(corpus: str) -> str:
-    """What a corpus is called in the directories of runs: a benchmark by its name, others by their directory's."""
-    return corpus if corpus in BENCHMARKS else corpus_directory(corpus).resolve().name
-
-
-def run_directory(recipe: str, corpus: str) -> Path:
-    """Where a recipe's run on a corpus lies; both by name."""
-    return project_root() / "runs" / recipe / corpus
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:

@@ -167,18 +167,17 @@ class TranslationDocTask(FairseqTask):
             )
         if not from_checkpoint:
             start_from_sentence_model(cfg, whole_config(cfg), self)
-        if not from_checkpoint and wants_ratio(cfg):
-            set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
+            if wants_ratio(cfg):
+                set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
             check_sides(self.cfg, model, trained=from_checkpoint)
         check_alignment(self.cfg, model)
-        if not from_checkpoint:
-            check_not_training(self.cfg)
-            check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         if not from_checkpoint:
+            check_not_training(self.cfg)
+            check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
             whole = whole_config(cfg)
             if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
                 finish_interrupted_save(whole.checkpoint.save_dir)
@@ -232,9 +231,8 @@ class TranslationDocTask(FairseqTask):
                 "times; score with --gen-output PREFIX and scripts/score.sh instead",
                 self.cfg.instances,
             )
-        if not self.datasets and not isinstance(generator, SecondPass):
-            for model in models:
-                check_alone(model, "lines that are typed or handed in")
+        for model in () if self.datasets or isinstance(generator, SecondPass) else models:
+            check_alone(model, "lines that are typed or handed in")
         sample = as_read(sample, *models)
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:

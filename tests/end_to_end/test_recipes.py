@@ -26,7 +26,7 @@ from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.run import main
 from gtransformer.demo.corpus import SIDES, write_splits
-from gtransformer.experiments import run as driver
+from gtransformer.experiments import run_places as places
 from gtransformer.experiments import stage as stages
 from gtransformer.experiments.recipe import Options, load_recipe, recipe_names, without_half_precision
 from tests.bert import save_bert
@@ -170,7 +170,7 @@ def workshop(tmp_path_factory) -> Iterator[Workshop]:
     root = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
-        patch.setattr(driver, "project_root", lambda: root)
+        patch.setattr(places, "project_root", lambda: root)
         patch.setattr(stages, "run_logged", run_module)
         yield Workshop(root)
 

@@ -23,7 +23,8 @@ from gtransformer.experiments.comparison.result import count_parameters, machine
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.experiments.recipe import Recipe
-from gtransformer.experiments.run import FIRST_PASS, model_file
+from gtransformer.experiments.run import FIRST_PASS
+from gtransformer.experiments.run_places import model_file
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.checkpoint_file import trained_seconds

@@ -26,7 +26,7 @@ from gtransformer.experiments.comparison.result import (
 )
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.experiments.run import model_file
+from gtransformer.experiments.run_places import model_file
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores

@@ -12,7 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.recipe import FILES, Options, Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import corpus_directory
+from gtransformer.experiments.run_places import corpus_directory
 from gtransformer.files import sha256
 
 # Raw names of the splits.

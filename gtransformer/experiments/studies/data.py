@@ -16,7 +16,7 @@ from gtransformer.experiments.commands import call_command, python_command
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest
 from gtransformer.experiments.progress import last_line
 from gtransformer.experiments.recipe import Options, Recipe
-from gtransformer.experiments.run import BENCHMARKS, corpus_directory
+from gtransformer.experiments.run_places import BENCHMARKS, corpus_directory
 from gtransformer.experiments.studies.study import Data
 from gtransformer.files import atomic_write, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents

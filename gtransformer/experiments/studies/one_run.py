@@ -14,7 +14,8 @@ from gtransformer.evaluation.levels import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import call_command
 from gtransformer.experiments.recipe import load_recipe
-from gtransformer.experiments.run import Run, model_file
+from gtransformer.experiments.run import Run
+from gtransformer.experiments.run_places import model_file
 from gtransformer.files import read_json, write_json
 from gtransformer.tasks.averaging import model_in
 

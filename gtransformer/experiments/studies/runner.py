@@ -20,7 +20,7 @@ from gtransformer.experiments.pipeline import Program, Stage
 from gtransformer.experiments.progress import batch_status, duration, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import model_file
+from gtransformer.experiments.run_places import model_file
 from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints

@@ -21,8 +21,7 @@ PREPARES = {"base", "bert", "mbart"}
 DOCUMENTS = {"concatenation/documents", "lst/base", "window/base"}
 LONG_CONTEXT = DOCUMENTS | {"concatenation/sentences", "concatenation/one", "concatenation/two"}
 # Those of Zhang et al. (2018) are in document_figures.py, those of Wu et al. (2023) in docflat_figures.py.
-BEFORE = PAPER | LONG_CONTEXT | document_figures.RECIPES
-OF_PAPERS = BEFORE | docflat_figures.RECIPES
+OF_PAPERS = PAPER | LONG_CONTEXT | document_figures.RECIPES | docflat_figures.RECIPES
 DOCUMENT, CONTEXT, NO_CONTEXT = "dddddd", "ggggcc", "gggggg"  # six layers: top 2 of them combined
 DEEP = "g" * 10 + "cc"
 SMALL_SIDE, LARGE_SIDE = (6, 512, 2048, 8), (12, 1024, 4096, 16)
@@ -288,13 +287,13 @@ ROWS = {
 OTHERS = {"2": {"SENTNMT", "HAN", "SAN", "Hybrid Context", "Flat-Transformer", "Fine-tuning on Pre-trained Model",
                 "Flat-Transformer+BERT"}, "6": {"G-Transformer (rnd.)"}}  # fmt: skip
 
-# Of the tables of Herold and Ney (2023): how many columns say what a row is; the rows that are other people's systems,
-# what does not train, and the models above with another search or another w. The other tables have no systems in rows.
+# Of Herold and Ney (2023), whose other tables have no systems in rows: how many columns say what a row is; rows that
+# are other people's systems, do not train, or are the models above with another search or another w.
 LABELS = {"1": 2, "3": 3, "4": 4, "5": 2, "6": 2}
 WINDOW = ("1-1, 20", "train avg., 20", "sent-align, 10", "sent-align, 20", "sent-align, 30")
 VARIANTS = {
-    "3": {"concat-adj., 2 sent., SD", "concat-adj., 1000 tok., SD", "LST-attn, 1000 tok., SD",
-          "window-attn, 1000 tok., FSD"},
+    "3": {f"{one}, SD" for one in ("concat-adj., 2 sent.", "concat-adj., 1000 tok.", "LST-attn, 1000 tok.")}
+         | {"window-attn, 1000 tok., FSD"},
     "4": {"concat-adj., rel., -, -"} | {f"window-attn, {kind}, {rest}" for kind in ("abs.", "rel.") for rest in WINDOW}
          - {"window-attn, rel., sent-align, 20"},
     "5": {"sentlevel (external), 0 sent."},

@@ -9,6 +9,7 @@ import pytest
 from gtransformer.cli.run import build_parser, main
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
+from gtransformer.experiments import run_places
 from gtransformer.experiments.needs import Need, missing_first, needs, start_of
 from gtransformer.experiments.run import Run, make_run
 from gtransformer.files import write_json
@@ -19,7 +20,7 @@ START = "document/sentences"
 @pytest.fixture
 def corpora(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
     """Documents and sentence pairs, raw, in a checkout of their own."""
-    monkeypatch.setattr(module, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
     found = tmp_path / "raw" / "few", tmp_path / "raw" / "pairs"
     for corpus in found:
         corpus.mkdir(parents=True)

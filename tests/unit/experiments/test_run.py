@@ -11,6 +11,7 @@ from gtransformer.cli.run import build_parser, main, split_extra
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
+from gtransformer.experiments import run_places
 from gtransformer.experiments.recipe import load_recipe, recipe_names
 from gtransformer.experiments.run import STAGES, make_run, stages_of
 from gtransformer.files import read_json, write_json
@@ -244,7 +245,7 @@ def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tm
 
 def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, monkeypatch, tmp_path: Path):
     (corpus / "concatenated_en2de_train_en.txt").touch()
-    monkeypatch.setattr(module, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
         make_run(parse(borrower, corpus, "prepare")).execute("prepare")
 

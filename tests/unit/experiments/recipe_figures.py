@@ -173,7 +173,7 @@ FIGURES = [
     ("[3.4], [A.2]", LONG_CONTEXT, {"beam": 12}),
     ("[A.2]", LONG_CONTEXT, {"lenpen": 1.0}),
     *document_figures.FIGURES,
-    ("", BEFORE, docflat_figures.OF_BATCHES),
+    ("", OF_PAPERS - docflat_figures.RECIPES, docflat_figures.OF_BATCHES),
     *docflat_figures.FIGURES,
 ]  # fmt: skip
 

@@ -42,7 +42,6 @@ FIGURES = [
     ("", RECIPES - STEP_2, {"context_layers": None, "context_in": None, "context_join": None}),
     ("", RECIPES - {"flat/base"}, {"current_layers": None}),
     ("", RECIPES, {"doc_mode": "partial", "attention": None, "window": (None, None, None, None)}),
-    ("", RECIPES, {"by_sentence": (False, None)}),
     ("[release]", RECIPES, {"decoder_start": "bos"}),
     # Regularisation.
     ("[Vaswani]", RECIPES, {"dropout": 0.1, "label_smoothing": 0.1}),

@@ -80,10 +80,8 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
 
 def _is_done(need: Need, corpus: str) -> bool:
     """Whether a stage has ended well on a corpus. UserError if it has on another one of the same name."""
-    directory, raw = (
-        run_directory(_loaded(need.recipe).name, corpus_name(corpus)),
-        str(corpus_directory(corpus).resolve()),
-    )
+    directory = run_directory(_loaded(need.recipe).name, corpus_name(corpus))
+    raw = str(corpus_directory(corpus).resolve())
     record = directory / f"{need.stage}.json"
     if not (directory / PREPARED if need.stage == "prepare" else record).is_file():
         return False

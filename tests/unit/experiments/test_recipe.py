@@ -41,10 +41,10 @@ def test_baselines_differ_from_base_only_as_they_say():
 def test_every_option_is_known_to_its_program(name: str):
     """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
     recipe = load_recipe(name)
-    train = ["data", *to_arguments(recipe.options("task", "train"))]
+    train = ["data", *to_arguments(recipe.training())]
     args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
     assert args.criterion == "fused_label_smoothed_cross_entropy"
-    assert re.match("(g|doc_|lst_|window_|document_|flat_)transformer_", args.arch)
+    assert re.match("((g|doc_|lst_|window_|document_|flat_)transformer|docflat|mbe|abd)_", args.arch)
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])

@@ -59,7 +59,7 @@ def test_an_older_checkpoint_is_no_start_of_a_training(without, tmp_path):
 def test_an_older_checkpoint_is_not_exported(saved_model, without, tmp_path):
     prepared = saved_model.parent / "prepared"
     with pytest.raises(UserError, match=rf"checkpoint {without} was trained by an older version"):
-        model_settings(find_sources(prepared, prepared, without), read_checkpoint(without))
+        model_settings(find_sources(prepared, prepared, without), read_checkpoint(without), None)
 
 
 def test_sentence_models_of_other_tasks_may_be_started_from(without, tmp_path):

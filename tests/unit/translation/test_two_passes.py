@@ -17,7 +17,7 @@ from tests import saved_model as saved
 
 TEXT = ["The old dog sleeps.", "Mary finds her book.", "The river sleeps near a house.", "Her dog finds two trees."]
 DOCUMENTS = [TEXT, TEXT[1:3], [], [TEXT[3], " ", TEXT[0]], TEXT[::-1] * 5]
-SLIDING = ["--instances", "sliding", "--context-sentences", "2", "--batch-order", "document"]
+SLIDING = ["--instances", "sliding", "--context-sentences", "2", "--batch-order", "document", "--context-loss", "off"]
 SINGLE = {"instances": "disjoint", "context_sentences": 0}
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "demo-corpus": "demo_corpus",
     "reach-corpus": "reach_corpus",
     "contrastive": "contrastive",
+    "cxmi": "cxmi",
     "export": "export",
     "translate": "translate",
     "inspect": "inspect_document",

@@ -15,6 +15,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import METRICS, USUAL
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
@@ -63,6 +64,13 @@ def build_parser() -> argparse.ArgumentParser:
         default=list(USUAL),
         help="which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: all but bleu-lc)",
     )
+    parser.add_argument(
+        "--align",
+        choices=ALIGNMENTS,
+        default=ORDER,
+        help="translations of another number of sentences than the source: order: missing ones are empty, surplus ones "
+        "joined to the last; mwer: cut anew by document, where word edit distance is least (%(default)s)",
+    )
     parser.add_argument("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
     parser.add_argument("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
     parser.add_argument(
@@ -97,7 +105,7 @@ def main(argv: list[str] | None = None) -> None:
     check_arguments(args)
     against = Against(
         args.prepared, args.split, references_of(args.reference), args.tokenize, args.moses, args.reference_file,
-        args.source_file,
+        args.source_file, args.align,
     )  # fmt: skip
     named = name_systems(args.hypotheses)
     systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import MetricScore, check_pairs
@@ -58,4 +59,5 @@ def corpus_comet(
 def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments) -> MetricScore:
     """COMET over the sentence segments of a translation; ``sources`` are the documents they were translated from."""
     texts = [sources[document][position - 1] for document, position in segments.places]
-    return corpus_comet(loaded, model, texts, segments.sentences.hypotheses, segments.sentences.references)
+    score = corpus_comet(loaded, model, texts, segments.sentences.hypotheses, segments.sentences.references)
+    return replace(score, signature=segments.signed(score.signature, "sentences"))

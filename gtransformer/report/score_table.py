@@ -8,6 +8,7 @@ from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.breakdown import KEYS, OF_DOCUMENTS
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import MetricScore
+from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
 from gtransformer.evaluation.systems import ScoredSystem
@@ -84,7 +85,12 @@ def _p_value(value: float) -> str:
 
 def _notes(system: ScoredSystem, named: bool) -> Iterator[str]:
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
-    if counts["misaligned_instances"]:
+    if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
+        yield (
+            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
+            "sentences than their source; for scores over sentences they were cut anew where word edit distance is least"
+        )
+    elif counts["misaligned_instances"]:
         overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
         yield (
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "

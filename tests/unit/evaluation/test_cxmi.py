@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 
 import pytest
 
@@ -47,10 +48,10 @@ def test_models_that_read_their_batch_read_no_farther_back(dictionary):
     model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=4)
     source, target = ([tokens[1:-1] for tokens in side] for side in (batch.source, batch.target))
     places = [Place(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(4)]
-    corpus = type("Corpus", (), {"places": places, "read": lambda _, i: (source[max(0, i - 2) : i + 1], target[max(0, i - 2) : i + 1])})()  # fmt: skip
+    behind = lambda i: tuple(side[max(0, i - 2) : i + 1] for side in (source, target))  # noqa: E731
+    corpus = Namespace(places=places, read=behind)
     *_, last = score_contexts(BatchScorer(model, dictionary, dictionary, 16), corpus, [0, 1, ALL])
     spelled, alone = SpelledOut(model, dictionary), lambda i: (source[i : i + 1], target[i : i + 1])
-    behind = lambda i: corpus.read(i)  # noqa: E731
     expected = [
         spelled.score([alone(3)], [4]),
         spelled.score([alone(2), (source[2:], target[2:])], [3, 3]),

@@ -31,6 +31,7 @@ COMMANDS = {
     "reach-corpus": "reach_corpus",
     "contrastive": "contrastive",
     "cxmi": "cxmi",
+    "generative": "generative",
     "export": "export",
     "translate": "translate",
     "inspect": "inspect_document",

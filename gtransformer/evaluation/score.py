@@ -102,10 +102,10 @@ def score_translations(
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
     (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document anew (``realignment``), and then
     plain text may have other numbers, too; ``counts["misaligned_instances"]`` says how many there were (of plain text:
-    documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of hypothesis and reference
-    (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is taken from the instance in
-    which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU; and there is no d-BLEU by
-    instance. Raises UserError for every mismatch between translations, sidecar and reference.
+    documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of
+    hypothesis and reference (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is
+    taken from the instance in which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU;
+    and there is no d-BLEU by instance. Raises UserError for every mismatch between translations, sidecar and reference.
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     sidecar = Sidecar.load(find_sidecar(prepared, split))

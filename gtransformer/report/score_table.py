@@ -88,7 +88,7 @@ def _notes(system: ScoredSystem, named: bool) -> Iterator[str]:
     if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
         yield (
             f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
-            "sentences than their source; for scores over sentences they were cut anew where word edit distance is least"
+            "sentences than their source; for scores over sentences they were cut anew where words differ least"
         )
     elif counts["misaligned_instances"]:
         overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())

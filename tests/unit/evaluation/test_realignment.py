@@ -82,14 +82,14 @@ def test_equal_numbers_are_left_alone(prepared, hypotheses):
 
 
 def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, helpers, capsys):
-    """Its sentences all in one; and in the other document two words of the next sentence in the first instance."""
+    """Two sentences written as one; the table says so, and d-BLEU has nothing to do with it."""
     joined = [["das Haus ist neu . er ist auch gro@@ ß ."], ["du kennst es gut ."], helpers.HYPOTHESES[2]]
     path = helpers.write_jsonl(tmp_path / "joined.jsonl", helpers.jsonl_lines(joined))
     assert main([str(prepared), "--hypotheses", str(path), "--align", "mwer"]) == 0
     result, shown = json.loads((tmp_path / "joined.scores.json").read_text()), capsys.readouterr().out
     assert result["counts"]["misaligned_instances"] == 1 and "1 instances (of plain text: documents)" in shown
     assert (tmp_path / "joined.txt").read_text(encoding="utf-8").splitlines() == [
-        "<d>", "Das Haus ist neu.", "er ist auch groß.", "Du kennst es gut.",
+        "<d>", "Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut.",
         "<d>", "Ich sehe den Hund.", "Er bellt nachts in der Nacht.",
     ]  # fmt: skip
     scores = result["scores"]["raw"]
@@ -112,7 +112,7 @@ def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers
         line["current"] = current
     path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
     found = score_translations(prepared, "test", path, alignment="mwer").scores["raw"]
-    assert found.segments.text[0][:2] == ["Das Haus ist alt.", "es ist groß."]
+    assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
     assert found.values["d_bleu"].signature.endswith("|align:mwer")
 
 

@@ -25,6 +25,7 @@ def version() -> str:
 # command -> module in gtransformer/cli; every module has main(argv=None)
 COMMANDS = {
     "prepare": "prepare",
+    "convert": "convert",
     "postprocess": "postprocess",
     "score": "score",
     "demo-corpus": "demo_corpus",
@@ -40,6 +41,7 @@ COMMANDS = {
     "run": "run",
     "compare": "compare",
     "demo": "demo",
+    "lengths": "lengths",
     "study": "study",
     "arena": "arena",
 }

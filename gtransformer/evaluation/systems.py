@@ -112,9 +112,16 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def score_systems(
-    named: Sequence[tuple[str, Path]], against: Against, metrics: Sequence[str], comet: str | None = None
+    named: Sequence[tuple[str, Path]],
+    against: Against,
+    metrics: Sequence[str],
+    comet: str | None = None,
+    context: int = 0,
 ) -> list[ScoredSystem]:
-    """Score every system; ``comet``: a model of COMET, too, noticed before anything else if it cannot be had."""
+    """Score every system; ``comet``: a model of COMET, too, noticed before anything else if it cannot be had.
+
+    ``context``: previous sentences that COMET reads; its score is then ``comet_context``.
+    """
     loaded = load_comet(comet) if comet else None
     metrics = tuple(dict.fromkeys(metrics))
     systems = []
@@ -122,7 +129,8 @@ def score_systems(
         evaluation = against.score(path, metrics)
         if loaded is not None:
             scores = evaluation.scores["raw"]
-            scores.values["comet"] = comet_of_segments(loaded, comet, against.sources(), scores.segments)
+            key = "comet_context" if context else "comet"
+            scores.values[key] = comet_of_segments(loaded, comet, against.sources(), scores.segments, context)
         systems.append(ScoredSystem(name, path, evaluation, metrics, path))
     return systems
 

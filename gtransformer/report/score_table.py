@@ -14,8 +14,8 @@ from gtransformer.evaluation.score import Scores
 from gtransformer.evaluation.systems import ScoredSystem
 from gtransformer.experiments.text_table import align
 
-TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
-UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
+TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
+UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
 TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
 
 
@@ -34,7 +34,7 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
             comparable = _comparable(key, found)
             for values in comparable:
                 first = next(value for value in values if value is not None)
-                digits = 4 if key == "comet" else 2
+                digits = 4 if key.startswith("comet") else 2
                 shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
                 rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             if len(comparable) > 1:

@@ -197,7 +197,7 @@ class Arena:
                 ],
                 "seconds": seconds,
                 "speed": {
-                    "updates_per_second": spread([terms.updates / one["training"] for one in seconds]),
+                    "updates_per_second": spread([terms.updates / max(one["training"], 0.1) for one in seconds]),
                     "sentences_per_second": spread(
                         [
                             run["counts"]["sentences"] / one["translation"]

@@ -1,4 +1,4 @@
-"""CXMI: how much more probable a reference is with context than without it (Fernandes et al. 2021, equation 3).
+"""CXMI: how much more probable a reference is with context than without it (Fernandes et al. 2021; by word: 2023).
 
     CXMI = log q(y | x, C) - log q(y | x),    q one model, C up to N previous sentences, as the model takes them
 

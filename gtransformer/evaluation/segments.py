@@ -79,9 +79,11 @@ def segments_of_translations(
     sentence is that of the instance in which it is current, the instance is what is cut anew, there are no segments by
     instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
     """
+    overlapping = {translation.document for translation in translations if not translation.whole}
 
     def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
-        if translation.whole or not translation.misaligned or alignment == ORDER:
+        by_instance = alignment == MWER and translation.document in overlapping
+        if not (by_instance and translation.misaligned):
             return translation.aligned(text)
         first = translation.first_sentence
         wanted = reference[translation.document][first : first + translation.sentences]
@@ -98,7 +100,7 @@ def segments_of_translations(
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
     if alignment == MWER:
-        for number in {one.document for one in translations if one.whole and one.misaligned}:
+        for number in {one.document for one in translations if one.misaligned} - overlapping:
             there = [place for place, sentence in enumerate(placed[number]) if sentence is not None]
             found = realign(produced[number], [reference[number][place] for place in there], tokenizer)
             for place, sentence in zip(there, found, strict=True):
@@ -110,7 +112,7 @@ def segments_of_translations(
             document_segments(finished),
             document_segments([reference[d][first : first + count] for d, first, count in places]),
         )
-    levels = ("sentences",) if instances else ("sentences", "documents")
+    levels = ("sentences", "documents") if overlapping else ("sentences",)
     return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 
 

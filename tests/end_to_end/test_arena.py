@@ -95,7 +95,8 @@ def test_results(folder, finished):
         assert list(gains) == ["0", "1", "2", "3", "all"] and gains["3"] == gains["2"] == gains["all"]
         assert (set(gains.values()) == {0.0}) == (name == "sentences")
         translated = system["generative"]["by_phenomenon"]
-        assert translated["mean"]["items"] > 30 and 0 <= translated["mean"]["accuracy"] <= 100
+        items = json.loads((folder / "context_items.json").read_text(encoding="utf-8"))["items"]
+        assert translated["mean"]["items"] == len(items) > 20 and 0 <= translated["mean"]["accuracy"] <= 100
         assert "chance" not in translated["pronoun"] and system["speed"]["sentences_per_second"]["mean"] > 0
         assert system["parameters"] > 1000 and 0 < system["seconds"][0]["training"] < 300
         reach = system["accuracy"]["by_distance_target"]

@@ -117,12 +117,12 @@ class Arena:
         command = python_command("gtransformer.cli.contrastive", str(self.set), options)
         work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
         self.pipeline.add(translation, scoring, Stage(f"contrastive-{run}", {}, [output], work, after))
-        self._add_metrics(folder, self.model(name, seed))
+        self._add_metrics(folder, self.model(name, seed), recipe.options("score"))
 
-    def _add_metrics(self, folder: Path, model: Path) -> None:
+    def _add_metrics(self, folder: Path, model: Path, scoring: Options) -> None:
         """Of a run: scores over sentences whatever their number, accuracy of what was translated, and CXMI."""
         run, translated = folder.name, f"translate-{folder.name}"
-        output, options = folder / "test.aligned.json", {"metrics": list(USUAL), "align": MWER}
+        output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
         work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
         aligned = Stage(f"align-{run}", options, [output], work, [translated])
         output = folder / "generative.json"

@@ -22,6 +22,8 @@ from tests.unit.evaluation.test_corpus_instances import PREPARED, doc_task
 from tests.unit.models.batch_documents import document, made
 from tests.unit.models.test_docflat import DOCFLAT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("system", ["gtransformer", "window linear"])
 def test_every_term_by_hand(system):

@@ -9,7 +9,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.tasks import TASK_REGISTRY
 
 from gtransformer.data.batching import NOTHING, SIZE
-from gtransformer.data.instances import STORED
+from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoint_file import read_settings
@@ -20,6 +20,7 @@ AS_GIVEN = {
     "instance_tokens": None,
     "context_sentences": None,
     "target_context_sentences": None,
+    "instance_lengths": FIXED,
     "context_loss": "on",
     "batch_order": SIZE,
     "shuffled_context": NOTHING,

@@ -81,8 +81,8 @@ def frozen_by(model_cfg: Any) -> tuple[str, str]:
         return NEW, f"with {FREEZE}"
     if hasattr(model_cfg, "freeze_sentence_parameters"):
         return ALL, f"without {FREEZE}"
-    chosen = str(getattr(model_cfg, "trained_parameters", None) or ALL)
-    return chosen, f"with --trained-parameters {chosen}"
+    chosen = getattr(model_cfg, "trained_parameters", None)
+    return str(chosen or ALL), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
 
 
 def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:

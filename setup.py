@@ -34,6 +34,7 @@ COMMANDS = {
     "translate": "translate",
     "inspect": "inspect_document",
     "discourse": "discourse",
+    "terms": "terms",
     "download": "download",
     "run": "run",
     "compare": "compare",

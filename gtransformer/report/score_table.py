@@ -15,7 +15,12 @@ from gtransformer.experiments.text_table import align
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
-TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
+TEST_NAMES = {
+    "bootstrap": "paired bootstrap",
+    "document-bootstrap": "bootstrap of documents",
+    "randomisation": "approximate randomisation",
+    "sign": "sign test",
+}
 
 
 def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:

@@ -15,6 +15,8 @@ from gtransformer.experiments.studies.plan import Data, load_study
 from gtransformer.experiments.studies.runner import Runner, make_study
 from gtransformer.experiments.studies.table import summary, table
 
+pytestmark = pytest.mark.slow
+
 ROWS = """
 description: a table
 miniature:
@@ -103,11 +105,11 @@ def test_damaged_rows(write, old, new, message):
     assert message in str(error.value) and "mine.yaml" in str(error.value)
 
 
-@pytest.mark.parametrize("number", [1, 2, 7, 8, 9])
-def test_the_paper_s_studies_can_be_made(number):
+@pytest.mark.parametrize("name", ["warm", *(f"document_table{number}" for number in (1, 2, 7, 8, 9))])
+def test_studies_can_be_made(name):
     """One corpus serves all of their recipes, and fairseq takes their options."""
     for options in ([], ["--miniature"]):
-        args = build_parser().parse_args([f"document_table{number}", "demo", "out", *options])
+        args = build_parser().parse_args([name, "demo", "out", *options])
         assert make_study(args).is_table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.experiments import docflat_figures, document_figures
+from tests.unit.experiments import docflat_figures, document_figures, warm_figures
 
 # The recipes of the paper by how they are trained.
 BASE_SIZE = {"base", "table5_no_language", "table5_no_translation", "table6_group", "table6_global", "section54_top1",
@@ -223,21 +223,7 @@ OURS = {
         "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
     }),
-    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
-    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
-    "gtransformer/from_sentences": ("doc_base_finetune", {
-        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
-        "load_partial": False, "prepared_from": None, "pretrained_from": None,
-    }),
-    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4}),
-    "proof/concatenation": ("proof/sentences", {
-        "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
-    }),
-    "proof/document_transformer": ("proof/sentences", {
-        "arch": "document_transformer_small", "attention": None, "load_partial": True, "lr": 5e-4,
-        "freeze_sentence_parameters": True, "context_layers": 1, "context_in": "both", "context_join": "gate",
-        "grouping": ("current", None, 2), "walk": ("current", None, 2, "full"), "max_sents": 3,
-    }),
+    **warm_figures.OURS,
     **document_figures.OURS,
     **docflat_figures.OURS,
 }  # fmt: skip

@@ -25,11 +25,14 @@ def version() -> str:
 # command -> module in gtransformer/cli; every module has main(argv=None)
 COMMANDS = {
     "prepare": "prepare",
+    "convert": "convert",
     "postprocess": "postprocess",
     "score": "score",
     "demo-corpus": "demo_corpus",
     "reach-corpus": "reach_corpus",
     "contrastive": "contrastive",
+    "cxmi": "cxmi",
+    "generative": "generative",
     "export": "export",
     "translate": "translate",
     "inspect": "inspect_document",
@@ -39,6 +42,7 @@ COMMANDS = {
     "run": "run",
     "compare": "compare",
     "demo": "demo",
+    "lengths": "lengths",
     "study": "study",
     "arena": "arena",
 }

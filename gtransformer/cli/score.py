@@ -15,6 +15,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.metrics import METRICS, USUAL
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
@@ -63,7 +64,21 @@ def build_parser() -> argparse.ArgumentParser:
         default=list(USUAL),
         help="which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: all but bleu-lc)",
     )
+    parser.add_argument(
+        "--align",
+        choices=ALIGNMENTS,
+        default=ORDER,
+        help="translations of another number of sentences than the source: order: missing ones are empty, surplus ones "
+        "joined to the last; mwer: cut anew by document, where word edit distance is least (%(default)s)",
+    )
     parser.add_argument("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
+    parser.add_argument(
+        "--comet-context",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --comet: each sentence behind N previous ones (Vernikos et al. 2022: 2), only the last one pooled",
+    )
     parser.add_argument("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
     parser.add_argument(
         "--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document"
@@ -98,10 +113,10 @@ def main(argv: list[str] | None = None) -> None:
     check_arguments(args)
     against = Against(
         args.prepared, args.split, references_of(args.reference), args.tokenize, args.moses, args.reference_file,
-        args.source_file,
+        args.source_file, args.align,
     )  # fmt: skip
     named = name_systems(args.hypotheses)
-    systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None)
+    systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None, args.comet_context)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
     output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
@@ -136,6 +151,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("--reference-file is the raw reference; --reference and --paper need a prepared corpus")
     if args.comet and args.reference not in ("raw", "both"):
         raise UserError(f"COMET reads plain text; score against the raw reference, not --reference {args.reference}")
+    if args.comet_context < 0 or (args.comet_context and not args.comet):
+        raise UserError(f"--comet-context {args.comet_context}: give 1 or more, with --comet")
     if args.comet and args.reference_file and not args.source_file:
         raise UserError("COMET needs the source sentences; give them with --source-file")
     if args.test and len(args.hypotheses) < 2:

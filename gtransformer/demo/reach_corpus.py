@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from gtransformer.demo.contrastive import PHENOMENA, contrastive_file, variants
 from gtransformer.demo.corpus import describe, make_folder, passages, write_splits, write_text
 from gtransformer.demo.document import Letter, write_document
 from gtransformer.demo.reach import DISTANCES, VERSIONS, write_group
-from gtransformer.files import sha256, write_json
+from gtransformer.files import read_json, sha256, write_json
 
 SET = "set"
 """Folder of the set within that of the corpus."""
@@ -37,14 +38,27 @@ def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict
     """
     places = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
     for number, (group, letter) in enumerate(places):
-        phenomenon = groups[group][0]
-        disclosed = -1  # last sentence so far whose target discloses
-        for index, line in enumerate(letter.lines):
+        yield from _items_of(letter, [groups[group][0]], group, number)
+
+
+def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
+    """The content of a file of items: every sentence of a split whose German needs context, by all phenomena.
+
+    Distances as in ``reach_items``; a group is a document.
+    """
+    found = (_items_of(letter, PHENOMENA, number, number) for number, letter in enumerate(letters))
+    return contrastive_file(chain.from_iterable(found), split)
+
+
+def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int) -> Iterator[dict[str, Any]]:
+    disclosed: dict[tuple[str, int], int] = {}  # what a sentence settles -> last sentence so far whose target does
+    for index, line in enumerate(letter.lines):
+        for phenomenon in phenomena:
             if phenomenon in line.cues:
                 cue = line.cues[phenomenon]
                 detail, wrong = variants(line, phenomenon, letter.register)
-                target = index - max(disclosed, cue)
-                disclosed = index
+                target = index - disclosed.get((phenomenon, cue), cue)
+                disclosed[phenomenon, cue] = index
                 yield {
                     "phenomenon": phenomenon,
                     "detail": detail,
@@ -82,12 +96,9 @@ def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, 
     output = Path(output)
     make_folder(output)
     make_folder(output / SET)
-    groups = write_groups(items, seed)
+    groups, splits = _make(sizes, seed, items)
     documents = [document for _, group in groups for document in group]
     found = contrastive_file(reach_items(groups))
-    taken = {passage for document in documents for passage in passages(document)}
-    every = {split: size * (1 + len(PHENOMENA)) for split, size in sizes.items()}
-    splits = write_splits(every, seed, _mixed, taken)
     written = [path for split, texts in splits.items() for path in write_text(output, split, texts)]
     written += write_text(output / SET, "test", documents)
     written.append(output / SET / ITEMS)
@@ -102,6 +113,24 @@ def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, 
     }
     write_json(output / "corpus.json", summary)
     return summary
+
+
+def write_context_items(corpus: Path, output: Path, split: str = "test") -> None:
+    """Write ``context_items`` of a split of a corpus that ``write_reach_corpus`` wrote, which is made anew for it."""
+    summary = read_json(corpus / "corpus.json")
+    sizes = {name.removesuffix("_documents"): size for name, size in summary["options"].items() if name != "items"}
+    _, splits = _make(sizes, summary["seed"], summary["options"]["items"])
+    write_json(output, context_items(splits[split], split))
+
+
+def _make(
+    sizes: Mapping[str, int], seed: int, items: int
+) -> tuple[list[tuple[str, list[Letter]]], dict[str, list[Letter]]]:
+    """The groups of the set, and the documents of the corpus by split."""
+    groups = write_groups(items, seed)
+    taken = {passage for _, group in groups for document in group for passage in passages(document)}
+    every = {split: size * (1 + len(PHENOMENA)) for split, size in sizes.items()}
+    return groups, write_splits(every, seed, _mixed, taken)
 
 
 def count_items(items: Sequence[Mapping[str, Any]], side: str) -> dict[str, dict[str, int]]:

@@ -1,9 +1,12 @@
-"""COMET (Rei et al. 2020), an optional extra: a large learned metric that needs the source sentence as well."""
+"""COMET (Rei et al. 2020), an optional extra: a large learned metric that needs the source sentence as well; by
+sentence, or with context.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import MetricScore, check_pairs
@@ -55,7 +58,50 @@ def corpus_comet(
     return MetricScore(float(output.system_score), f"comet:{model}|version:{version}", len(hypotheses))
 
 
-def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments) -> MetricScore:
-    """COMET over the sentence segments of a translation; ``sources`` are the documents they were translated from."""
-    texts = [sources[document][position - 1] for document, position in segments.places]
-    return corpus_comet(loaded, model, texts, segments.sentences.hypotheses, segments.sentences.references)
+def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments, context: int = 0) -> MetricScore:
+    """COMET over the sentence segments of a translation; ``sources`` are the documents they were translated from.
+
+    With ``context``, each sentence behind so many previous ones of its document, the reference's on the target side
+    for translation and reference alike; only the last sentence is pooled (Vernikos et al. 2022). Raises UserError for a
+    model that does not take context.
+    """
+    pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.places]
+    sides = [given, pairs.hypotheses, pairs.references]
+    if context:
+        mark = enable_context(loaded, model)
+        contexts = given, pairs.references, pairs.references
+        both = zip(sides, contexts, strict=True)
+        sides = [behind(side, before, segments.places, context, mark) for side, before in both]
+    score = corpus_comet(loaded, model, *sides)
+    signature = f"{score.signature}|context:{context}|of:reference" if context else score.signature
+    return replace(score, signature=segments.signed(signature, "sentences"))
+
+
+def enable_context(loaded, model: str) -> str:
+    """Make a model pool the last sentence of a text alone; returns what has to stand between sentences.
+
+    Raises UserError where it cannot.
+    """
+    getattr(loaded, "enable_context", lambda: None)()
+    if not getattr(loaded, "use_context", False):
+        raise UserError(
+            f"the COMET model {model} takes no context: that needs average pooling, as Unbabel/wmt22-comet-da has it, "
+            "and a version of unbabel-comet with enable_context; choose another with --comet-model, or leave out "
+            "--comet-context"
+        )
+    return loaded.encoder.tokenizer.sep_token
+
+
+def behind(
+    sentences: Sequence[str], before: Sequence[str], places: Sequence[tuple[int, int]], most: int, mark: str
+) -> list[str]:
+    """Each sentence behind up to ``most`` previous ones of its document, taken from ``before``, ``mark`` between them.
+
+    ``places[i]`` is (document, position) of sentence i; one that is left out of the segments is no context.
+    """
+    known = dict(zip(places, before, strict=True))
+    texts = []
+    for sentence, (document, position) in zip(sentences, places, strict=True):
+        wanted = ((document, number) for number in range(position - most, position))
+        texts.append(f" {mark} ".join([*(known[place] for place in wanted if place in known), sentence]))
+    return texts

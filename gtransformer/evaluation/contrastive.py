@@ -140,7 +140,7 @@ def score_items(
         number, offset = current[item.document, item.sentence]
         if number not in whole:
             whole[number] = len(requests)
-            beside = instances_before(item, current, scorer.together)
+            beside = instances_before(item.document, item.sentence, current, scorer.together)
             before = tuple(Beside(*read(one), places[one].first_sentence + 1) for one in beside)
             begins = places[number].first_sentence + 1
             requests.append(Request(*read(number), tuple(here[number]), name, before, begins))
@@ -168,13 +168,15 @@ def score_items(
     ]
 
 
-def instances_before(item: Item, current: dict[tuple[int, int], tuple[int, int]], together: int) -> list[int]:
-    """The instances of the sentences that follow each other up to an item's, at most ``together`` with its own."""
+def instances_before(
+    document: int, sentence: int, current: dict[tuple[int, int], tuple[int, int]], together: int
+) -> list[int]:
+    """The instances of the sentences that follow each other up to the one given, at most ``together`` with its own."""
     found: list[int] = []
-    for sentence in range(item.sentence - 1, item.sentence - together, -1):
-        if (item.document, sentence) not in current:
+    for number in range(sentence - 1, sentence - together, -1):
+        if (document, number) not in current:
             break
-        found.append(current[item.document, sentence][0])
+        found.append(current[document, number][0])
     return found[::-1]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.bleu import BleuScore, corpus_bleu
@@ -51,8 +51,10 @@ def score_levels(segments: Segments, metrics: tuple[str, ...]) -> dict[str, Bleu
             continue
         if level.metric in ("bleu", BLEU_LC):
             lowercase = level.metric == BLEU_LC
-            scores[key] = corpus_bleu(pairs.hypotheses, pairs.references, segments.tokenizer, lowercase)
+            score = corpus_bleu(pairs.hypotheses, pairs.references, segments.tokenizer, lowercase)
+            scores[key] = replace(score, signature=segments.signed(score.signature, level.segments))
         else:
             statistics = segments.statistics(level.metric, level.segments)
-            scores[key] = MetricScore(statistics.score(), statistics.signature, len(pairs.hypotheses))
+            signature = segments.signed(statistics.signature, level.segments)
+            scores[key] = MetricScore(statistics.score(), signature, len(pairs.hypotheses))
     return scores

@@ -23,6 +23,7 @@ from gtransformer.evaluation.prepared_split import (
     read_target,
     reference_files,
 )
+from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
 from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
 from gtransformer.files import sha256
@@ -61,6 +62,7 @@ class Evaluation:
     scores: dict[str, Scores]
     hypotheses: Path
     checksum: str
+    alignment: str = ORDER
 
     def to_json(self) -> dict:
         """The evaluation as a JSON object."""
@@ -72,6 +74,7 @@ class Evaluation:
             "hypotheses": str(self.hypotheses),
             "hypotheses_sha256": self.checksum,
             "counts": self.counts,
+            **({} if self.alignment == ORDER else {"alignment": self.alignment}),
             "references": {
                 reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
                 for reference, scores in self.scores.items()
@@ -88,6 +91,7 @@ def score_translations(
     tokenizer: str | None = None,
     moses: str | None = None,
     metrics: Sequence[str] = USUAL,
+    alignment: str = ORDER,
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
@@ -96,17 +100,18 @@ def score_translations(
     language, 13a for most); ``moses`` a folder with the Moses scripts, if those shall detokenise for the raw reference.
 
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
-    (``align_sentences``); ``counts["misaligned_instances"]`` says how many there were. d-BLEU uses the sentences as
-    they were produced. Sentences that no instance holds are left out of hypothesis and reference
-    (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is taken from the instance in
-    which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU; and there is no d-BLEU by
-    instance. Raises UserError for every mismatch between translations, sidecar and reference.
+    (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document anew (``realignment``), and then
+    plain text may have other numbers, too; ``counts["misaligned_instances"]`` says how many there were (of plain text:
+    documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of
+    hypothesis and reference (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is
+    taken from the instance in which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU;
+    and there is no d-BLEU by instance. Raises UserError for every mismatch between translations, sidecar and reference.
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     sidecar = Sidecar.load(find_sidecar(prepared, split))
     generated = hypotheses.suffix == ".jsonl"
     translations = read_translations(hypotheses, sidecar) if generated else []
-    scores = {}
+    scores, misaligned = {}, sum(translation.misaligned for translation in translations)
     for name in dict.fromkeys(references):
         if name not in REFERENCES:
             raise UserError(f"unknown reference {name!r}; choose from: {', '.join(REFERENCES)}")
@@ -115,22 +120,26 @@ def score_translations(
         check_reference(prepared, sidecar, name)
         if generated:
             made = render(name, prepared, sidecar, translations, tokenizer, moses)
-            segments = segments_of_translations(translations, sidecar, made.reference, made.hypotheses, made.tokenizer)
+            segments = segments_of_translations(
+                translations, sidecar, made.reference, made.hypotheses, made.tokenizer, alignment
+            )
             detokeniser = made.detokeniser
         else:
             reference, detokeniser = read_target(prepared, sidecar, RAW), None
             (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
-            text = read_shaped(hypotheses, [len(document) for document in reference], like)
-            segments = segments_of_text(text, reference, raw_tokenizer(sidecar.target_lang, tokenizer), sidecar)
+            unit = raw_tokenizer(sidecar.target_lang, tokenizer)
+            text, misaligned = read_text(hypotheses, reference, like, unit, alignment)
+            segments = segments_of_text(text, reference, unit, sidecar, alignment)
         scores[name] = Scores(score_levels(segments, tuple(metrics)), segments, detokeniser)
     counts = {
         "documents": sidecar.documents,
         "instances": len(translations) if generated else len(sidecar.instances),
         "sentences": sum(count for *_, count in sidecar.instances),
         "left_out_sentences": len(sidecar.dropped),
-        "misaligned_instances": sum(translation.misaligned for translation in translations),
+        "misaligned_instances": misaligned,
     }
-    return Evaluation(split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, sha256(hypotheses))
+    langs = sidecar.source_lang, sidecar.target_lang
+    return Evaluation(split, *langs, counts, scores, hypotheses, sha256(hypotheses), alignment)
 
 
 def score_text(
@@ -138,21 +147,32 @@ def score_text(
     hypotheses: str | Path,
     tokenizer: str | None = None,
     metrics: Sequence[str] = USUAL,
+    alignment: str = ORDER,
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
 
     Documents are those that ``<d>`` opens in the reference; without any the file is one document. Raises UserError,
-    naming file and line, where the two are not aligned.
+    naming file and line, where the two are not aligned (``alignment`` ``mwer``: where documents are not).
     """
     wanted, _ = read_plain(reference)
-    text = read_shaped(hypotheses, [len(document) for document in wanted], reference)
-    segments = segments_of_text(text, wanted, tokenizer or "13a")
+    unit = tokenizer or "13a"
+    text, misaligned = read_text(hypotheses, wanted, reference, unit, alignment)
+    segments = segments_of_text(text, wanted, unit, alignment=alignment)
     counts = {
         "documents": len(wanted),
         "instances": 0,
         "sentences": sum(map(len, wanted)),
         "left_out_sentences": 0,
-        "misaligned_instances": 0,
+        "misaligned_instances": misaligned,
     }
     scores = {"raw": Scores(score_levels(segments, tuple(metrics)), segments)}
-    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses))
+    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), alignment)
+
+
+def read_text(
+    hypotheses: str | Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str
+) -> tuple[Documents, int]:
+    """Plain text in the shape of its reference, and how many of its documents had to be brought into it."""
+    if alignment == MWER:
+        return read_realigned(hypotheses, reference, like, tokenizer)
+    return read_shaped(hypotheses, [len(document) for document in reference], like), 0

@@ -13,6 +13,7 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
+from gtransformer.evaluation.realignment import MWER, ORDER, realign
 from gtransformer.preprocess.plain_text import Documents
 
 
@@ -32,7 +33,8 @@ class Segments:
 
     ``places[i]`` is (document, position in it) of sentence segment i, ``numbers[i]`` the document of document segment
     i; documents count from 0, positions from 1. ``text`` is the whole translation, documents of sentences, with an
-    empty string for a sentence that no instance holds. ``tokenizer`` is sacrebleu's, for BLEU.
+    empty string for a sentence that no instance holds. ``tokenizer`` is sacrebleu's, for BLEU. ``realigned``:
+    the levels whose segments may have been cut anew (``realignment``).
     """
 
     sentences: Pairs
@@ -42,11 +44,16 @@ class Segments:
     numbers: list[int]
     text: Documents
     tokenizer: str
+    realigned: tuple[str, ...] = ()
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
         """The segments of ``level``: ``"sentences"``, ``"documents"`` or ``"instances"``."""
         return getattr(self, level)
+
+    def signed(self, signature: str, level: str) -> str:
+        """The signature of a score over the segments of ``level``, which says if these may have been cut anew."""
+        return f"{signature}|align:{MWER}" if level in self.realigned else signature
 
     def statistics(self, metric: str, level: str) -> SegmentStatistics:
         """The counts of ``metric`` over the segments of ``level``, made once: TER takes half a minute on a test set."""
@@ -63,16 +70,27 @@ def segments_of_translations(
     reference: Documents,
     finished: Sequence[list[str]],
     tokenizer: str,
+    alignment: str = ORDER,
 ) -> Segments:
     """Segments of one rendering of a system's instances; ``finished[i]``: the sentences of instance i as text.
 
-    Sentences are aligned by order where an instance has another number of them than its source; documents and
-    instances hold them as they were produced. Where instances overlap, each sentence is that of the instance in which
-    it is current, there are no segments by instance, and documents hold what was aligned, too: which sentences are
-    context is known of these alone.
+    Where an instance has another number of sentences than its source they are aligned by order or, with ``MWER``, its
+    whole document is cut anew; documents and instances hold them as they were produced. Where instances overlap, each
+    sentence is that of the instance in which it is current, the instance is what is cut anew, there are no segments by
+    instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
     """
+    overlapping = {translation.document for translation in translations if not translation.whole}
+
+    def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
+        by_instance = alignment == MWER and translation.document in overlapping
+        if not (by_instance and translation.misaligned):
+            return translation.aligned(text)
+        first = translation.first_sentence
+        wanted = reference[translation.document][first : first + translation.sentences]
+        return realign(text, wanted, tokenizer)
+
     taken = [
-        translation.taken(translation.aligned(text)) for text, translation in zip(finished, translations, strict=True)
+        translation.taken(aligned(translation, text)) for text, translation in zip(finished, translations, strict=True)
     ]
     placed = join(taken_from(translations, sidecar), taken)
     # Instances of a document in their order, so that its text is whole again: with sentences as they were produced.
@@ -81,6 +99,12 @@ def segments_of_translations(
         document, first, _ = translation.place
         whole[document].append((first, text if translation.whole else part))
     produced = [[s for _, text in sorted(parts, key=lambda part: part[0]) for s in text] for parts in whole]
+    if alignment == MWER:
+        for number in {one.document for one in translations if one.misaligned} - overlapping:
+            there = [place for place, sentence in enumerate(placed[number]) if sentence is not None]
+            found = realign(produced[number], [reference[number][place] for place in there], tokenizer)
+            for place, sentence in zip(there, found, strict=True):
+                placed[number][place] = sentence
     instances = None
     if all(translation.whole for translation in translations):
         places = [translation.place for translation in translations]
@@ -88,11 +112,16 @@ def segments_of_translations(
             document_segments(finished),
             document_segments([reference[d][first : first + count] for d, first, count in places]),
         )
-    return _segments(placed, produced, reference, instances, tokenizer)
+    levels = ("sentences", "documents") if overlapping else ("sentences",)
+    return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 
 
 def segments_of_text(
-    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None
+    hypothesis: Documents,
+    reference: Documents,
+    tokenizer: str,
+    sidecar: Sidecar | None = None,
+    alignment: str = ORDER,
 ) -> Segments:
     """Segments of plain text, documents of sentences in the shape of the reference's.
 
@@ -110,7 +139,7 @@ def segments_of_text(
             document_segments([reference[d][part] for d, part in cut]),
         )
     produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    return _segments(placed, produced, reference, instances, tokenizer)
+    return _segments(placed, produced, reference, instances, tokenizer, ("sentences",) if alignment == MWER else ())
 
 
 def _segments(
@@ -119,6 +148,7 @@ def _segments(
     reference: Documents,
     instances: Pairs | None,
     tokenizer: str,
+    realigned: tuple[str, ...],
 ) -> Segments:
     """``placed``: the aligned sentences, None where a sentence is in no instance; ``produced``: as they came."""
     hypothesis = [[sentence for sentence in document if sentence is not None] for document in placed]
@@ -143,4 +173,5 @@ def _segments(
         numbers=filled,
         text=[[sentence or "" for sentence in document] for document in placed],
         tokenizer=tokenizer,
+        realigned=realigned,
     )

@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,28 @@ class SentenceScorer:
         The result does not depend on how requests are batched (beyond rounding). ``progress`` wraps the list of
         batches. Raises UserError, before the first batch, for a request that is longer than the model takes.
         """
+        return self._answers(requests, progress, lambda tokens: tokens.sum().item())
+
+    def score_tokens(
+        self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
+    ) -> list[list[list[float]]]:
+        """As ``score``, but of every sentence the log probability of each of its tokens, the last being ``</s>``."""
+        return self._answers(requests, progress, torch.Tensor.tolist)
+
+    def _answers(
+        self,
+        requests: Sequence[Request],
+        progress: Callable[[Iterable], Iterable],
+        finish: Callable[[torch.Tensor], Answer],
+    ) -> list[list[Answer]]:
+        """``finish`` makes an answer of (tokens,) float64 log probabilities of a sentence."""
         for request in requests:
             for one in (*request.before, request):
                 self._check(one, request.name)
-        results: list[list[float]] = [[] for _ in requests]
+        results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
-            for number, scores in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
-                results[number] = scores
+            for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
+                results[number] = [finish(part) for part in parts]
         return results
 
     def batches(self, requests: Sequence[Request]) -> Iterable[list[int]]:
@@ -166,7 +184,7 @@ class SentenceScorer:
         )
 
     @torch.no_grad()
-    def _score_batch(self, requests: Sequence[Request]) -> list[list[float]]:
+    def _score_batch(self, requests: Sequence[Request]) -> list[list[torch.Tensor]]:
         laid_out = [self.layouts[1].target(request.target, len(request.source)) for request in requests]
         features, extra = self.features(requests, [tokens for tokens, _, _ in laid_out])
         device = features.device
@@ -180,8 +198,8 @@ class SentenceScorer:
             logits = self.model.decoder.output_layer(features[row, at].unsqueeze(0))
         log_probs = self.model.get_normalized_probs((logits, extra), log_probs=True)[0]
         tokens = log_probs.gather(1, goal.unsqueeze(1)).squeeze(1).double().cpu()
-        sums = iter(part.sum().item() for part in tokens.split([end - start for own in spans for start, end in own]))
-        return [[next(sums) for _ in own] for own in spans]
+        parts = iter(tokens.split([end - start for own in spans for start, end in own]))
+        return [[next(parts) for _ in own] for own in spans]
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:

@@ -93,7 +93,7 @@ def compare(
             p_value=float(result.p_value),
             mean=None if result.mean is None else float(result.mean),
             interval=None if result.ci is None else float(result.ci),
-            signature=str(signatures[name]),
+            signature=systems[baseline].signed(str(signatures[name]), level.segments),
         )
         for (system, _), result in zip(others, results[name][1:], strict=True)
     }

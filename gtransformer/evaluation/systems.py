@@ -12,6 +12,7 @@ from gtransformer.evaluation.breakdown import by_document, by_position
 from gtransformer.evaluation.comet import comet_of_segments, load_comet
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.prepared_split import find_sidecar, read_source
+from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents, Segments
 from gtransformer.evaluation.significance import BY_DOCUMENT, compare
@@ -26,7 +27,7 @@ class Against:
 
     Attributes:
         references: those of the prepared corpus (``references.REFERENCES``).
-        tokenizer, moses: see ``score.score_translations``.
+        tokenizer, moses, alignment: see ``score.score_translations``.
         file: the reference without a prepared corpus; ``source``: what it translates, for COMET.
     """
 
@@ -37,12 +38,14 @@ class Against:
     moses: str | None = None
     file: Path | None = None
     source: Path | None = None
+    alignment: str = ORDER
 
     def score(self, path: Path, metrics: Sequence[str]) -> Evaluation:
         """The scores of a translation."""
         if self.prepared is None:
-            return score_text(self.file, path, self.tokenizer, metrics)
-        return score_translations(self.prepared, self.split, path, self.references, self.tokenizer, self.moses, metrics)
+            return score_text(self.file, path, self.tokenizer, metrics, self.alignment)
+        options = self.references, self.tokenizer, self.moses, metrics, self.alignment
+        return score_translations(self.prepared, self.split, path, *options)
 
     def sources(self) -> Documents:
         """The source documents of what is scored."""
@@ -109,9 +112,16 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def score_systems(
-    named: Sequence[tuple[str, Path]], against: Against, metrics: Sequence[str], comet: str | None = None
+    named: Sequence[tuple[str, Path]],
+    against: Against,
+    metrics: Sequence[str],
+    comet: str | None = None,
+    context: int = 0,
 ) -> list[ScoredSystem]:
-    """Score every system; ``comet``: a model of COMET, too, noticed before anything else if it cannot be had."""
+    """Score every system; ``comet``: a model of COMET, too, noticed before anything else if it cannot be had.
+
+    ``context``: previous sentences that COMET reads; its score is then ``comet_context``.
+    """
     loaded = load_comet(comet) if comet else None
     metrics = tuple(dict.fromkeys(metrics))
     systems = []
@@ -119,7 +129,8 @@ def score_systems(
         evaluation = against.score(path, metrics)
         if loaded is not None:
             scores = evaluation.scores["raw"]
-            scores.values["comet"] = comet_of_segments(loaded, comet, against.sources(), scores.segments)
+            key = "comet_context" if context else "comet"
+            scores.values[key] = comet_of_segments(loaded, comet, against.sources(), scores.segments, context)
         systems.append(ScoredSystem(name, path, evaluation, metrics, path))
     return systems
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
         for old, new in SPLITS.items():
             sides = []
             for lang in (source_lang, target_lang):
-                stem = f"concatenated_{first}2{second}_{old}_{lang}.txt"
+                stem = raw_file(raw, (first, second), old, lang).name
                 present = [stem + end for end in ("", ".xz", ".gz") if stem + end in names]
                 sides.append(raw / (present[0] if present else stem))
             present = [path.name in names for path in sides]
@@ -57,6 +57,16 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
 def is_document_mark(line: str) -> bool:
     """Whether a raw line is ``<d>``, blanks, a carriage return and a byte order mark set aside."""
     return line == DOCUMENT or line.strip(" \t\r\ufeff") == DOCUMENT
+
+
+def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
+    """Where a side of a split (train, dev, test) lies; ``langs``: source and target."""
+    return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
+
+
+def reserved_mark(line: str) -> str | None:
+    """The mark of the format that a sentence must not hold and this one does."""
+    return next((mark for mark in _MARKS if mark in line), None) if "<" in line else None
 
 
 def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[Pair]:
@@ -93,8 +103,7 @@ def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = Fa
             yield DOCUMENT, DOCUMENT
             continue
         for path, line in ((source, left), (target, right)):
-            mark = next((mark for mark in _MARKS if mark in line), None) if "<" in line else None
-            if mark:
+            if mark := reserved_mark(line):
                 raise UserError(f"{path}, line {number}: {mark} inside a sentence is reserved; remove or rewrite it")
         if single:
             yield DOCUMENT, DOCUMENT

@@ -8,13 +8,14 @@ from gtransformer.evaluation.bleu import BleuScore
 from gtransformer.evaluation.breakdown import KEYS, OF_DOCUMENTS
 from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import MetricScore
+from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
 from gtransformer.evaluation.systems import ScoredSystem
 from gtransformer.experiments.text_table import align
 
-TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET"}
-UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences"}
+TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
+UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
 TEST_NAMES = {
     "bootstrap": "paired bootstrap",
     "document-bootstrap": "bootstrap of documents",
@@ -38,7 +39,7 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
             comparable = _comparable(key, found)
             for values in comparable:
                 first = next(value for value in values if value is not None)
-                digits = 4 if key == "comet" else 2
+                digits = 4 if key.startswith("comet") else 2
                 shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
                 rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             if len(comparable) > 1:
@@ -89,7 +90,12 @@ def _p_value(value: float) -> str:
 
 def _notes(system: ScoredSystem, named: bool) -> Iterator[str]:
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
-    if counts["misaligned_instances"]:
+    if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
+        yield (
+            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
+            "sentences than their source; for scores over sentences they were cut anew where words differ least"
+        )
+    elif counts["misaligned_instances"]:
         overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
         yield (
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "

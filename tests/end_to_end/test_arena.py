@@ -90,6 +90,14 @@ def test_results(folder, finished):
     rows = ["1", "2", "3", "4-6", "7-12", "13-24", "25+"]
     for name, system in result["systems"].items():
         assert system["scores"]["s_bleu"]["signature"] and 0 <= system["scores"]["d_bleu"]["mean"] <= 100
+        assert 0 <= system["aligned"]["chrf"]["mean"] <= 100 and system["aligned"]["s_bleu"] is not None
+        gains = {most: one["cxmi"]["mean"] for most, one in system["cxmi"]["contexts"].items()}
+        assert list(gains) == ["0", "1", "2", "3", "all"] and gains["3"] == gains["2"] == gains["all"]
+        assert (set(gains.values()) == {0.0}) == (name == "sentences")
+        translated = system["generative"]["by_phenomenon"]
+        items = json.loads((folder / "context_items.json").read_text(encoding="utf-8"))["items"]
+        assert translated["mean"]["items"] == len(items) > 20 and 0 <= translated["mean"]["accuracy"] <= 100
+        assert "chance" not in translated["pronoun"] and system["speed"]["sentences_per_second"]["mean"] > 0
         assert system["parameters"] > 1000 and 0 < system["seconds"][0]["training"] < 300
         reach = system["accuracy"]["by_distance_target"]
         assert list(reach) == list(system["accuracy"]["by_distance_source"]) == rows
@@ -106,4 +114,4 @@ def test_results(folder, finished):
 
 def test_run_again_keeps_everything(finished, command, capsys):
     assert main(command[3:]) == 0
-    assert capsys.readouterr().out.count("done before, kept") == 1 + 2 + 1 + 2 * 4
+    assert capsys.readouterr().out.count("done before, kept") == 1 + 2 + 1 + 1 + 2 * 7

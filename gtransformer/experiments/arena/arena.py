@@ -13,16 +13,18 @@ import torch
 
 from gtransformer.analysis.curves import read_curve
 from gtransformer.analysis.reach_figure import draw_reach
-from gtransformer.demo.reach_corpus import ITEMS, SET
+from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
+from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.realignment import MWER
 from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms
-from gtransformer.experiments.arena.result import accuracies, scores_of
+from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
 from gtransformer.experiments.arena.table import arena_text
 from gtransformer.experiments.commands import call_command, python_command, run_command
 from gtransformer.experiments.comparison.result import count_parameters, machine
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.experiments.recipe import Recipe
+from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.experiments.run import FIRST_PASS
 from gtransformer.experiments.run_places import model_file
 from gtransformer.files import atomic_write, read_json, write_json
@@ -44,6 +46,7 @@ class Arena:
         self.threads = None if gpu else max(1, available_cores() // self.at_once)
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
         self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
+        self.context_items = self.directory / "context_items.json"
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
         self.pipeline = Pipeline(self.directory, "arena")
         self._add_corpus()
@@ -82,6 +85,8 @@ class Arena:
             work = Program(command, log, partial(last_line, log))
             self.pipeline.add(Stage(name, options, [output / "manifest.json"], work, after, folder=output))
             after = [name]
+        work = partial(write_context_items, self.raw, self.context_items)
+        self.pipeline.add(Stage("context-items", {}, [self.context_items], work, ["corpus"]))
 
     def _add_start(self) -> None:
         """The sentence model that all systems start from."""
@@ -105,13 +110,29 @@ class Arena:
         work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
         translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, [f"train-{run}"])
         output = folder / "test.scores.json"
-        work, after = partial(self._score, recipe, folder / "test.jsonl", output), [translation.name]
+        work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
         scoring = Stage(f"score-{run}", recipe.options("score"), [output], work, after)
         log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
         options = {"path": self.model(name, seed), "items": self.items, "output": output}
         command = python_command("gtransformer.cli.contrastive", str(self.set), options)
         work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
         self.pipeline.add(translation, scoring, Stage(f"contrastive-{run}", {}, [output], work, after))
+        self._add_metrics(folder, self.model(name, seed), recipe.options("score"))
+
+    def _add_metrics(self, folder: Path, model: Path, scoring: Options) -> None:
+        """Of a run: scores over sentences whatever their number, accuracy of what was translated, and CXMI."""
+        run, translated = folder.name, f"translate-{folder.name}"
+        output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
+        work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
+        aligned = Stage(f"align-{run}", options, [output], work, [translated])
+        output = folder / "generative.json"
+        options = {"items": self.context_items, "hypotheses": folder / "test.jsonl", "align": MWER, "output": output}
+        work = partial(self._quietly, "generative", options)
+        generative = Stage(f"generative-{run}", {"align": MWER}, [output], work, [translated, "context-items"])
+        log, output = folder / "arena.cxmi.log", folder / "cxmi.json"
+        command = python_command("gtransformer.cli.cxmi", str(self.prepared), {"path": model, "output": output})
+        work = Program(command, log, partial(batch_status, log))
+        self.pipeline.add(aligned, generative, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
 
     def _add_training(
         self,
@@ -137,11 +158,15 @@ class Arena:
         options = {"output": folder, "prepared": prepared}
         return run_command(self.terms.plan.arguments[name], raw, stage, options, [*self.terms.changes, *changes])
 
-    def _score(self, recipe: Recipe, hypotheses: Path, output: Path) -> None:
-        """The score command in this process, its table going to a log."""
-        options = {**recipe.options("score"), "hypotheses": hypotheses, "split": "test", "output": output}
-        with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
-            call_command("score", str(self.prepared), options)
+    def _score(self, folder: Path, output: Path, options: Options) -> None:
+        """Scores of a run's translation."""
+        self._quietly("score", {**options, "hypotheses": folder / "test.jsonl", "split": "test", "output": output})
+
+    def _quietly(self, command: str, options: Options) -> None:
+        """A command over the prepared corpus in this process, its table going to a log beside its output."""
+        log = options["output"].with_suffix(".log")
+        with open(log, "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
+            call_command(command, str(self.prepared), options)
 
     # What came out
 
@@ -149,19 +174,37 @@ class Arena:
         """The results of all systems, as in ``arena.json``."""
         terms = self.terms
         choices = {name: [self._choices(name, seed) for seed in terms.seeds] for name in terms.systems}
+        written = {name: [self._written(name, seed) for seed in terms.seeds] for name in terms.systems}
         systems = {}
         for name in terms.systems:
-            baseline = None if name == BASELINE else choices[BASELINE]
+            baseline, beside = (None if name == BASELINE else found[BASELINE] for found in (choices, written))
+            scores, seconds = ([get(name, seed) for seed in terms.seeds] for get in (self._scores, self._seconds))
+            aligned, cxmi = (
+                [read_json(self.folder(name, seed) / file) for seed in terms.seeds]
+                for file in ("test.aligned.json", "cxmi.json")
+            )
             systems[name] = {
                 "description": terms.recipe(name).description,
                 "strategy": terms.recipe(name).options("task", "generate").get("strategy", FULL),
                 "parameters": count_parameters(self.folder(name, terms.seeds[0]) / "train.log"),
-                "scores": scores_of([self._scores(name, seed) for seed in terms.seeds]),
+                "scores": scores_of(scores),
+                "aligned": scores_of(aligned),
                 "accuracy": accuracies(choices[name], baseline),
+                "generative": accuracies(written[name], beside),
+                "cxmi": contexts_of(cxmi),
                 "validation_perplexity": [
                     read_curve(self.folder(name, seed) / "train.log").last_valid for seed in terms.seeds
                 ],
-                "seconds": [self._seconds(name, seed) for seed in terms.seeds],
+                "seconds": seconds,
+                "speed": {
+                    "updates_per_second": spread([terms.updates / max(one["training"], 0.1) for one in seconds]),
+                    "sentences_per_second": spread(
+                        [
+                            run["counts"]["sentences"] / one["translation"]
+                            for run, one in zip(scores, seconds, strict=True)
+                        ]
+                    ),
+                },
             }
         start = self.folder(terms.start) / "train.log"
         return {
@@ -192,6 +235,10 @@ class Arena:
 
     def _choices(self, name: str, seed: int) -> list[dict[str, Any]]:
         return read_json(self.folder(name, seed) / "contrastive.json")["items"]
+
+    def _written(self, name: str, seed: int) -> list[dict[str, Any]]:
+        (found,) = read_json(self.folder(name, seed) / "generative.json")["systems"].values()
+        return found["outcomes"]
 
     def _scores(self, name: str, seed: int) -> dict[str, Any]:
         return read_json(self.folder(name, seed) / "test.scores.json")

@@ -10,6 +10,7 @@ from typing import Any
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import BUCKETS, SIDES, bucket_name, standard_error
 from gtransformer.evaluation.levels import ALIGNED
+from gtransformer.evaluation.realignment import ORDER
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
 MEAN = "mean"  # over the phenomena
@@ -25,15 +26,25 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Every score of the runs' score files over seeds, against untouched text, with its signature.
 
-    Those over sentences (s-BLEU, TER) are None where sentences are not aligned with the source's.
+    Those over sentences (s-BLEU, TER) are None where sentences are not aligned with the source's but by order.
     """
     found = {}
     for key, first in runs[0]["scores"]["raw"].items():
         values = [run["scores"]["raw"][key]["score"] for run in runs]
         found[key] = spread(values) | {"signature": first["signature"], "segments": first["segments"]}
-    if any(run["counts"]["misaligned_instances"] for run in runs):
+    by_order = (run for run in runs if run.get("alignment", ORDER) == ORDER)
+    if any(run["counts"]["misaligned_instances"] for run in by_order):
         found |= {key: None for key in ALIGNED if key in found}
     return found
+
+
+def contexts_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """CXMI and mean log probability of a token by number of previous sentences, over seeds, with the signature."""
+    found = {
+        name: {key: spread([run["contexts"][name][key] for run in runs]) for key in ("cxmi", "log_probability")}
+        for name in runs[0]["contexts"]
+    }
+    return {"signature": runs[0]["signature"], "tokens": runs[0]["tokens"], "contexts": found}
 
 
 def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> dict[str, Any]:
@@ -73,17 +84,19 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
 
     An item counts by how many of the seeds solve it. Standard errors are over items, those of one group together
     (``contrastive.standard_error``), so they say how far other items would change a figure; how far other seeds would
-    is seen in ``by_seed``. ``difference`` is that from the baseline, item by item.
+    is seen in ``by_seed``. ``difference`` is that from the baseline, item by item. There is no ``chance`` where
+    nobody chose: in what was translated.
     """
     groups = [runs[0][i].get("group") for i in numbers]
     own = _shares(runs, numbers)
     result = {
         "items": len(numbers),
-        "chance": 100.0 * statistics.fmean(1 / (1 + len(runs[0][i]["wrong"])) for i in numbers),
         "accuracy": 100.0 * statistics.fmean(own),
         "standard_error": standard_error(own, groups),
         "by_seed": [100.0 * statistics.fmean(run[i]["solved"] for i in numbers) for run in runs],
     }
+    if "wrong" in runs[0][0]:
+        result["chance"] = 100.0 * statistics.fmean(1 / (1 + len(runs[0][i]["wrong"])) for i in numbers)
     if baseline is not None:
         differences = [one - other for one, other in zip(own, _shares(baseline, numbers), strict=True)]
         result["difference"] = 100.0 * statistics.fmean(differences)

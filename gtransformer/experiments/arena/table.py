@@ -8,26 +8,38 @@ from typing import Any
 from gtransformer.experiments.arena.result import MEAN
 from gtransformer.experiments.text_table import align
 
-SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "ter": "TER"}
+SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
+ALL = "all"  # the context that a system takes
 
 
 def arena_text(result: Mapping[str, Any]) -> str:
     """Scores, then accuracy over distance and differences from the baseline: mean of the phenomena, then each."""
     systems, seeds = result["systems"], len(result["seeds"])
     blocks = [scores_table(systems)]
-    first = next(iter(systems.values()))["accuracy"]
-    kinds = list(first["by_phenomenon"])
+    first = next(iter(systems.values()))
+    kinds = list(first["accuracy"]["by_phenomenon"])
     for kind in sorted(kinds, key=lambda kind: kind != MEAN):
         for side in ("target", "source"):
             title = "mean of the phenomena" if kind == MEAN else kind
             blocks.append(f"{title}, by distance of disclosure on the {side} side\n{reach_table(systems, kind, side)}")
-    signatures = {one["signature"] for system in systems.values() for one in system["scores"].values() if one}
+    notes = []
+    if all("generative" in system for system in systems.values()):
+        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure on the target side"
+        blocks.append(f"{title}\n{reach_table(systems, MEAN, 'target', 'generative')}")
+        notes = [
+            "translated: sentences of the test documents that need context and have the right form, in per cent, mean "
+            "of the phenomena",
+            f"CXMI: nats per token, with all the context that a system takes; {first['cxmi']['signature']}",
+        ]
+    scores = (_score_of(system, key) for system in systems.values() for key in SCORES)
+    signatures = {one["signature"] for one in scores if one}
     blocks.append(
         "\n".join(
             [
                 f"scores: mean of {seeds} seed(s) and its standard error over them; {', '.join(sorted(signatures))}",
                 "accuracy in per cent and its standard error over items, items that depend on each other together; an "
                 "item counts by how many of the seeds solve it",
+                *notes,
                 f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that",
                 f"all: {result['updates']} updates from '{result['start']['recipe']}', a sentence Transformer of "
                 f"{result['start']['updates']} updates",
@@ -38,15 +50,23 @@ def arena_text(result: Mapping[str, Any]) -> str:
 
 
 def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row a system: scores, validation perplexity, parameters and seconds, the latter means over seeds."""
-    rows = [["system", *SCORES.values(), "validation ppl", "parameters", "training s", "translation s"]]
+    """A row a system: scores, validation perplexity, parameters and seconds, the latter means over seeds.
+
+    Columns that no system has (results of earlier versions) are left out.
+    """
+    keys = [key for key in SCORES if any(_score_of(system, key) for system in systems.values())]
+    judged = all("generative" in system for system in systems.values())
+    more = ["translated", "CXMI"] if judged else []
+    head = [*(SCORES[key] for key in keys), *more]
+    rows = [["system", *head, "validation ppl", "parameters", "training s", "translation s"]]
     for name, system in systems.items():
         seconds = {key: [one[key] for one in system["seconds"]] for key in ("training", "translation")}
         perplexities = [one for one in system["validation_perplexity"] if one is not None]
         rows.append(
             [
                 name,
-                *(_score(system["scores"].get(key)) for key in SCORES),
+                *(_score(_score_of(system, key)) for key in keys),
+                *(_judged(system) if judged else []),
                 f"{_mean(perplexities):.3f}" if perplexities else "-",
                 f"{system['parameters']:,}" if system["parameters"] else "-",
                 *(f"{_mean(values):.0f}" for values in seconds.values()),
@@ -55,14 +75,18 @@ def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
     return align(rows)
 
 
-def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str) -> str:
-    """A row a system, a column a distance; two rows a system where it is compared with the baseline."""
-    cells = {name: system["accuracy"][f"by_distance_{side}"] for name, system in systems.items()}
+def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
+    """A row a system, a column a distance; two rows a system where it is compared with the baseline.
+
+    ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
+    """
+    cells = {name: system[what][f"by_distance_{side}"] for name, system in systems.items()}
     some = next(iter(cells.values()))
     distances = [distance for distance, row in some.items() if kind in row]
     rows = [["system", *distances]]
     rows.append(["(items)", *(str(some[distance][kind]["items"]) for distance in distances)])
-    rows.append(["(chance)", *(f"{some[distance][kind]['chance']:.1f}" for distance in distances)])
+    if all("chance" in some[distance][kind] for distance in distances):
+        rows.append(["(chance)", *(f"{some[distance][kind]['chance']:.1f}" for distance in distances)])
     for name, by_distance in cells.items():
         found = [by_distance[distance][kind] for distance in distances]
         rows.append([name, *(f"{one['accuracy']:.1f}{_error(one['standard_error'])}" for one in found)])
@@ -70,6 +94,20 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str) 
             differences = [f"({one['difference']:+.1f}{_error(one['difference_standard_error'])})" for one in found]
             rows.append(["", *differences])
     return align(rows)
+
+
+def _score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """A score: where sentences had to be aligned anew, that of this alignment."""
+    return system["scores"].get(key) or system.get("aligned", {}).get(key)
+
+
+def _judged(system: Mapping[str, Any]) -> list[str]:
+    """Accuracy of what was translated, and CXMI with all context."""
+    found, gain = system["generative"]["by_phenomenon"][MEAN], system["cxmi"]["contexts"][ALL]["cxmi"]
+    return [
+        f"{found['accuracy']:.1f}{_error(found['standard_error'])}",
+        f"{gain['mean']:.4f}{_error(gain['standard_error'], 4)}",
+    ]
 
 
 def _score(score: Mapping[str, Any] | None) -> str:

@@ -200,6 +200,42 @@ def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsy
     assert seen[0]["mt"] == "Das Haus ist neu."
 
 
+def test_comet_with_context(prepared, hypotheses, capsys, monkeypatch, helpers) -> None:
+    """A stand-in again; what stands before a sentence is the reference's, and one without such pooling is refused."""
+    seen = []
+
+    class Model:
+        encoder = types.SimpleNamespace(tokenizer=types.SimpleNamespace(sep_token="</s>"))
+        use_context = False
+
+        def enable_context(self):
+            self.use_context = True
+
+        def predict(self, data, **options):
+            assert self.use_context
+            seen.extend(data)
+            return types.SimpleNamespace(system_score=0.75)
+
+    module = types.ModuleType("comet")
+    module.download_model, module.load_from_checkpoint = lambda name: f"{name}.ckpt", lambda path: Model()
+    monkeypatch.setitem(sys.modules, "comet", module)
+    line = [str(prepared), "--hypotheses", str(hypotheses), *COMET, "--comet-context", "1"]
+    assert main(line) == 0
+    scores = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
+    assert scores["comet_context"]["score"] == 0.75 and "comet" not in scores
+    assert scores["comet_context"]["signature"].endswith("|context:1|of:reference")
+    assert "COMET with context" in capsys.readouterr().out
+    assert seen[0]["mt"] == "Das Haus ist neu." and seen[3]["src"] == "I see the small dog."
+    assert seen[1] == {
+        "src": "The house is old. </s> It is big, too.",
+        "mt": "Das Haus ist alt. </s> Er ist auch groß.",
+        "ref": "Das Haus ist alt. </s> Es ist auch groß.",
+    }
+    del Model.enable_context
+    assert main(line) == 1 and "the COMET model some/model takes no context" in error_of(capsys)
+    assert main([*line[:3], "--comet-context", "1"]) == 1 and "with --comet" in error_of(capsys)
+
+
 def test_comet_model_that_cannot_be_had(prepared, hypotheses, capsys, monkeypatch) -> None:
     def download(name):
         raise KeyError(f"no model {name}")

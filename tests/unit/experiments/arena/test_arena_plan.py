@@ -87,7 +87,7 @@ def test_the_baseline_is_added_and_everything_starts_from_one_model(tmp_path: Pa
 
 def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
     done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline)
-    assert len(done) == 1 + 2 + 1 + 2 * 4
+    assert len(done) == 1 + 2 + 1 + 1 + 2 * 7
     assert pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline) == []
     more = pretend(arena(tmp_path, "--systems", "lst", "window", "--seeds", 1, 2).pipeline)
     assert {name.partition("-")[2] for name in more} == {"window-1", "sentences-2", "lst-2", "window-2"}
@@ -96,6 +96,20 @@ def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
     assert pretend(arena(moved, "--systems", "lst", "--seeds", 1).pipeline) == [], (
         "a result does not depend on where it lies"
     )
+
+
+def test_stages_of_earlier_versions_stay_done(tmp_path: Path):
+    """Metrics of what was translated are added to what was done without them; nothing is done again for them."""
+    stages = arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline
+    pretend(stages)
+    later = ("context-items", "align-", "generative-", "cxmi-")
+    for path in (tmp_path / "stages").glob("*.json"):
+        if path.name.startswith(later):
+            path.unlink()
+    done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline)
+    assert len(done) == 1 + 2 * 3 and all(name.startswith(later) for name in done)
+    earlier = [stage for name, stage in stages.stages.items() if not name.startswith(later)]
+    assert not [one for stage in earlier for one in (*stage.after, *stage.waits_for) if one.startswith(later)]
 
 
 def test_other_terms_do_not_overwrite_a_model(tmp_path: Path):

@@ -7,7 +7,7 @@ from matplotlib.image import imread
 
 from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.errors import UserError
-from gtransformer.experiments.arena.result import accuracies, cell, mean_cell, scores_of, spread
+from gtransformer.experiments.arena.result import accuracies, cell, contexts_of, mean_cell, scores_of, spread
 from gtransformer.experiments.arena.table import arena_text, reach_table
 
 # Two seeds of a system and of the baseline on four items: solved.
@@ -157,6 +157,28 @@ def test_text():
         ["ours", "75.0", "±25.0", "50.0", "±50.0"],
         ["(+75.0", "±25.0)", "(+0.0", "±100.0)"],
     ]
+
+
+def test_text_of_what_was_translated():
+    """Scores that alignment by order has not are those of the other; columns are added, the rest stays."""
+    found = result()
+    for name, system in found["systems"].items():
+        solved = BASELINE if name == "sentences" else SYSTEM
+        keys = {"distance_source": [1, 1, 2, 2], "distance_target": [1, 1, 2, 2]}
+        written = [[{k: v for k, v in one.items() if k != "wrong"} for one in run] for run in runs(solved, **keys)]
+        system["generative"] = accuracies(written, None)
+        parts = {"0": {"cxmi": 0.0, "log_probability": -1.0}, "all": {"cxmi": 0.25, "log_probability": -0.75}}
+        system["cxmi"] = contexts_of([{"contexts": parts, "signature": "cxmi|x", "tokens": 9}] * 2)
+        system["scores"] = scores_of([score_file(80, 90, 1)])
+        system["aligned"] = scores_of([{**score_file(70, 90, 1), "alignment": "mwer"}])
+    text = arena_text(found)
+    (row,) = [line.split("  ") for line in text.splitlines() if line.startswith("ours")][:1]
+    assert [cell.strip() for cell in row if cell] == [
+        "ours", "70.00", "90.00", "20.00", "62.5 ±23.9", "0.2500 ±0.0000", "1.500", "1,234", "10", "3"
+    ]  # fmt: skip
+    assert "cxmi|x" in text and "what was translated: mean of the phenomena, by distance" in text
+    (block,) = [part for part in text.split("\n\n") if part.startswith("what was translated")]
+    assert "(chance)" not in block and "(chance)" in text
 
 
 def test_picture(tmp_path):

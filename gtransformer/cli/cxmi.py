@@ -1,0 +1,111 @@
+"""CXMI of a model: how much its context raises the probability of the reference (Fernandes et al. 2021).
+
+``python -m gtransformer.cli.cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
+split behind 0, 1, 2, 3 previous sentences and as many as the model takes. The model is one of this package's or
+fairseq's ``transformer``, trained on the prepared corpus.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tqdm import tqdm
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.capacity import capacity_of
+from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.cxmi import ALL, CHUNK, LEAST, by_word, context_name, most_helped, report, score_contexts
+from gtransformer.evaluation.load_model import load_scorer
+from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.experiments.text_table import align
+from gtransformer.files import atomic_write, check_output, sha256, write_json
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/cxmi.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
+    parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
+    parser.add_argument("--split", default="test", help="whose references: train, valid or test (%(default)s)")
+    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    parser.add_argument(
+        "--context",
+        type=int,
+        nargs="+",
+        default=[1, 2, 3],
+        metavar="N",
+        help="numbers of previous sentences, beside none and all that the model takes (default: 1 2 3)",
+    )
+    parser.add_argument("--words", type=Path, metavar="JSONL", help="P-CXMI of every word, a line a sentence")
+    parser.add_argument(
+        "--batch-sentences", type=int, metavar="N", help="models that read their batch: at most so many (default: 16)"
+    )
+    parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Score, print, write."""
+    args = build_parser().parse_args(argv)
+    for path in filter(None, (args.output, args.words)):
+        check_output(path)
+    for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
+        if min(values) < 1:
+            raise UserError(f"{name} {min(values)}: give 1 or more")
+    find_sidecar(args.prepared, args.split)  # before the model is loaded
+    contexts = [0, *sorted(set(args.context)), ALL]
+    scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, together=args.batch_sentences)
+    corpus = corpus_instances(task, args.prepared, args.split, capacity_of(task, args.prepared))
+    began = time.monotonic()
+    found = score_contexts(scorer, corpus, contexts, progress)
+    seconds = round(time.monotonic() - began, 2)
+    pieces = (args.prepared / SENTENCEPIECE_FILE).is_file()
+    rows = list(by_word(found, contexts, scorer.target.symbols, pieces))
+    if args.words:
+        with atomic_write(args.words) as stream:
+            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    result = {
+        "version": 1,
+        "checkpoint": str(args.path),
+        "checkpoint_sha256": sha256(args.path),
+        "split": args.split,
+        **({"batch_sentences": scorer.together} if scorer.in_batches else {}),
+        **report(found, contexts),
+        "words": most_helped(rows, context_name(ALL)),
+        "seconds": seconds,
+    }
+    write_json(args.output, result | provenance("gtransformer.cli.cxmi", argv))
+    print(table(result))
+    print(f"\nresults: {args.output}")
+
+
+def progress(chunks: Iterable) -> tqdm:
+    """A progress bar on stderr."""
+    return tqdm(chunks, desc=f"{CHUNK} sentences", unit="chunk", file=sys.stderr, mininterval=1.0)
+
+
+def table(result: dict) -> str:
+    """A row a context, then the words that all of it helps most."""
+    rows = [["context", "sentences of it", "log q per token", "CXMI", "standard error"]]
+    for name, part in result["contexts"].items():
+        error = "-" if part["standard_error"] is None else f"{part['standard_error']:.4f}"
+        given = f"{part['mean_context_sentences']:.2f}"
+        rows.append([name, given, f"{part['log_probability']:.4f}", f"{part['cxmi']:.4f}", error])
+    lines = [align(rows, range(1, 5)), f"{result['tokens']} tokens of {result['sentences']} sentences; nats per token"]
+    if result["words"]:
+        shown = ", ".join(f"{one['word']} {one['p_cxmi']:+.3f}" for one in result["words"])
+        lines.append(f"words that stand {LEAST} times or more, by what all context brings to them: {shown}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

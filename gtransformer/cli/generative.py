@@ -1,0 +1,102 @@
+"""Generative accuracy: does what a system translated hold the form that the context asks for?
+
+``python -m gtransformer.cli.generative PREPARED --items contrastive.json --hypotheses X.jsonl`` reads the items of the
+demo's language in translations of their split; with ctxpro's JSON as ``--items`` the hypotheses are plain text, a line
+an entry, and no prepared corpus is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.contrastive import read_items
+from gtransformer.evaluation.generative import OUTCOMES, judge_translations, report
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
+from gtransformer.evaluation.suites.ctxpro import is_ctxpro, judge_lines, read_expectations
+from gtransformer.evaluation.systems import name_systems
+from gtransformer.experiments.text_table import align
+from gtransformer.files import check_output, read_json, sha256, write_json
+
+RULES = {
+    "phenomenon": "forms of the right translation as often as there, of words that right and wrong ones have in "
+    "different numbers",
+    "rule": "ctxpro: the expected word in the sentence, lower-cased, without punctuation",
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/generative.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
+    parser.add_argument(
+        "--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro"
+    )
+    parser.add_argument(
+        "--hypotheses",
+        nargs="+",
+        required=True,
+        metavar="[NAME=]FILE",
+        help="a translation a system: PREFIX.jsonl as generation writes it or plain text; for ctxpro a line an entry",
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    parser.add_argument(
+        "--align", choices=ALIGNMENTS, default=ORDER, help="of other numbers of sentences, as in score.sh (%(default)s)"
+    )
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Judge, print, write."""
+    args = build_parser().parse_args(argv)
+    check_output(args.output)
+    if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():
+        args.prepared = Path(args.hypotheses.pop())
+    named = name_systems(args.hypotheses)
+    head: dict = {"version": 1, "items": str(args.items), "items_sha256": sha256(args.items)}
+    if is_ctxpro(read_json(args.items)):
+        if args.prepared is not None:
+            raise UserError(f"{args.prepared}: ctxpro needs no prepared corpus; leave it out")
+        kind, expected = "rule", read_expectations(args.items)
+        judged = {name: judge_lines(expected, path) for name, path in named}
+    else:
+        if args.prepared is None:
+            raise UserError(f"{args.items}: give the prepared corpus whose sentences these items are, too")
+        kind, (split, items) = "phenomenon", read_items(args.items)
+        judged = {name: judge_translations(items, args.prepared, split, path, args.align) for name, path in named}
+        head |= {"split": split, "align": args.align}
+    systems = {
+        name: {
+            "hypotheses": str(path),
+            "hypotheses_sha256": sha256(path),
+            **report(judged[name], kind),
+            "outcomes": [one.to_json() for one in judged[name]],
+        }
+        for name, path in named
+    }
+    result = head | {"rule": RULES[kind], "systems": systems}
+    write_json(args.output, result | provenance("gtransformer.cli.generative", argv))
+    print(table(systems, kind))
+    print(f"\nresults: {args.output}")
+
+
+def table(systems: dict, kind: str) -> str:
+    """A row for every kind of every system: accuracy, the three outcomes, accuracy by the nearest disclosure."""
+    distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", {}))
+    rows = [["system", kind, "accuracy", *OUTCOMES, *(f"at {distance}" for distance in distances)]]
+    for name, system in systems.items():
+        within = {**system.get(f"by_{kind}_and_distance", {}), "all": system.get("by_distance", {})}
+        for part, found in {**system[f"by_{kind}"], "all": system["total"]}.items():
+            error = "" if found["standard_error"] is None else f" ±{found['standard_error']:.1f}"
+            cells = [within.get(part, {}).get(distance) for distance in distances]
+            shown = [f"{cell['right']}/{cell['items']}" if cell else "-" for cell in cells]
+            counts = [str(found[outcome]) for outcome in OUTCOMES]
+            rows.append([name, part, f"{found['accuracy']:.1f}{error}", *counts, *shown])
+    return align(rows, range(2, len(rows[0])))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,110 @@
+"""Translations of another number of sentences than their references, cut anew where word edit distance is least.
+
+What mwerSegmenter does (Matusov et al. 2005): the words of a document are cut into as many sentences as the reference
+has, at the points that minimise the sum of the sentences' edit distances (insertions, deletions and substitutions of
+words, 1 each). That minimum is the edit distance of the whole document, so one dynamic programme over its words finds
+it. Of several optima the one with most cuts at the translation's own borders is taken, then the earliest [ours].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import UNSPACED
+from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
+
+ORDER, MWER = ALIGNMENTS = ("order", "mwer")
+FAR = 1 << 60  # more than any document costs
+
+
+def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: Sequence[int] = ()) -> list[int]:
+    """Where to cut ``words``: (sentences + 1) positions from 0 to their number, sentence k being [k, k + 1).
+
+    Args:
+        words: of a document's translation.
+        references: the words of each sentence.
+        own: positions at which the translation itself has borders.
+
+    Exact, in a time that is the product of both lengths; what is kept is the product of words and sentences.
+    """
+    count, least = len(words), len(words) + 1
+    # One number says all of a path: edits, then cuts beside own borders, then where the sentence at hand begins.
+    edit = least * (len(references) + 1)
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    given = np.array([numbers[word] for word in words], dtype=np.int64)
+    places = np.arange(least, dtype=np.int64)
+    inserted = places * edit
+    strange = np.full(least, least, dtype=np.int64)
+    strange[[0, count, *own]] = 0
+    kept = np.uint16 if least < 1 << 16 else np.uint32
+    begins = np.empty((len(references), least), dtype=kept)
+    path = np.full(least, FAR, dtype=np.int64)
+    path[0] = 0
+    step = np.empty(count, dtype=np.int64)
+
+    def insert() -> None:
+        """Words of the translation that stand against none, ``path`` being what is before them."""
+        np.subtract(path, inserted, out=path)
+        np.minimum.accumulate(path, out=path)
+        np.add(path, inserted, out=path)
+
+    for number, sentence in enumerate(references):
+        insert()
+        for word in sentence:
+            np.multiply(given != numbers.get(word, -1), edit, out=step)
+            np.add(step, path[:-1], out=step)
+            np.add(path, edit, out=path)
+            np.minimum(path[1:], step, out=path[1:])
+            insert()
+        begins[number] = path % least
+        path = path - begins[number] + strange + places
+    found = [count]
+    for row in begins[::-1]:
+        found.append(int(row[found[-1]]))
+    return found[::-1]
+
+
+def realign(sentences: Sequence[str], references: Sequence[str], tokenizer: str = "13a") -> list[str]:
+    """The text of ``sentences`` as exactly as many as there are ``references``; some may be empty, no word is lost.
+
+    Words are what stands between blanks or, with sacrebleu's tokenisers of languages without these, characters.
+    """
+    unit = re.compile(r"\S" if tokenizer in UNSPACED else r"\S+")
+    text = " ".join(sentences)
+    spans = [found.span() for found in unit.finditer(text)]
+    own = np.cumsum([len(unit.findall(sentence)) for sentence in sentences], dtype=np.int64).tolist()
+    words = [text[first:last] for first, last in spans]
+    cuts = cut_points(words, [unit.findall(one) for one in references], own)
+    pairs = zip(cuts[:-1], cuts[1:], strict=True)
+    return [text[spans[first][0] : spans[last - 1][1]] if last > first else "" for first, last in pairs]
+
+
+def read_realigned(
+    path: str | Path, reference: Documents, like: str | Path, tokenizer: str = "13a"
+) -> tuple[Documents, int]:
+    """Plain text in the shape of its reference, documents of another number of sentences cut anew, and how many were.
+
+    Raises UserError where documents cannot be told: the file has as many as the reference, opened by ``<d>``, or as
+    many lines, or the reference is one document.
+    """
+    documents, marked = read_plain(path)
+    shape = [len(document) for document in reference]
+    if not marked and len(documents[0]) == sum(shape):
+        return read_shaped(path, shape, like), 0
+    if len(documents) != len(reference):
+        raise UserError(
+            f"{path}: {len(documents)} document(s) of {sum(map(len, documents))} sentences, but {like} has "
+            f"{len(reference)} of {sum(shape)}; sentences can be aligned within documents only, so open each by a line "
+            "<d>"
+        )
+    other = [len(document) != count for document, count in zip(documents, shape, strict=True)]
+    aligned = [
+        realign(document, wanted, tokenizer) if needed else document
+        for document, wanted, needed in zip(documents, reference, other, strict=True)
+    ]
+    return aligned, sum(other)

@@ -1,0 +1,131 @@
+"""Cutting a translation anew: against all ways of cutting it, in time for long documents, and through the scores."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from itertools import combinations_with_replacement, pairwise
+
+import pytest
+
+from gtransformer.cli.score import main
+from gtransformer.evaluation.realignment import cut_points, realign
+from gtransformer.evaluation.score import score_text, score_translations
+
+
+def distance(one: list[str], other: list[str]) -> int:
+    """Word edit distance, written out."""
+    row = list(range(len(other) + 1))
+    for number, word in enumerate(one, 1):
+        before, row = row, [number]
+        for at, wanted in enumerate(other, 1):
+            row.append(min(before[at] + 1, row[-1] + 1, before[at - 1] + (word != wanted)))
+    return row[-1]
+
+
+def cost(words: list[str], references: list[list[str]], cuts: list[int], own: list[int]) -> tuple[int, int]:
+    """Edits, and cuts that are not where the translation has borders itself."""
+    edits = sum(distance(words[a:b], one) for (a, b), one in zip(pairwise(cuts), references, strict=True))
+    return edits, sum(cut not in (0, len(words), *own) for cut in cuts)
+
+
+def test_equals_exhaustive_search():
+    draw, seen = random.Random(1), set()
+    for _ in range(150):
+        references = [draw.choices("abc", k=draw.randint(0, 4)) for _ in range(draw.randint(1, 4))]
+        words = draw.choices("abcd", k=draw.randint(0, 7))
+        own = [draw.randint(0, len(words)) for _ in range(2)]
+        every = combinations_with_replacement(range(len(words) + 1), len(references) - 1)
+        costs = sorted(cost(words, references, [0, *inner, len(words)], own) for inner in every)
+        cuts = cut_points(words, references, own)
+        assert (cuts[0], cuts[-1], len(cuts)) == (0, len(words), len(references) + 1)
+        assert cost(words, references, cuts, own) == costs[0]
+        seen.add(costs[0] < costs[-1])
+    assert seen == {True, False}
+
+
+def test_a_document_of_ten_thousand_words():
+    """Every tenth word lost; the borders are found again, and soon."""
+    draw = random.Random(2)
+    words = [f"w{draw.randrange(3000)}" for _ in range(10_000)]
+    references = [words[at : at + 20] for at in range(0, len(words), 20)]
+    kept = [[word for number, word in enumerate(one) if number % 10] for one in references]
+    began = time.process_time()
+    cuts = cut_points([word for one in kept for word in one], references)
+    assert time.process_time() - began < 20
+    assert cuts == list(range(0, 9001, 18))
+
+
+@pytest.mark.parametrize(
+    ("sentences", "references", "tokenizer", "expected"),
+    [
+        (["Er  ist da. Sie", "kommt."], ["Er ist da.", "Sie kommt.", "Wer?"], "13a", ["Er  ist da.", "Sie kommt.", ""]),
+        (["我是人", "你"], ["我", "是人", "你"], "zh", ["我", "是人", "你"]),
+        (["x y", "z"], ["a", "b"], "13a", ["x y", "z"]),  # whatever costs the same: its own border
+        ([], ["a", "b"], "13a", ["", ""]),
+    ],
+)
+def test_text_is_cut_not_changed(sentences, references, tokenizer, expected):
+    assert realign(sentences, references, tokenizer) == expected
+
+
+def test_equal_numbers_are_left_alone(prepared, hypotheses):
+    """Though another cut would cost less: a word has gone to the sentence before."""
+    order, mwer = (score_translations(prepared, "test", hypotheses, alignment=how) for how in ("order", "mwer"))
+    assert mwer.scores["raw"].segments.text == order.scores["raw"].segments.text
+    for key, score in mwer.scores["raw"].values.items():
+        other = order.scores["raw"].values[key]
+        by_sentence = key in ("s_bleu", "chrf", "ter")
+        assert (score.score, score.signature) == (other.score, other.signature + "|align:mwer" * by_sentence)
+    assert "alignment" not in order.to_json() and mwer.to_json()["alignment"] == "mwer"
+
+
+def test_the_document_of_an_instance_with_other_sentences(prepared, tmp_path, helpers, capsys):
+    """Two sentences written as one; the table says so, and d-BLEU has nothing to do with it."""
+    joined = [["das Haus ist neu . er ist auch gro@@ ß ."], ["du kennst es gut ."], helpers.HYPOTHESES[2]]
+    path = helpers.write_jsonl(tmp_path / "joined.jsonl", helpers.jsonl_lines(joined))
+    assert main([str(prepared), "--hypotheses", str(path), "--align", "mwer"]) == 0
+    result, shown = json.loads((tmp_path / "joined.scores.json").read_text()), capsys.readouterr().out
+    assert result["counts"]["misaligned_instances"] == 1 and "1 instances (of plain text: documents)" in shown
+    assert (tmp_path / "joined.txt").read_text(encoding="utf-8").splitlines() == [
+        "<d>", "Das Haus ist neu.", "Er ist auch groß.", "Du kennst es gut.",
+        "<d>", "Ich sehe den Hund.", "Er bellt nachts in der Nacht.",
+    ]  # fmt: skip
+    scores = result["scores"]["raw"]
+    assert scores["s_bleu"]["signature"].endswith("|align:mwer") and "align" not in scores["d_bleu"]["signature"]
+
+
+def test_overlapping_instances_are_cut_by_themselves(prepared, tmp_path, helpers):
+    """The current sentence stands with its context in one; by order from the end it would be the whole."""
+    lines = helpers.jsonl_lines(
+        [
+            ["das Haus ist alt ."],
+            ["das Haus ist alt . es ist gro@@ ß ."],
+            ["du kennst es ."],
+            ["ich ."],
+            ["er bellt ."],
+        ],
+        [(0, 0, 1), (0, 0, 2), (0, 2, 1), (1, 0, 1), (1, 1, 1)],
+    )
+    for line, current in zip(lines, ([0, 1], [1, 1], [2, 1], [0, 1], [1, 1]), strict=True):
+        line["current"] = current
+    path = helpers.write_jsonl(tmp_path / "sliding.jsonl", lines)
+    found = score_translations(prepared, "test", path, alignment="mwer").scores["raw"]
+    assert found.segments.text[0][:2] == ["Das Haus ist alt.", "Es ist groß."]
+    assert found.values["d_bleu"].signature.endswith("|align:mwer")
+
+
+def test_plain_text_of_other_numbers(tmp_path, capsys):
+    reference, text = tmp_path / "ref.txt", tmp_path / "out.txt"
+    reference.write_text("<d>\na b\nc d\n<d>\ne f\n")
+    text.write_text("<d>\na b c\nd\n<d>\ne\nf\n")
+    found = score_text(reference, text, alignment="mwer")
+    assert found.scores["raw"].segments.text == [["a b c", "d"], ["e f"]]  # equal numbers stay as they are
+    assert found.counts["misaligned_instances"] == 1
+    assert "align" not in found.scores["raw"].values["d_bleu"].signature
+    text.write_text("a b\nc d\ne f\n")
+    assert score_text(reference, text, alignment="mwer").scores["raw"].values["ter"].score == 0
+    text.write_text("a b c d\ne f\n")
+    assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
+    assert "so open each by a line <d>" in capsys.readouterr().err

@@ -1,0 +1,142 @@
+"""Other formats into the raw one: what is written, and what users run into."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from gtransformer.cli.convert import main
+from gtransformer.preprocess.corpus import find_splits, read_documents
+
+EN, DE, IDS = "One.\nTwo.\nThree.\nFour.\n", "Eins.\r\nZwei.\r\nDrei.\r\nVier.\r\n", "news a\nnews a\nb\nnews a\n"
+
+
+def converted(folder) -> list[list[tuple[str, str]]]:
+    """What the prepared corpus would be made of."""
+    return list(read_documents(*find_splits(folder / "out", "en", "de")["test"]))
+
+
+@pytest.fixture
+def wmt(tmp_path, write):
+    """Runs the command over files with these contents; returns its status."""
+
+    def run(source=EN, target=DE, ids=IDS, target_ids=None, *more) -> int:
+        line = ["ids", str(tmp_path / "out"), "--split=test", f"--source={write('en', source)}"]
+        line += [f"--target={write('de', target)}", f"--ids={write('ids', ids)}"]
+        return main([*line, *([f"--target-ids={write('ids.de', target_ids)}"] if target_ids else []), *more])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("returning", "expected"), [("gather", [[1, 2, 4], [3]]), ("new", [[1, 2], [3], [4]]), (None, [[1, 2], [3, 4]])]
+)
+def test_ids(tmp_path, wmt, capsys, returning, expected):
+    """With those of the target, which have other names; byte order marks and line ends of Windows are no text."""
+    ids = IDS if returning else "a\na\nb\nb\n"
+    target_ids = "\ufeff" + "".join({"a": "x\r\n", "news a": "x\r\n", "b": "y\r\n"}[one] for one in ids.splitlines())
+    assert wmt("\ufeff" + EN, DE, ids, target_ids, *([f"--returning={returning}"] if returning else [])) == 0
+    left, right = EN.split(), DE.split()
+    assert converted(tmp_path) == [[(left[n - 1], right[n - 1]) for n in one] for one in expected]
+    assert f"test: {len(expected)} documents, 4 sentences" in capsys.readouterr().out
+
+
+def test_empty_sides_are_counted(wmt, capsys):
+    assert wmt("One.\n\nThree.\n\n", DE, "a\na\na\na\n") == 0
+    assert "note: 2 sentence pairs have an empty side" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "ids, line 4: document news a comes back, having ended on line 2; give --returning gather"),
+        ({"target": "Eins.\nZwei.\n"}, "de, line 2: the file ends here, but "),
+        ({"ids": "a\n" * 5}, "en, line 4: the file ends here, but "),
+        ({"ids": "a\na\n\nb\n"}, "ids, line 3: no document id"),
+        ({"ids": "a\na\nb\nb\n", "target_ids": "x\nx\nx\ny\n"}, "ids, line 3: a document begins here, but not in "),
+        ({"ids": "a\na\na\na\n", "target_ids": "x\nx\ny\ny\n"}, "ids.de, line 3: a document begins here, but not in "),
+        ({"source": "One.\nTwo </s>.\nThree.\nFour.\n"}, "en, line 2: </s> inside a sentence is reserved"),
+        ({"source": "", "target": "", "ids": ""}, "no document was found for test"),
+    ],
+)
+def test_what_users_run_into_with_ids(tmp_path, wmt, capsys, files, message):
+    assert wmt(**files) == 1
+    assert message in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("*"))
+
+
+LINKS = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE cesAlign PUBLIC "-//CES//DTD XML cesAlign//EN" "">
+<cesAlign version="1.0">
+<linkGrp targType="s" fromDoc="de/1999/a.xml.gz" toDoc="en/1999/b.xml.gz">
+<link id="SL1" xtargets="1;1 2" overlap="0.9" /><link id="SL2" xtargets="2;" /><link id="SL3" xtargets="3;4" />
+</linkGrp>
+<linkGrp fromDoc="de/1999/c.xml.gz" toDoc="en/1999/d.xml.gz"><link xtargets=";1" /></linkGrp>
+<linkGrp fromDoc="de/1999/e.xml.gz" toDoc="en/1999/b.xml.gz"><link xtargets="1;1" /></linkGrp>
+</cesAlign>
+"""
+DOCUMENTS = {
+    "de/1999/a.xml": '<document><s id="1"><time id="T1S" />Gehen\n wir &amp; los. </s><s id="2">Ja.</s>'
+    '<s id="3"><w id="3.1">Ende</w><w id="3.2">.</w></s></document>',
+    "en/1999/b.xml.gz": '<d><s id="1">Let us</s><s id="2">go.</s><s id="3">-</s><s id="4">The end.</s></d>',
+    "de/1999/c.xml": '<document><s id="1">Nein.</s></document>',
+    "en/1999/d.xml": '<document><s id="1">No.</s></document>',
+    "de/1999/e.xml": '<document><s id="1">Auf.</s></document>',
+}
+
+
+@pytest.fixture
+def opus(tmp_path, capsys):
+    """Runs the command over such files, changed as told; returns what it says."""
+
+    def run(links: str = LINKS, documents: dict[str, str] | None = None, *more: str) -> str:
+        (tmp_path / "de-en.xml").write_text(links, encoding="utf-8")
+        for name, text in {**DOCUMENTS, **(documents or {})}.items():
+            path = tmp_path / "xml" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        files = [f"--alignment={tmp_path / 'de-en.xml'}", f"--documents={tmp_path / 'xml'}"]
+        status = main(["opus", str(tmp_path / "out"), "--split=test", *files, *more])
+        shown = capsys.readouterr()
+        assert bool(status) == bool(shown.err) == (not list((tmp_path / "out").glob("*.txt")))
+        return shown.out + shown.err
+
+    return run
+
+
+def test_opus(tmp_path, opus):
+    """German is the file's first side and our second; links of many sentences, one with nothing, words marked up."""
+    shown = opus(LINKS, None, "--returning=first")
+    assert converted(tmp_path) == [[("Let us go.", "Gehen wir & los."), ("The end.", "Ende .")]]
+    for note in ("2 links with an empty side", "1 groups without any other", "1 groups of documents that came back"):
+        assert note in shown
+    opus(LINKS, None, "--returning=new")
+    assert converted(tmp_path)[1] == [("Let us", "Auf.")]
+
+
+@pytest.mark.parametrize(
+    ("links", "documents", "more", "message"),
+    [
+        (LINKS, {}, [], "document en/1999/b.xml.gz comes back in another group of links; give --returning first"),
+        (LINKS.replace('"3;4"', '"3;9"'), {}, [], "a link to sentence 9 of en/1999/b.xml.gz, which has no such"),
+        (LINKS.replace('"3;4"', '"3;2"'), {}, [], "sentence 2 of en/1999/b.xml.gz stands in two links"),
+        (LINKS.replace('"3;4"', '"3"'), {}, [], "a link whose xtargets are '3'"),
+        (LINKS.replace("a.xml", "z.xml"), {}, [], "z.xml: no such file, nor z.xml.gz; give with --documents"),
+        (LINKS.replace("</cesAlign>", ""), {}, ["--returning=new"], "de-en.xml, line 10: damaged XML"),
+        (LINKS, {}, ["-t", "fr"], "are not of en and fr, by the folders"),
+        (LINKS, {"de/1999/a.xml": '<d><s id="1">a</s><s id="1">b</s></d>'}, [], "sentence id '1' is missing or stands"),
+        (LINKS, {"de/1999/a.xml": '<d><s id="1">a &lt;s></s></d>'}, [], "<s> inside sentence 1 is reserved"),
+        ("<cesAlign></cesAlign>", {}, [], "no document was found for test"),
+    ],
+)
+def test_what_users_run_into_with_opus(opus, links, documents, more, message):
+    assert message in opus(links, documents, *more)
+
+
+def test_damaged_compression(tmp_path, opus):
+    opus(LINKS, None, "--returning=first")
+    path = tmp_path / "xml" / "en/1999/b.xml.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    line = ["opus", str(tmp_path / "again"), "--split=test", f"--alignment={tmp_path / 'de-en.xml'}"]
+    assert main([*line, f"--documents={tmp_path / 'xml'}"]) == 1

@@ -37,6 +37,7 @@ COMMANDS = {
     "translate": "translate",
     "inspect": "inspect_document",
     "discourse": "discourse",
+    "terms": "terms",
     "download": "download",
     "run": "run",
     "compare": "compare",

@@ -89,7 +89,8 @@ def build_parser() -> argparse.ArgumentParser:
         choices=TESTS,
         default=[],
         help="significance of the difference to the first system: bootstrap (Koehn 2004), randomisation, sign (Collins "
-        "et al. 2005, as in the paper); d-BLEU draws whole documents; seed: the variable SACREBLEU_SEED",
+        "et al. 2005, as in the paper); d-BLEU draws whole documents, document-bootstrap does for all scores; seed: "
+        "the variable SACREBLEU_SEED",
     )
     parser.add_argument("--samples", type=int, help="resamples (bootstrap: 1000, randomisation: 10000)")
     parser.add_argument(

@@ -28,6 +28,7 @@ class DocumentPairDataset(LanguagePairDataset):
         language: index of the target language symbol.
         word_dropout: applied to the source, never to what is predicted; None for none.
         target_word_dropout: applied to the decoder's input; by default the same, for a joined dictionary.
+        current_dropout: applied to the source behind ``word_dropout``, in all epochs; None for none.
         word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
         context: (instances,) int64, how many tokens each target begins with that do not count in the loss; None: all
             of them count.
@@ -49,6 +50,7 @@ class DocumentPairDataset(LanguagePairDataset):
         word_dropout: WordDropout | None = None,
         word_dropout_epochs: int = 0,
         target_word_dropout: WordDropout | None = None,
+        current_dropout: WordDropout | None = None,
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
@@ -69,6 +71,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.language = language
         self.word_dropout, self.word_dropout_epochs = word_dropout, word_dropout_epochs
         self.target_word_dropout = target_word_dropout or word_dropout
+        self.current_dropout = current_dropout
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
         self._read_places = places
         self._epoch = SharedEpoch()
@@ -82,6 +85,8 @@ class DocumentPairDataset(LanguagePairDataset):
             example["target"] = torch.cat([target[1:], target.new_tensor([self.language])])
         if noisy:
             example["source"] = self.word_dropout(example["source"], epoch, index, side=0)
+        if self.current_dropout is not None:
+            example["source"] = self.current_dropout(example["source"], epoch, index, side=2)
         return example
 
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:

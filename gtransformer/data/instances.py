@@ -19,6 +19,7 @@ from gtransformer.errors import UserError
 MARKS = 2  # tokens that <s> and </s> add to a sentence
 STORED = "stored"
 GROUPINGS = (STORED, "greedy", "disjoint", "sliding", "parts", "current")
+FIXED, DRAWN = LENGTHS = ("fixed", "drawn")
 BY_TOKENS = ("greedy", "parts")  # take a number of tokens; the others a number of sentences
 WITH_CONTEXT = ("sliding", "current")  # sentences stand in several instances
 
@@ -109,13 +110,20 @@ class Instances:
         return len(self.current)
 
 
-def group(grouping: Grouping, source: np.ndarray, target: np.ndarray | None, runs: Ranges) -> Instances:
+def group(
+    grouping: Grouping,
+    source: np.ndarray,
+    target: np.ndarray | None,
+    runs: Ranges,
+    draw: np.random.RandomState | None = None,
+) -> Instances:
     """Group sentences anew.
 
     Args:
         grouping: any kind but ``stored``.
         source, target: (sentences,) lengths in tokens, ``<s>`` and ``</s>`` included; ``target`` None: text without.
         runs: [first, last) sentences that follow each other in a document; they cover all sentences in order.
+        draw: of ``greedy`` and ``disjoint``, instances are of random lengths (``drawn``); None: as the options say.
 
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
@@ -135,7 +143,11 @@ def group(grouping: Grouping, source: np.ndarray, target: np.ndarray | None, run
         "disjoint": lambda first, last: disjoint(last - first, before + 1),
         "parts": lambda first, last: parts(written[first:last], grouping.tokens),
     }
-    cuts = [(first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)]
+    if draw is not None:
+        ends = furthest_ends(grouping, costs)
+        cuts = [one for first, last in runs for one in drawn(ends, first, last, draw)]
+    else:
+        cuts = [(first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 
@@ -188,6 +200,32 @@ def greedy(costs: Sequence[int], max_tokens: int, max_sents: int | None = None) 
 def disjoint(count: int, size: int) -> Ranges:
     """``count`` sentences, ``size`` at a time; the last instance may be shorter."""
     return [(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def furthest_ends(grouping: Grouping, costs: np.ndarray) -> np.ndarray:
+    """(sentences,) int64, where an instance that begins with each ends at the latest: by its rule, documents aside.
+
+    ``grouping`` is ``greedy`` or ``disjoint``; ``costs`` (sentences,) int64 as ``greedy`` takes them.
+    """
+    number = np.arange(len(costs))
+    if grouping.kind == "disjoint":
+        return number + (grouping.context or 0) + 1
+    borders = np.concatenate([[0], np.cumsum(costs)])
+    return np.maximum(np.searchsorted(borders, borders[:-1] + grouping.tokens) - 1, number + 1)
+
+
+def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) -> Ranges:
+    """Cut sentences ``first`` to ``last - 1`` into instances of random lengths, one after the other.
+
+    Each takes 1 to as many sentences as ``ends`` lets it, all numbers being equally likely. (Lengths that are drawn
+    anew each epoch are of Zhang et al. 2023, D2DToolkits; how they are drawn is ours.)
+    """
+    cuts: Ranges = []
+    while first < last:
+        end = first + int(draw.randint(min(int(ends[first]), last) - first)) + 1
+        cuts.append((first, end))
+        first = end
+    return cuts
 
 
 def parts(lengths: np.ndarray, max_tokens: int) -> Ranges:

@@ -1,4 +1,8 @@
-"""Word dropout on the inputs of training (Bao et al. 2021, appendix C.1, after Bowman et al. 2016)."""
+"""Word dropout on the inputs of training (Bao et al. 2021, appendix C.1, after Bowman et al. 2016).
+
+And that of the current source sentence alone, CoWord (Fernandes et al. 2021, "Measuring and Increasing Context Usage in
+Context-Aware Machine Translation"): what is missing there has to be found in the context, which stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,40 @@ class WordDropout:
         self.probability, self.mask, self.protected, self.seed = probability, mask, protected, seed
 
     def __call__(self, tokens: Tensor, epoch: int, instance: int, side: int) -> Tensor:
-        """tokens (length,) int64 -> a copy with words dropped; ``side`` 0 is the source, 1 the target input."""
+        """tokens (length,) int64 -> a copy with words dropped.
+
+        ``side`` tells draws of one instance apart: 0 for the source, 1 for the target input, 2 for the current source.
+        """
         # A generator of its own, not numpy's for all: with --num-workers 0 fairseq loads in a thread beside the
         # training. The seed is the one that fairseq's data_utils.numpy_seed makes of these numbers.
         source = numpy.random.RandomState(int(hash((self.seed, epoch, instance, side)) % 1e6))
         draw = torch.from_numpy(source.random_sample(len(tokens)))
         chosen = (draw < self.probability) & ~torch.isin(tokens, self.protected)
-        return tokens.masked_fill(chosen, self.mask)
+        return tokens.masked_fill(chosen & self.where(tokens, epoch + instance), self.mask)
+
+    def where(self, tokens: Tensor, turn: int) -> Tensor:
+        """(length,) bool, the tokens that may be replaced: all; ``turn`` is another one in every epoch."""
+        return torch.ones_like(tokens, dtype=torch.bool)
+
+
+class CurrentWordDropout(WordDropout):
+    """Replaces words of current sentences alone (``--coword-dropout``).
+
+    Where the last sentence of an instance is the current one, these are its words. Where all are current, as in a whole
+    document, sentences take turns [ours]: in one epoch the first, third, ... are current, in the next the second,
+    fourth, ...; so what stands next to a sentence with masks is whole, and a sentence is context of others without
+    masks in every other epoch.
+
+    Args:
+        opening: index of ``<s>``, which every sentence begins with.
+        last: the last sentence of an instance alone is current.
+    """
+
+    def __init__(self, probability: float, mask: int, protected: Tensor, seed: int, opening: int, last: bool):
+        super().__init__(probability, mask, protected, seed)
+        self.opening, self.last = opening, last
+
+    def where(self, tokens: Tensor, turn: int) -> Tensor:
+        """(length,) bool, the tokens of the sentences that are current in this turn."""
+        sentence = tokens.eq(self.opening).cumsum(dim=0)
+        return sentence.eq(sentence[-1:]) if self.last else (sentence + turn) % 2 == 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
 from gtransformer.preprocess.encode import read_settings
-from gtransformer.tasks.loading import grouping_of
+from gtransformer.tasks.grouping_options import grouping_of
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 INSTANCE, LAST = PLACED = ("instance", "last")

@@ -1,11 +1,12 @@
 """Is one system better than another? Paired tests over sentences, instances or whole documents.
 
 * ``bootstrap``: paired bootstrap resampling (Koehn 2004), by sacrebleu.
+* ``document-bootstrap``: the same, but whole documents are drawn for all scores.
 * ``randomisation``: paired approximate randomisation (Riezler and Maxwell 2005), by sacrebleu.
 * ``sign``: the sign test of Collins et al. (2005), see ``sign_test``.
 
-What is drawn, exchanged or counted is a segment of the score: a sentence for s-BLEU, chrF and TER, and for d-BLEU a
-whole document, as its sentences are not independent of each other.
+What is otherwise drawn, exchanged or counted is a segment of the score: a sentence for s-BLEU, chrF and TER, and for
+d-BLEU a whole document, as its sentences are not independent of each other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from sacrebleu.metrics.base import Metric
@@ -21,13 +22,14 @@ from sacrebleu.significance import PairedTest
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.levels import LEVELS
-from gtransformer.evaluation.metrics import SegmentStatistics, make_metric
-from gtransformer.evaluation.segments import Pairs, Segments
+from gtransformer.evaluation.metrics import make_metric
+from gtransformer.evaluation.segments import Segments
 from gtransformer.evaluation.sign_test import SignTest, sign_test
 
-TESTS = ("bootstrap", "randomisation", "sign")
-_SACREBLEU = {"bootstrap": "bs", "randomisation": "ar"}
-SAMPLES = {"bootstrap": 1000, "randomisation": 10_000}  # sacrebleu's defaults
+BY_DOCUMENT = "document-bootstrap"
+TESTS = ("bootstrap", BY_DOCUMENT, "randomisation", "sign")
+_SACREBLEU = {"bootstrap": "bs", BY_DOCUMENT: "bs", "randomisation": "ar"}
+SAMPLES = {"bootstrap": 1000, BY_DOCUMENT: 1000, "randomisation": 10_000}  # sacrebleu's defaults
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,14 @@ def compare(
         raise UserError(
             f"the variable SACREBLEU_SEED is {seed!r}; set it to a whole number, or to none for no fixed seed"
         )
+    rows = {name: one.rows for name, one in statistics.items()}
+    if test == BY_DOCUMENT and level.segments == "sentences":
+        rows = {name: summed(own, [place[0] for place in systems[name].places]) for name, own in rows.items()}
+    drawn = {name: [name] * len(own) for name, own in rows.items()}  # in the segments' place: only rows count
     with _quiet():
         signatures, results = PairedTest(
-            [(name, pair.hypotheses) for name, pair in pairs.items()],
-            {level.metric: _Counted(make_metric(level.metric, systems[baseline].tokenizer), pairs, statistics)},
+            list(drawn.items()),
+            {level.metric: _Counted(make_metric(level.metric, systems[baseline].tokenizer), drawn, rows)},
             [first.references],
             test_type=_SACREBLEU[test],
             n_samples=samples or SAMPLES[test],
@@ -93,15 +99,23 @@ def compare(
     }
 
 
+def summed(rows: Sequence[Sequence[float]], documents: Sequence[int]) -> list[list[float]]:
+    """The counts of sentences, summed by the document of each, in the order of documents."""
+    found: dict[int, list[float]] = {}
+    for row, document in zip(rows, documents, strict=True):
+        found[document] = [one + other for one, other in zip(found.get(document, [0] * len(row)), row, strict=True)]
+    return [found[document] for document in sorted(found)]
+
+
 class _Counted:
     """A metric of sacrebleu's that knows the counts of all systems already, instead of making them for each test."""
 
-    def __init__(self, metric: Metric, pairs: Mapping[str, Pairs], statistics: Mapping[str, SegmentStatistics]):
+    def __init__(self, metric: Metric, drawn: Mapping[str, list[str]], rows: Mapping[str, list[list[float]]]):
         self._metric = metric
-        self._rows = {id(pair.hypotheses): statistics[name].rows for name, pair in pairs.items()}
+        self._rows = {id(segments): rows[name] for name, segments in drawn.items()}
 
     def _extract_corpus_statistics(self, hypotheses: list[str], references: list[list[str]]) -> list[list[float]]:
-        """The rows of a system, told by its very list of hypotheses."""
+        """The rows of a system, told by its very list of segments."""
         self._metric._cache_references(references)  # the signature counts them
         return self._rows[id(hypotheses)]
 

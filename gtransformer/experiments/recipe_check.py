@@ -16,7 +16,7 @@ from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe, to_argument
 from gtransformer.experiments.run_record import SECTIONS
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import check_generation
-from gtransformer.tasks.loading import check_loss, grouping_of
+from gtransformer.tasks.grouping_options import check_training, grouping_of
 from gtransformer.tasks.strategy import strategy_of
 
 # What stands for the arguments that are no options of the recipe.
@@ -96,7 +96,7 @@ def check_task(given: argparse.Namespace, stage: str) -> None:
     if stage == "generate":
         check_generation(given, cfg)
     else:
-        check_loss(cfg)
+        check_training(cfg)
 
 
 def _refuse(name: str, stage: str, message: str) -> NoReturn:

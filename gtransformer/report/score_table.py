@@ -16,7 +16,12 @@ from gtransformer.experiments.text_table import align
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
-TEST_NAMES = {"bootstrap": "paired bootstrap", "randomisation": "approximate randomisation", "sign": "sign test"}
+TEST_NAMES = {
+    "bootstrap": "paired bootstrap",
+    "document-bootstrap": "bootstrap of documents",
+    "randomisation": "approximate randomisation",
+    "sign": "sign test",
+}
 
 
 def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:

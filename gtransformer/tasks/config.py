@@ -8,7 +8,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
-from gtransformer.data.instances import GROUPINGS, STORED
+from gtransformer.data.instances import FIXED, GROUPINGS, LENGTHS, STORED
 from gtransformer.models.common.config import option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
@@ -34,6 +34,11 @@ class TranslationDocConfig(TranslationConfig):
     )
     doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
     doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1")
+    coword_dropout: float = option(
+        0.0,
+        "CoWord: probability of replacing a word of the current source sentence by <mask> in training, context "
+        "untouched; where all sentences of an instance are current, every other one is in each epoch",
+    )
     decoder_start: ChoiceEnum(DECODER_STARTS) = option(
         "bos",
         "what the decoder's input begins with, saved with the model: the first <s>, as the release validates and "
@@ -63,6 +68,11 @@ class TranslationDocConfig(TranslationConfig):
     )
     target_context_sentences: Optional[int] = option(  # noqa: UP045
         None, "previous target sentences of --instances current, a prefix of the current one (default: 0)"
+    )
+    instance_lengths: ChoiceEnum(LENGTHS) = option(
+        FIXED,
+        "drawn: in training, --instances greedy and disjoint are cut anew in every epoch, each instance of 1 to as "
+        "many sentences as these would take",
     )
     max_pair_tokens: Optional[int] = option(  # noqa: UP045
         None,

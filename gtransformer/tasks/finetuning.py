@@ -1,6 +1,7 @@
 """Fine-tuning: two learning rates, and does the pretrained model fit (section 5.1, appendix C.1).
 
-And what is not trained in the second of two steps (Zhang et al. 2018, section 2.4).
+And what is not trained: in the second of two steps (Zhang et al. 2018, section 2.4), or of a G-Transformer that starts
+as its sentence model is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from fairseq import utils
@@ -18,6 +20,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.config import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.checkpoint_file import read_settings
@@ -25,6 +28,8 @@ from gtransformer.tasks.checkpoint_file import read_settings
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"
+FREEZE = "--freeze-sentence-parameters"
+LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
 SIZE = re.compile(r"_(tiny|small|base|big|large)\Z")  # of an architecture's name, behind its system
 # What parameters do not show: a model with other values of these would load, and be wrong.
@@ -51,9 +56,10 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
         model.load_bert(bert)
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
-    if getattr(cfg, "freeze_sentence_parameters", False):
-        freeze_pretrained(model, whole)
-    if hasattr(cfg, "freeze_sentence_parameters"):
+    trained, said = frozen_by(cfg)
+    if trained != ALL:
+        freeze_pretrained(model, whole, trained, said.removeprefix("with "))
+    if hasattr(cfg, "freeze_sentence_parameters") or hasattr(cfg, "trained_parameters"):
         check_frozen(cfg, whole)
 
 
@@ -61,37 +67,63 @@ def check_frozen(model_cfg: DictConfig, whole: DictConfig | None) -> None:
     """Raise UserError where training would take up the optimizer of a step that trained other parameters."""
     path = None if whole is None or whole.checkpoint.reset_optimizer else _gone_on_from(whole)
     settings = read_settings(path).get("model", {}) if path else {}
-    if settings and bool(settings.get("freeze_sentence_parameters")) != model_cfg.freeze_sentence_parameters:
-        step = "with" if settings.get("freeze_sentence_parameters") else "without"
+    theirs = frozen_by(SimpleNamespace(**settings)) if settings else None
+    if theirs is not None and theirs[0] != frozen_by(model_cfg)[0]:
         raise UserError(
-            f"{path}: trained {step} --freeze-sentence-parameters, so its optimizer is of other parameters; choose "
-            "another --save-dir and start from it with --finetune-from-model"
+            f"{path}: trained {theirs[1]}, so its optimizer is of other parameters; choose another --save-dir and "
+            "start from it with --finetune-from-model"
         )
 
 
-def freeze_pretrained(model: nn.Module, whole: DictConfig | None) -> None:
-    """Let the parameters that a Transformer has be without gradient, and so without optimizer state.
+def frozen_by(model_cfg: Any) -> tuple[str, str]:
+    """What a model's options say is trained (``TRAINED``), and how they say it."""
+    if getattr(model_cfg, "freeze_sentence_parameters", False):
+        return NEW, f"with {FREEZE}"
+    if hasattr(model_cfg, "freeze_sentence_parameters"):
+        return ALL, f"without {FREEZE}"
+    chosen = getattr(model_cfg, "trained_parameters", None)
+    return str(chosen or ALL), f"with --trained-parameters {chosen}" if chosen else "with nothing frozen"
 
-    Raises UserError where training starts from no checkpoint: they would stay random; and in a precision that rounds
-    them.
+
+def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str = NEW, option: str = FREEZE) -> None:
+    """Let parameters that a Transformer has be without gradient, and so without optimizer state.
+
+    Args:
+        trained: NEW: all of them; TOP: but for those of layers that have further parameters, too.
+        option: what asks for it, as it is given.
+
+    Raises UserError where training starts from no checkpoint: they would stay random; in a precision that rounds them;
+    and where nothing would be trained.
     """
-    if whole is not None and pretrained_path(whole) is None and not _goes_on(whole):
+    starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
+    if whole is not None and not starts and not _goes_on(whole):
         raise UserError(
-            "--freeze-sentence-parameters is the second step of training, but there is nothing to start from; give "
-            "--finetune-from-model CHECKPOINT of the first step, and --load-partial if it is a sentence model"
+            f"{option} is the second step of training, but there is nothing to start from; give --finetune-from-model "
+            "CHECKPOINT of the first step, and --load-partial if it is a sentence model"
         )
     rounding = None if whole is None else next((name for name in ROUNDING if whole.common[name]), None)
     if rounding:
         raise UserError(
-            f"--freeze-sentence-parameters: --{rounding} rounds all parameters, also those that are to stay as they "
-            "are; give --amp or --autocast bfloat16 in its place"
+            f"{option}: --{rounding} rounds all parameters, also those that are to stay as they are; give --amp or "
+            "--autocast bfloat16 in its place"
         )
-    trained = 0
+    names = [name for name, _ in model.named_parameters()]
+    new = {name for name in names if not model.is_pretrained(name)}
+    if not new:
+        raise UserError(f"{option}: this model has nothing that a sentence model has not, so nothing would be trained")
+    layers = {layer_of(name) for name in new} - {None} if trained == TOP else set()
+    count = 0
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(not model.is_pretrained(name))
-        trained += parameter.numel() * parameter.requires_grad
+        parameter.requires_grad_(name in new or layer_of(name) in layers)
+        count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
-    logger.info("--freeze-sentence-parameters: %d of %d parameters are trained", trained, total)
+    logger.info("%s: %d of %d parameters are trained", option, count, total)
+
+
+def layer_of(name: str) -> str | None:
+    """``encoder.layers.2.`` of a parameter in it; None outside of layers."""
+    found = LAYER.match(name)
+    return found and found[0]
 
 
 def _goes_on(whole: DictConfig | None) -> bool:

@@ -19,7 +19,7 @@ from gtransformer.search.strategies import FULL, SEQUENTIAL
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import whole_config
 from gtransformer.tasks.first_pass import check_first_pass
-from gtransformer.tasks.loading import grouping_of
+from gtransformer.tasks.grouping_options import grouping_of
 
 
 def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:

@@ -13,12 +13,12 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
-from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL, NOTHING
+from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import STORED, WITH_CONTEXT, Grouping, group
+from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
 from gtransformer.data.sentences import StoredSide
 from gtransformer.data.stored import InstanceDataset
-from gtransformer.data.word_dropout import WordDropout
+from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.grouped import (
@@ -32,50 +32,10 @@ from gtransformer.tasks.grouped import (
     stored_as_they_are,
     within_limit,
 )
+from gtransformer.tasks.grouping_options import check_training, grouping_of
 from gtransformer.tasks.strategy import MakeInstances, strategy_of, walked_documents, window_costs
 
 logger = logging.getLogger(__name__)
-
-
-def grouping_of(cfg: TranslationDocConfig) -> Grouping:
-    """What the options say about instances. Raises UserError where they contradict each other."""
-    grouping = Grouping(str(cfg.instances), cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences)
-    grouping.check()
-    check_shuffle(cfg, grouping)
-    return grouping
-
-
-def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
-    """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
-    chosen = str(cfg.shuffled_context)
-    if chosen == GLOBAL and str(cfg.batch_order) != DOCUMENT:
-        raise UserError(
-            "--shuffled-context global: batches by size hold unrelated instances already; give --batch-order document, "
-            "or leave it out"
-        )
-    if chosen == EVERYTHING and grouping.kind == STORED:
-        raise UserError(
-            "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
-            "another kind, or leave it out"
-        )
-    if chosen != NOTHING and cfg.gen_output:
-        raise UserError(
-            f"--shuffled-context {chosen} is for training; leave it out of generation: with --gen-output sentences "
-            "would be put back in wrong places"
-        )
-
-
-def check_loss(cfg: TranslationDocConfig) -> None:
-    """Raise UserError for ``--context-loss off`` in training where no instance has context.
-
-    Translating has no loss, and may have other instances than training.
-    """
-    kind = grouping_of(cfg).kind
-    if cfg.context_loss == "off" and kind not in WITH_CONTEXT:
-        raise UserError(
-            f"--context-loss off: no instance of --instances {kind} has context; leave it out, or give "
-            f"--instances {' or '.join(WITH_CONTEXT)}"
-        )
 
 
 class Loader:
@@ -104,7 +64,7 @@ class Loader:
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
-            check_loss(self.cfg)
+            check_training(self.cfg)
             check_limit(self.cfg.max_pair_tokens, grouping)
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         further = utils.split_paths(self.cfg.more_training_data or "") if training else []
@@ -122,7 +82,10 @@ class Loader:
         seed = self.cfg.doc_seed
         exchanged = seed if training and str(self.cfg.shuffled_context) == EVERYTHING else None
         limit = self.cfg.max_pair_tokens if training else None
-        groups = [self._group(part, grouping, walked, exchanged, limit) for part in parts]
+        draw = None
+        if training and str(self.cfg.instance_lengths) == DRAWN:  # the same in all processes, and in a resumed epoch
+            draw = np.random.RandomState([seed % 2**32, epoch])
+        groups = [self._group(part, grouping, walked, exchanged, limit, draw) for part in parts]
         if training and not any(len(one.source) for one in groups):
             cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
@@ -206,9 +169,12 @@ class Loader:
         self, source: FairseqDataset, target: FairseqDataset | None, dropout: bool, **options
     ) -> DocumentPairDataset:
         """Both sides as the model gets them; ``dropout``: with word dropout, if there is to be any."""
-        noise = target_noise = None
+        noise = target_noise = current = None
         if dropout and self.cfg.doc_noise_mask > 0:
             noise, target_noise = self.word_dropout(self.dictionary), self.word_dropout(self.target_dictionary)
+        if dropout and self.cfg.coword_dropout > 0:
+            last, d = grouping_of(self.cfg).kind in WITH_CONTEXT, self.dictionary
+            current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
             target,
@@ -217,6 +183,7 @@ class Loader:
             self.language,
             word_dropout=noise,
             target_word_dropout=target_noise,
+            current_dropout=current,
             word_dropout_epochs=self.cfg.doc_noise_epochs,
             left_pad_source=self.cfg.left_pad_source,
             left_pad_target=self.cfg.left_pad_target,
@@ -225,11 +192,14 @@ class Loader:
         )
 
     def word_dropout(self, dictionary: Dictionary) -> WordDropout:
-        """``--doc-noise-mask`` for one side: its own ``<mask>``, and its own symbols that are never replaced."""
+        """``--doc-noise-mask`` for one side."""
+        return WordDropout(self.cfg.doc_noise_mask, *self._maskable(dictionary))
+
+    def _maskable(self, dictionary: Dictionary) -> tuple[int, torch.Tensor, int]:
+        """One side's own ``<mask>``, its own symbols that are never replaced, and the seed."""
         d, mask = dictionary, dictionary.index("<mask>")
         languages = [d.index(f"[{lang}]") for lang in self.languages]
-        protected = torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages])
-        return WordDropout(self.cfg.doc_noise_mask, mask, protected, self.cfg.doc_seed)
+        return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> StoredSide | None:
         dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
@@ -248,7 +218,13 @@ class Loader:
                 )
 
     def _group(
-        self, part: Part, grouping: Grouping, walked: MakeInstances | None, exchanged: int | None, limit: int | None
+        self,
+        part: Part,
+        grouping: Grouping,
+        walked: MakeInstances | None,
+        exchanged: int | None,
+        limit: int | None,
+        draw: np.random.RandomState | None,
     ) -> Grouped:
         if walked is not None:
             view = part.sentences()
@@ -259,7 +235,7 @@ class Loader:
         if exchanged is not None:
             view.exchange(exchanged)
         target = None if view.target is None else view.target.lengths
-        made = group(grouping, view.source.lengths, target, view.runs())
+        made = group(grouping, view.source.lengths, target, view.runs(), draw)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first

@@ -12,7 +12,7 @@ from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
-from gtransformer.data.instances import STORED
+from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoint_file import read_settings
@@ -23,6 +23,7 @@ AS_GIVEN = {
     "instance_tokens": None,
     "context_sentences": None,
     "target_context_sentences": None,
+    "instance_lengths": FIXED,
     "context_loss": "on",
     "batch_order": SIZE,
     "shuffled_context": NOTHING,
@@ -35,7 +36,14 @@ AS_GIVEN = {
 }
 # A task drops words of its training set, adds others, leaves some out and lets them change places; what is measured is
 # the text as it is.
-AS_IT_IS = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None, "shuffled_context": NOTHING}
+AS_IT_IS = {
+    "doc_noise_mask": 0.0,
+    "coword_dropout": 0.0,
+    "instance_lengths": FIXED,
+    "more_training_data": None,
+    "max_pair_tokens": None,
+    "shuffled_context": NOTHING,
+}
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:

@@ -14,6 +14,7 @@ from fairseq.tasks import FairseqTask, register_task
 
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.data.instances import DRAWN
 from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
@@ -37,11 +38,13 @@ from gtransformer.tasks.generation import (
     translates_last_only,
 )
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
+from gtransformer.tasks.grouping_options import grouping_of
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
-from gtransformer.tasks.loading import Loader, grouping_of
+from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
+from gtransformer.tasks.symbols import add_symbols, language_index
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -116,6 +119,10 @@ class TranslationDocTask(FairseqTask):
     def max_positions(self) -> tuple[int, int]:
         """Most tokens of an instance, source and target, that the options allow."""
         return self.cfg.max_source_positions, self.cfg.max_target_positions
+
+    def has_sharded_data(self, split: str) -> bool:
+        """Whether fairseq is to load the training set anew for every epoch."""
+        return super().has_sharded_data(split) or str(self.cfg.instance_lengths) == DRAWN
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
@@ -285,16 +292,3 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)
-
-
-def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
-    """Append ``[xx]`` for every language and ``<mask>`` where the dictionary lacks them."""
-    for symbol in [f"[{lang}]" for lang in langs] + ["<mask>"]:
-        dictionary.add_symbol(symbol)
-
-
-def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
-    """Index of a language's symbol; UserError if ``--langs`` does not name the language."""
-    if lang not in langs:
-        raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
-    return dictionary.index(f"[{lang}]")

@@ -75,6 +75,7 @@ class RunSettings:
     instances: int | str | None = _instances()
     model: str | None = None
     min_document_tokens: int | None = count(None)
+    share: float | None = setting("a share of the documents, above 0 and below 1", lambda share: 0 < share < 1, None)
 
 
 @dataclass(kw_only=True)

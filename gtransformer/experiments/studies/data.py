@@ -101,6 +101,8 @@ class Corpora:
         """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
         if data.instances is not None:
             return replace(data, instances=None)
+        if data.share is not None:
+            return replace(data, share=None)
         return self.base if data.min_document_tokens is not None else None
 
     def folder(self, data: Data) -> Path:
@@ -143,7 +145,7 @@ class Corpora:
         source, raw, after = self.source(data), self.raw, []
         if source is not None:
             whole, after = self.folder(source), [self._stage(source)]
-            settings = {"data": vars(data), "seed": SAMPLE_SEED}
+            settings = {"data": data.settings, "seed": SAMPLE_SEED}
             raw = self.directory / "corpora" / f"{data.name}-{self.pipeline.identify(settings, after)[:8]}"
             draw = Stage(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)
             self.pipeline.add(draw)
@@ -177,6 +179,8 @@ class Corpora:
         sidecar = Sidecar.load(find_sidecar(source, "train"))
         if data.instances is not None:
             cuts = sampled(sidecar, data.instances)
+        elif data.share is not None:
+            cuts = sampled_documents(sidecar, data.share)
         else:
             cuts = long_documents(sidecar, source, self.pair, data.min_document_tokens or 0)
         if not cuts:
@@ -206,6 +210,13 @@ def sampled(sidecar: Sidecar, number: int) -> Cuts:
         document, first, count = sidecar.instances[index]
         cuts.setdefault(document, []).append((first, count))
     return cuts
+
+
+def sampled_documents(sidecar: Sidecar, share: float) -> Cuts:
+    """A share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
+    documents = sorted({document for document, _, _ in sidecar.instances})
+    order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
+    return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
 
 
 def long_documents(sidecar: Sidecar, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:

@@ -165,6 +165,7 @@ def _runs(
         chosen.length or study.length,
         _number(chosen.instances),
         chosen.min_document_tokens,
+        chosen.share,
     )
     model = chosen.model
     if model == study_arch(study, system):
@@ -186,7 +187,7 @@ def _started_on(run: StudyRun, instances: int | None, where: str) -> StudyRun:
     """The run behind a start on so many instances. UserError if it starts from nothing."""
     if start_of(run.recipe) is None:
         raise UserError(f"{where}: recipe '{run.recipe}' starts from no other's model; leave start-instances out")
-    data = replace(run.data, instances=instances)
+    data = replace(run.data, instances=instances, share=None)
     return replace(run, start_data=None if data == run.data else data)
 
 

@@ -112,7 +112,7 @@ class Runner:
             "name": folder.name,
             "recipe": run.recipe,
             "changes": run.all_changes,
-            "data": vars(run.data),
+            "data": run.data.settings,
             "seed": run.seed,
             "corpus": self.corpora.corpus,
             "prepared": os.path.relpath(prepared, folder),

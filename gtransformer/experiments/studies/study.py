@@ -20,17 +20,25 @@ class Data:
     """Which data a run is trained and tested on.
 
     length: limit of an instance in tokens, of all splits; instances: so many training instances, drawn at random (None:
-    all); min_document_tokens: only training documents of at least so many tokens (None: all).
+    all); min_document_tokens: only training documents of at least so many tokens (None: all); share: of all training
+    documents, drawn at random, whole (None: all).
     """
 
     length: int
     instances: int | None = None
     min_document_tokens: int | None = None
+    share: float | None = None
+
+    @property
+    def settings(self) -> dict[str, int | float | None]:
+        """What identifies it, the same as before there were shares where it has none."""
+        return {key: value for key, value in vars(self).items() if key != "share" or value is not None}
 
     @property
     def name(self) -> str:
-        """For directories: ``len512-from768-20000``."""
+        """For directories: ``len512-from768-20000``, ``len512-share0.01``."""
         parts = [f"len{self.length}"]
+        parts += [f"share{self.share:g}"] if self.share else []
         parts += [f"from{self.min_document_tokens}"] if self.min_document_tokens else []
         parts += [str(self.instances)] if self.instances else []
         return "-".join(parts)
@@ -104,7 +112,7 @@ class StudyRun:
         Studies that want the same run find it under the same name; other settings are another run.
         """
         needed = [self.needed.name(corpus)] if self.needed else []
-        everything = [corpus, vars(self.data), self.settings().sections, *needed]
+        everything = [corpus, self.data.settings, self.settings().sections, *needed]
         return f"{self.label}-{digest(everything)[:8]}"
 
 

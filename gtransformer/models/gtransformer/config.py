@@ -8,6 +8,7 @@ from fairseq.dataclass import ChoiceEnum
 from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, DocumentModelConfig, option
 
 CONTEXT_ATTENTION = ("combined", "global")
+ALL, NEW, TOP = TRAINED = ("all", "new", "top")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.
@@ -55,6 +56,11 @@ class GTransformerConfig(DocumentModelConfig):
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"
+    )
+    trained_parameters: ChoiceEnum(TRAINED) = option(
+        ALL,
+        "what fine-tuning trains; the rest stays as the pretrained model has it, its dropout still on. new: what that "
+        "has not, global attention, gates and maps of sentence numbers; top: all of the layers that have something new",
     )
 
 

@@ -9,7 +9,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import MARKS, POSITIONS
 from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.common.pretrained import from_transformer
-from gtransformer.models.gtransformer.config import GTransformerConfig
+from gtransformer.models.gtransformer.config import TRAINED, GTransformerConfig
 from gtransformer.models.gtransformer.layers import decoder_blocks, encoder_blocks
 
 DOC_MODES = ("partial", "full")
@@ -22,7 +22,7 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
         """UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
-        check_choices(cfg, doc_mode=DOC_MODES, positions=POSITIONS, sentence_marks=MARKS)
+        check_choices(cfg, doc_mode=DOC_MODES, positions=POSITIONS, sentence_marks=MARKS, trained_parameters=TRAINED)
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")

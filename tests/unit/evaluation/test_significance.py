@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.segments import segments_of_text
 from gtransformer.evaluation.sign_test import binomial_p_value, sign_test
@@ -209,3 +210,27 @@ def test_wrong_input(systems) -> None:
     other = segments_of_text(BASELINE, SYSTEM, "none")
     with pytest.raises(UserError, match="system C was not scored against the same sentences as A"):
         compare({"A": systems["A"], "C": other}, "s_bleu", "sign")
+
+
+@pytest.mark.parametrize("key", ["s_bleu", "chrf"])
+def test_whole_documents_are_drawn(systems, key):
+    """The p-value of a bootstrap over sums by document, computed here; of d-BLEU the usual one, which draws these."""
+    (result,) = compare(systems, key, "document-bootstrap", 200).values()
+    level, rows = LEVELS[key], []
+    for one in systems.values():
+        own, documents = np.array(one.statistics(level.metric, "sentences").rows), [d for d, _ in one.places]
+        rows.append(np.stack([own[np.array(documents) == d].sum(axis=0) for d in range(len(REFERENCE))]))
+    metric = systems["A"].statistics(level.metric, "sentences").metric
+
+    def score(total) -> float:
+        return metric._compute_score_from_stats(list(total)).score
+
+    drawn = np.random.default_rng(SEED).choice(len(REFERENCE), (200, len(REFERENCE)))
+    differences = [abs(score(rows[1][ids].sum(axis=0)) - score(rows[0][ids].sum(axis=0))) for ids in drawn]
+    real = abs(score(rows[1].sum(axis=0)) - score(rows[0].sum(axis=0)))
+    larger = sum(one - np.mean(differences) > real for one in differences)
+    assert result.p_value == pytest.approx((larger + 1) / 201, abs=0.011)  # sacrebleu counts in float32
+    assert "bs:200" in result.signature
+    assert compare(systems, key, "bootstrap", 200)["B"].interval != result.interval
+    by_document = [compare(systems, "d_bleu", test, 200)["B"] for test in ("bootstrap", "document-bootstrap")]
+    assert by_document[0] == by_document[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.experiments import docflat_figures, document_figures
+from tests.unit.experiments import docflat_figures, document_figures, warm_figures
 
 # The recipes of the paper by how they are trained.
 BASE_SIZE = {"base", "table5_no_language", "table5_no_translation", "table6_group", "table6_global", "section54_top1",
@@ -223,12 +223,7 @@ OURS = {
         "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
     }),
-    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
-    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
-    "gtransformer/from_sentences": ("doc_base_finetune", {
-        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
-        "load_partial": False, "prepared_from": None, "pretrained_from": None,
-    }),
+    **warm_figures.OURS,
     **document_figures.OURS,
     **docflat_figures.OURS,
 }  # fmt: skip

@@ -58,6 +58,7 @@ def test_the_papers_figures_are_there():
         *FIGURES,
         "table3",
         "table4",
+        "warm",
     ]
 
 

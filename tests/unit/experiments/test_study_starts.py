@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from gtransformer.cli.study import build_parser
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.experiments.studies.plan import load_study
+from gtransformer.experiments.studies.data import sampled_documents
+from gtransformer.experiments.studies.plan import Data, load_study
 from gtransformer.experiments.studies.runner import Runner, make_study
 from gtransformer.experiments.studies.table import summary, table
 
@@ -68,6 +70,19 @@ def test_a_start_on_the_same_data_is_the_same_run(write):
     assert line.runs[0].start_data is None and line.runs[0].label == "arena-document_transformer-len512-seed1"
 
 
+def test_a_share_of_the_documents(write):
+    """Drawn whole, the smaller share part of the larger; the start has all. Data without a share are called as ever."""
+    rows = ROWS.replace("label: few after all, instances: 5", "label: few after all, share: 0.1")
+    _, after, _ = (line.runs[0] for line in load_study(write(rows), miniature=True).panels[0].lines)
+    assert after.data == Data(512, share=0.1) and after.needed.data == Data(512)
+    assert after.label == "arena-document_transformer-len512-share0.1-after-len512-seed1"
+    assert Data(512, 5).settings == {"length": 512, "instances": 5, "min_document_tokens": None}
+    sidecar = Sidecar("train", "en", "de", 20, [(document, first, 2) for document in range(20) for first in (0, 2)])
+    shares = [sampled_documents(sidecar, share) for share in (0.01, 0.1, 0.5)]
+    assert [len(one) for one in shares] == [1, 2, 10] and set(shares[0]) < set(shares[1]) < set(shares[2])
+    assert all(cut == [(0, None)] for cut in shares[2].values())
+
+
 def test_a_start_larger_than_the_corpus_is_left_out(write):
     study = load_study(write(ROWS.replace("start-instances: all", "start-instances: 30")), miniature=True)
     assert study.limit(lambda data: 20) == ["Table: 30 instances left out, the corpus has 20"]
@@ -78,6 +93,7 @@ def test_a_start_larger_than_the_corpus_is_left_out(write):
     ("old", "new", "message"),
     [
         ("label: all}", "label: all, start-instances: 5}", "row 'all': recipe 'arena/start' starts from no other's"),
+        ("instances: 5, start-instances: all", "share: 1.5, start-instances: all", "share is 1.5; give a share of the"),
         ("start-instances: all", "start-instances: 0", "start-instances is 0; give a whole number of at least 1, or"),
         ("{task.context-sentences: 1}", "{generate.beam: 1}", "'train.OPTION: value' or 'task.OPTION: value'"),
     ],
@@ -89,11 +105,11 @@ def test_damaged_rows(write, old, new, message):
     assert message in str(error.value) and "mine.yaml" in str(error.value)
 
 
-@pytest.mark.parametrize("number", [1, 2, 7, 8, 9])
-def test_the_paper_s_studies_can_be_made(number):
+@pytest.mark.parametrize("name", ["warm", *(f"document_table{number}" for number in (1, 2, 7, 8, 9))])
+def test_studies_can_be_made(name):
     """One corpus serves all of their recipes, and fairseq takes their options."""
     for options in ([], ["--miniature"]):
-        args = build_parser().parse_args([f"document_table{number}", "demo", "out", *options])
+        args = build_parser().parse_args([name, "demo", "out", *options])
         assert make_study(args).is_table
 
 

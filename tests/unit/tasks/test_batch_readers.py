@@ -17,7 +17,7 @@ from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocF
 from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from gtransformer.tasks.batch_readers import check_alone, check_batches
-from gtransformer.tasks.loading import grouping_of
+from gtransformer.tasks.grouping_options import grouping_of
 from tests.support import task_config, tiny_task
 from tests.unit.models.batch_documents import made
 from tests.unit.search.conftest import Translator

@@ -1,0 +1,66 @@
+"""Consistency of terms: is a source word translated alike throughout a document (LTCR, Lyu et al. 2021)?
+
+``python -m gtransformer.cli.terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one
+sentence a line, documents opened by ``<d>``, such as the score command writes; several systems stand side by side, the
+first being the baseline of the test. ``--training`` names text from which it learns what translates what.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.systems import name_systems
+from gtransformer.evaluation.term_files import REFERENCE, score_files
+from gtransformer.evaluation.terms import MOST
+from gtransformer.files import write_json
+from gtransformer.report.terms_table import table
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="source text, with <d>")
+    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference")
+    parser.add_argument(
+        "--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its translations, one per system"
+    )
+    parser.add_argument(
+        "--training",
+        type=Path,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="more text for the lexicon, such as PREPARED/text/train.en and train.de; else it is of source and "
+        "reference alone",
+    )
+    parser.add_argument(
+        "--max-share",
+        type=float,
+        default=MOST,
+        metavar="P",
+        help="terms are in at most this share of the lexicon's sentences (%(default)s)",
+    )
+    parser.add_argument("--output", type=Path, help="where to write the JSON (beside the first: FILE.terms.json)")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Count, print, write."""
+    args = build_parser().parse_args(argv)
+    if not 0 < args.max_share <= 1:
+        raise UserError(f"--max-share {args.max_share:g}: give a share, above 0 and at most 1")
+    systems = name_systems(args.hypotheses)
+    first = systems[0][1]
+    output = args.output or first.with_name(f"{first.name}.terms.json")
+    training = tuple(args.training) if args.training else None
+    result = score_files(args.source, args.reference, dict(systems), training, args.max_share)
+    write_json(output, result | provenance("gtransformer.cli.terms", argv))
+    print(table(result["systems"] | {REFERENCE: result[REFERENCE]}, result["significance"]))
+    print(f"lexicon: {result['lexicon_sentences']} sentence pairs\n\nresults: {output}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

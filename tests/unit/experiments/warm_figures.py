@@ -1,0 +1,20 @@
+"""What recipes that start from a sentence model come to, and those that they have to beat: see recipe_figures."""
+
+# The recipe whose values it has, and all that differs; all of it ours.
+OURS = {
+    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/from_sentences": ("doc_base_finetune", {
+        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
+        "load_partial": False, "prepared_from": None, "pretrained_from": None,
+    }),
+    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4}),
+    "proof/concatenation": ("proof/sentences", {
+        "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
+    }),
+    "proof/document_transformer": ("proof/sentences", {
+        "arch": "document_transformer_small", "attention": None, "load_partial": True, "lr": 5e-4,
+        "freeze_sentence_parameters": True, "context_layers": 1, "context_in": "both", "context_join": "gate",
+        "grouping": ("current", None, 2), "walk": ("current", None, 2, "full"), "max_sents": 3,
+    }),
+}  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gtransformer.analysis.figures import new_figure, save_figure
+from gtransformer.analysis.figures import Curves, new_figure, save_figure
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 
@@ -101,13 +101,15 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     figure = new_figure(7.5, 4.5, dpi=150)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes = figure.add_subplot()
+    axes, drawn = figure.add_subplot(), Curves()
     for number, (name, curve) in enumerate(curves.items()):
         for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
             if points:
                 updates, perplexities = zip(*points, strict=True)
                 look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
-                axes.plot(updates, perplexities, style, color=f"C{number}", label=f"{name}, {kind}", **look)
+                label, marked = drawn.add(f"{name}, {kind}", points)
+                look = {"linestyle": style, "color": f"C{number}", **look, **marked}
+                axes.plot(updates, perplexities, label=label, **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

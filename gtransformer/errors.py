@@ -18,7 +18,8 @@ LOADERS = {"load_checkpoint_to_cpu": "path", "load_checkpoint": "filename", "loa
 SAVERS = {"torch_persistent_save": "filename"}
 # What PyTorch's safe loader says of a file that it would have to run code for; 149 begins what pickle itself writes.
 UNSAFE = re.compile(
-    r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|call reduce for unrecognized function (.+)|operand 149"
+    r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"
+    r"call reduce for unrecognized function (.+)|operand 149"
 )
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 

@@ -87,7 +87,8 @@ def draw_gates(found: Inspection, path: str | Path, title: str) -> None:
         widest = max(map(len, values))
         shown = np.stack([np.pad(one, (0, widest - len(one)), constant_values=np.nan) for one in values])
         extent = (0.5, widest + 0.5, len(order), 0)
-        ends = {"vmin": np.floor(np.nanmin(shown) * 20) / 20, "vmax": np.ceil(np.nanmax(shown) * 20) / 20}
+        least = np.floor(np.nanmin(shown) * 20) / 20
+        ends = {"vmin": least, "vmax": max(np.ceil(np.nanmax(shown) * 20) / 20, least + 0.05)}
         image = axes.imshow(shown, cmap="cividis", aspect="auto", extent=extent, **ends)
         whole_ticks(axes.xaxis)
         names = [f"{NAMES[gate.part][0]}, layer {gate.layer} ({gate.sentences.mean():.2f})" for gate in order]

@@ -126,6 +126,8 @@ def read_json(path: str | Path) -> Any:
             raise UserError(f"{path}: not UTF-8 text") from None
         except RecursionError:
             raise UserError(f"{path}: not valid JSON (brackets without end)") from None
+        except ValueError:
+            raise UserError(f"{path}: not valid JSON (a number without end)") from None
 
 
 def sha256(path: str | Path) -> str:

@@ -46,7 +46,7 @@ class Sidecar:
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
             return cls(**value)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
 
     def check_number(self, instances: int, path: str | Path | None) -> None:

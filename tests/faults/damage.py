@@ -13,26 +13,28 @@ VALUES = [
     "a\0b", "\u2028", "\u202e<s>", [], {}, [[]], [None], {"": None}, "9" * 5000,
 ]  # fmt: skip
 TEXTS = [
-    "\ufeff", "\0", "\x85", "\u2028", "\u202e", "\r", "\n\n", "\t", "  ", "<d>", "<s>", "</s>", "<mask>", "[de]", "@@ ",
-    "e\u0301", "🙂", "%s", "${x}", "&x", "*x", "!!python/object:os.system", "#version: 9", " 1", "-1", "9" * 5000, "[" * 5000,
+    "\ufeff", "\0", "\x85", "\u2028", "\u202e", "\r", "\n\n", "\t", "  ", "<d>", "<s>", "</s>", "<mask>", "[de]",
+    "@@ ", "e\u0301", "🙂", "%s", "${x}", "&x", "*x",
+    "!!python/object:os.system", "#version: 9", " 1", "-1", "9" * 5000, "[" * 5000,
 ]  # fmt: skip
 
 
 def damaged_bytes(content: bytes, draw: random.Random) -> bytes:
     """The content cut short, with a piece lost, doubled, exchanged or put in, or a byte changed; once to three times."""
     for _ in range(draw.randint(1, 3)):
-        begin, end = sorted(draw.randint(0, len(content)) for _ in "be")
-        end = min(end, begin + draw.choice((1, 4, 20, 10**9)))
+        begin, end = sorted(draw.randint(0, len(content)) for _ in range(2))
+        end = min(end, begin + draw.choice((1, 4, 20, len(content))))
+        lines = content.split(b"\n")
         content = draw.choice(
             (
-                lambda c, b, e: c[:b],
-                lambda c, b, e: c[:b] + c[e:],
-                lambda c, b, e: c[:e] + c[b:],
-                lambda c, b, e: c[:b] + bytes([draw.randrange(256)]) + c[b + 1 :],
-                lambda c, b, e: c[:b] + draw.choice(TEXTS).encode() + c[b:],
-                lambda c, b, e: b"\n".join(draw.sample(lines := c.split(b"\n"), len(lines))),
+                content[:begin],
+                content[:begin] + content[end:],
+                content[:end] + content[begin:],
+                content[:begin] + bytes([draw.randrange(256)]) + content[begin + 1 :],
+                content[:begin] + draw.choice(TEXTS).encode() + content[begin:],
+                b"\n".join(draw.sample(lines, len(lines))),
             )
-        )(content, begin, end)
+        )
     return content
 
 

@@ -23,6 +23,7 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.stored import HEAD, MAGIC, check_binary
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
+from gtransformer.evaluation.contrastive import read_items
 from gtransformer.evaluation.suites.read import read_suite
 from gtransformer.experiments.recipe import find_recipe, load_recipe
 from gtransformer.preprocess.bpe import Encoder
@@ -76,12 +77,20 @@ def index(sizes: list[int]) -> bytes:
 
 
 TRANSLATIONS = [
-    {"id": n, "document": d, "first_sentence": f, "sentences": c, "hypotheses": [{"score": -1.0, "sentences": ["x"] * c}]}
-    for n, (d, f, c) in enumerate(SIDECAR.instances)
+    {
+        "id": number, "document": document, "first_sentence": first, "sentences": count,
+        "hypotheses": [{"score": -1.0, "sentences": ["x"] * count}],
+    }
+    for number, (document, first, count) in enumerate(SIDECAR.instances)
 ]  # fmt: skip
 CONTRAPRO = {
-    "src segment": "It .", "ref segment": "Es .", "document id": "1/a", "segment id": 3, "ref ante phrase gender": "neut",
-    "ante distance": 1, "errors": [{"type": "pronominal coreference", "contrastive": "Sie ."}],
+    "src segment": "It .", "ref segment": "Es .", "document id": "1/a", "segment id": 3,
+    "ref ante phrase gender": "neut", "ante distance": 1,
+    "errors": [{"type": "pronominal coreference", "contrastive": "Sie ."}],
+}  # fmt: skip
+ITEM = {
+    "id": 0, "phenomenon": "p", "detail": "d", "document": 0, "sentence": 1, "distance": 1, "correct": "a",
+    "wrong": ["b"],
 }  # fmt: skip
 VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0, "ctx_dist": 1}
 LOG = [
@@ -104,6 +113,9 @@ READERS = {
     "ContraPro": Reader(
         lambda folder: read_suite([folder / "x"], context=0), {"x": dumped([CONTRAPRO, CONTRAPRO])}, {"x": damaged_json}
     ),
+    "contrastive items": Reader(
+        lambda folder: read_items(folder / "x"), {"x": dumped({"split": "test", "items": [ITEM]})}, {"x": damaged_json}
+    ),
     "Voita": Reader(lambda folder: read_suite([folder / "x"]), {"x": dumped([VOITA, VOITA])}, {"x": damaged_json}),
     "BPE codes": Reader(
         lambda folder: Encoder(folder / "x")(["these words"]),
@@ -116,7 +128,9 @@ READERS = {
         {"x": damaged_bytes},
     ),
     "dictionary": Reader(
-        lambda folder: load_dictionary(folder / "x"), {"x": lines("a 3", "b 2", "[en] 1", "<mask> 1")}, {"x": damaged_bytes}
+        lambda folder: load_dictionary(folder / "x"),
+        {"x": lines("a 3", "b 2", "[en] 1", "<mask> 1")},
+        {"x": damaged_bytes},
     ),
     "recipe": Reader(
         lambda folder: load_recipe(str(folder / "x.yaml")),
@@ -167,6 +181,18 @@ def given(reader: Reader, folder: Path, name: str) -> None:
         finally:
             signal.alarm(0)
     print(f"{name}: {number + 1} damaged, {answers} answered, {number + 1 - answers} refused in a sentence")
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    """What takes longer than SECONDS is an error, too."""
+
+    def late(number, frame):
+        raise TimeoutError(f"no answer in {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    yield
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -31,7 +31,7 @@ def check() -> None:
 
 
 def quiet_hydra() -> None:
-    """Leave out what hydra says of how fairseq uses it, 25 lines at the head of every log that nobody can act on."""
+    """Leave out what hydra says of how fairseq uses it, at the head of every log, and nobody can act on."""
     logging.getLogger("hydra").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
     for begin in (

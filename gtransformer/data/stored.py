@@ -135,19 +135,19 @@ def check_binary(path: str | Path) -> None:
     fairseq fails on them, if at all, with whatever numpy says and in the middle of a training.
     """
     index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
-    content = index.read_bytes()
-    head = content[: HEAD.size]
+    with open(index, "rb") as stream:
+        head = stream.read(HEAD.size)
     if head.startswith(OLDER):
         return
     damaged = UserError(f"{index}: cut short or damaged, it cannot be read; prepare the corpus again")
     if not head.startswith(MAGIC) or len(head) < HEAD.size:
         raise damaged
     _, version, code, number = HEAD.unpack(head)
-    if version != 1 or code not in _code_to_dtype or len(content) != HEAD.size + 12 * number:
+    if version != 1 or code not in _code_to_dtype or index.stat().st_size != HEAD.size + 12 * number:
         raise damaged
-    sizes = np.frombuffer(content, np.int32, number, HEAD.size).astype(np.int64)
+    sizes = np.fromfile(index, np.int32, number, offset=HEAD.size).astype(np.int64)
     width = np.dtype(_code_to_dtype[code]).itemsize
-    begins = np.frombuffer(content, np.int64, number, HEAD.size + 4 * number)
+    begins = np.fromfile(index, np.int64, number, offset=HEAD.size + 4 * number)
     if (sizes < 0).any() or not np.array_equal(begins, (np.cumsum(sizes) - sizes) * width):
         raise damaged
     if not data.is_file():

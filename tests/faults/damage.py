@@ -20,7 +20,7 @@ TEXTS = [
 
 
 def damaged_bytes(content: bytes, draw: random.Random) -> bytes:
-    """The content cut short, with a piece lost, doubled, exchanged or put in, or a byte changed; once to three times."""
+    """The content cut short, with a piece lost, doubled or put in, a byte changed, lines mixed; once to three times."""
     for _ in range(draw.randint(1, 3)):
         begin, end = sorted(draw.randint(0, len(content)) for _ in range(2))
         end = min(end, begin + draw.choice((1, 4, 20, len(content))))

@@ -57,8 +57,8 @@ class Sidecar:
         numbers = [number for row in (*self.instances, *self.dropped) for number in row]
         if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):
             raise ValueError(f"{self.documents} documents")
-        if min(numbers, default=0) < 0:
-            raise ValueError("a negative place")
+        if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
+            raise ValueError("a place of no corpus")
 
     def check_number(self, instances: int, path: str | Path | None) -> None:
         """Raise UserError, naming the sidecar's file, if the data has another number of instances."""

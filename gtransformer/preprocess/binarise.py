@@ -65,7 +65,7 @@ def dictionary_words(path: str | Path) -> list[str]:
         if not word or not count.isdigit():
             raise UserError(f"{path}, line {number}: not a dictionary entry ('word count')")
         if word in words:
-            raise UserError(f"{path}, line {number}: '{word}' stands in line {words[word]} already; keep one")
+            raise UserError(f"{path}, line {number}: '{word[:80]}' stands in line {words[word]} already; keep one")
         words[word] = number
     return list(words)
 

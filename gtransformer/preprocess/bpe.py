@@ -21,7 +21,7 @@ from gtransformer.preprocess.parallel import available_cores, map_chunks, map_fi
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
-VERSION = re.compile(r"#version: *\d+(\.\d+)*\s*")
+VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # those that there are
 REMEMBERED = 200_000  # words; text without end has words without end
 
 
@@ -111,7 +111,7 @@ def check_codes(path: str | Path, lines: Iterable[str]) -> None:
     for number, line in enumerate(lines, 1):
         if number == 1 and line.startswith("#version:"):
             if not VERSION.fullmatch(line):
-                raise UserError(f"{path}, line 1: not a version of BPE codes ('#version: 0.2')")
+                raise UserError(f"{path}, line 1: not a version of BPE codes that is known ('#version: 0.2')")
             continue
         if len(line.strip("\r ").split(" ")) != 2:
             raise UserError(f"{path}, line {number}: not a BPE merge (two symbols)")

@@ -16,7 +16,8 @@ def load_dictionary(path: Path) -> Dictionary:
         return Dictionary.load(str(path))
     except Exception as error:  # of any kind: bare ones, too
         dictionary_words(path)
-        raise UserError(f"{path}: cannot be read ({str(error).split('. ')[0]}); prepare the corpus again") from None
+        cause = " ".join(str(error).split(". ")[0].split())[:120]
+        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

@@ -84,7 +84,8 @@ TRANSLATIONS = [
     for number, (document, first, count) in enumerate(SIDECAR.instances)
 ]  # fmt: skip
 CONTRAPRO = {
-    "src segment": "It .", "ref segment": "Es .", "document id": "1/a", "segment id": 3,
+    "src segment": "It .", "ref segment": "Es .", "src pronoun": "It", "ref pronoun": "es", "intrasegmental": False,
+    "document id": "1/a", "segment id": 3,
     "ref ante phrase gender": "neut", "ante distance": 1,
     "errors": [{"type": "pronominal coreference", "contrastive": "Sie ."}],
 }  # fmt: skip

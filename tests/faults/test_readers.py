@@ -28,7 +28,6 @@ from gtransformer.evaluation.suites.read import read_suite
 from gtransformer.experiments.recipe import find_recipe, load_recipe
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.corpus import read_pairs
-from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.tasks.dictionaries import load_dictionary
@@ -217,15 +216,6 @@ def test_model_directories(model, tmp_path):
     files = parts(model)
     given(Reader(ModelDirectory.open, files, {"manifest.json": damaged_json}, 0.5), tmp_path, "model directory")
     assert {path.name for path in tmp_path.iterdir()} == set(files)
-
-
-def test_what_cuts_new_text(model, tmp_path):
-    def encode(folder: Path) -> object:
-        ModelDirectory.open(folder)
-        return TextEncoder(folder, "en")(["The old dog."])
-
-    damage = {name: damaged_bytes for name in ("bpe.codes", "truecase.en", "dict.en.txt")}
-    given(Reader(encode, parts(model), damage, 0.3), tmp_path, "text steps")
 
 
 def test_checkpoints_cut_anywhere(model, tmp_path):

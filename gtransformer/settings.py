@@ -85,7 +85,17 @@ def read_settings(path: Path, schema: type[Schema]) -> Schema:
 
 def read_entries(path: Path) -> Entries:
     """What a YAML file holds. UserError if it is missing or not UTF-8, for bad YAML and for a key that stands twice."""
-    content = _load("".join(f"{line}\n" for line in read_lines(path)), str(path))
+    return entries_of(read_text(path), path)
+
+
+def read_text(path: Path) -> str:
+    """A file's text. UserError if it is missing or not UTF-8."""
+    return "".join(f"{line}\n" for line in read_lines(path))
+
+
+def entries_of(text: str, path: Path) -> Entries:
+    """What the YAML of a file holds; see ``read_entries``."""
+    content = _load(text, str(path))
     if not isinstance(content, Entries):
         raise UserError(f"{path}: {'is empty' if content is None else f'holds {_short(content)}'}; give {LINES}")
     return content
@@ -205,7 +215,7 @@ def _load(text: str, name: str) -> Any:
     return deepcopy(_parsed(text, name))
 
 
-@lru_cache(maxsize=64)  # the recipes that others are based on are read again and again
+@lru_cache(maxsize=64)  # the same --set changes several recipes, the same study is read again and again
 def _parsed(text: str, name: str) -> Any:
     try:
         loader = _Loader(text)

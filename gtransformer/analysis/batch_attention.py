@@ -15,7 +15,7 @@ from gtransformer.analysis.attention import Inspection, recording
 from gtransformer.analysis.watching import across_batch
 from gtransformer.errors import UserError
 from gtransformer.tasks.batch_readers import as_read
-from gtransformer.tasks.trained import load_trained
+from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
@@ -31,8 +31,7 @@ def look_across(prepared: Path, checkpoint: Path, split: str, number: int) -> In
         raise UserError(f"{checkpoint}: no such file; train the model first")
     if not (prepared / "bin").is_dir():
         raise UserError(f"{prepared}: not a prepared corpus (no folder bin in it); make one with scripts/prepare.sh")
-    # The task drops words of its training set; what is looked at is the text as it is.
-    model, task = load_trained(checkpoint, data=str(prepared / "bin"), doc_noise_mask=0.0, shuffled_context="nothing")
+    model, task = load_trained(checkpoint, data=str(prepared / "bin"), **AS_IT_IS)
     if not has_attention_across(model):
         raise UserError(
             f"{checkpoint}: no model that attends across its batch (docflat, abd); scripts/export.sh makes others "

@@ -13,19 +13,14 @@ from torch import nn
 
 from gtransformer.analysis.entropy import EntropyMeter
 from gtransformer.analysis.share import ShareMeter, aligned_sentences
-from gtransformer.data.batching import NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
 from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.loading import Loader
-from gtransformer.tasks.trained import load_trained
+from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
-
-# The task drops words of its training set, adds others, leaves some out and lets them change places; what is measured
-# is the text as it is.
-AS_IT_IS = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None, "shuffled_context": NOTHING}
 
 
 @torch.no_grad()

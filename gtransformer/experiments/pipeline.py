@@ -266,7 +266,7 @@ class Pipeline:
         grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
         if other or grown or stamp.get("removing"):
             there = [path for path in (*stage.outputs, *filter(None, [stage.folder])) if path.exists()]
-            if there:
+            if stamp or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
                 reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
                 say(f"{stage.name}: begun anew, since {reason}")
             self._note(stage, done=False, removing=True)  # a kill in between leaves no half that passes for whole

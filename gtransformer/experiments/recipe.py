@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.installation import config_directory
-from gtransformer.settings import Entries, check_value, count, dashed, read_entries, read_value, setting, typed
+from gtransformer.settings import Entries, check_value, count, dashed, entries_of, read_text, read_value, setting, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
@@ -255,7 +257,12 @@ def _with_bases(path: Path, seen: list[Path]) -> Entries:
 
 def _read(path: Path) -> Entries:
     """A file with all its sections."""
-    content = read_entries(path).dashed()
+    return deepcopy(_sections(path, read_text(path)))
+
+
+@lru_cache(maxsize=256)  # a study or a list of recipes reads the same ones again and again
+def _sections(path: Path, text: str) -> Entries:
+    content = entries_of(text, path).dashed()
     typed(content, RecipeFile, str(path))
     for section in SECTIONS:
         options = content[section] = (content.get(section) or Entries()).dashed()

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.walk import check_search, sees_one_sentence
+from gtransformer.search.walk import ForcingGenerator
 
 Contexts = Callable[[dict], Sequence[Tensor]]
 
 
-class SecondPass:
+class SecondPass(ForcingGenerator):
     """A generator, called as fairseq's, of batches whose instances each end in the one sentence to be translated.
 
     Args:
@@ -32,19 +32,13 @@ class SecondPass:
     """
 
     def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, way: str = "--first-pass"):
-        models = check_search(generator, way)
-        if contexts is not None and all(sees_one_sentence(model.decoder) for model in models):
+        super().__init__(generator, way)
+        if contexts is not None and self.sees_one_sentence:
             raise UserError(
                 f"{way}: the decoder of this model sees the current sentence alone and reads no first translations; "
                 "leave it out"
             )
-        self.generator, self.contexts, self.way = generator, contexts, way
-        self.nbest = generator.nbest
-
-    @property
-    def symbols_to_strip_from_output(self) -> set[int]:
-        """fairseq-generate's name for what it does not print."""
-        return self.generator.symbols_to_strip_from_output
+        self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:

@@ -41,26 +41,41 @@ def sees_one_sentence(decoder: nn.Module) -> bool:
     return {scope.prefix_sentences for scope in scopes} == {1}
 
 
-def check_search(generator: DocumentGenerator, way: str) -> list[nn.Module]:
-    """The models of a generator that is to go on behind forced sentences.
+class ForcingGenerator:
+    """A generator, called as fairseq's, that goes on behind sentences which it forces itself.
 
-    Raises UserError, naming the option ``way``, where it cannot.
+    Args:
+        generator: what searches.
+        way: the option that asks for it, for messages.
+
+    Raises UserError where the generator, or one of its ``models``, cannot.
     """
-    models = list(generator.model.models)
-    unfit = next((type(model).__name__ for model in models if not decodes_stepwise(model)), None)
-    if unfit is not None:
-        raise UserError(
-            f"{way}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
-        )
-    if not generator.fast:
-        raise UserError(
-            f"{way} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models and "
-            "suppressed tokens out"
-        )
-    return models
+
+    def __init__(self, generator: DocumentGenerator, way: str):
+        self.generator, self.way, self.models = generator, way, list(generator.model.models)
+        unfit = next((type(model).__name__ for model in self.models if not decodes_stepwise(model)), None)
+        if unfit is not None:
+            raise UserError(
+                f"{way}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
+            )
+        if not generator.fast:
+            raise UserError(
+                f"{way} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models and "
+                "suppressed tokens out"
+            )
+
+    @property
+    def symbols_to_strip_from_output(self) -> set[int]:
+        """fairseq-generate's name for what it does not print."""
+        return self.generator.symbols_to_strip_from_output
+
+    @property
+    def sees_one_sentence(self) -> bool:
+        """Whether no model's decoder reads what is forced: none sees more than the current sentence."""
+        return all(sees_one_sentence(model.decoder) for model in self.models)
 
 
-class WalkingGenerator:
+class WalkingGenerator(ForcingGenerator):
     """A generator, called as fairseq's, whose documents are translated by a strategy; each has one translation.
 
     Each window is held to the sentences of its source. What is chosen is never changed later; so there is one
@@ -74,33 +89,24 @@ class WalkingGenerator:
     """
 
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
-        self.generator, self.strategy = generator, strategy
-        self.nbest = 1
-        models = check_search(generator, f"--strategy {strategy.kind}")
-        if strategy.kind == SEQUENTIAL and all(sees_one_sentence(model.decoder) for model in models):
+        super().__init__(generator, f"--strategy {strategy.kind}")
+        self.strategy, self.nbest = strategy, 1
+        if strategy.kind == SEQUENTIAL and self.sees_one_sentence:
             raise UserError(
                 "--strategy sequential translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
             )
         if generator.nbest > 1:
-            raise UserError(f"--strategy {strategy.kind} makes one translation of each document; leave --nbest out")
-        self.longest = min(longest_source(model) for model in models)
-        for model in models:
+            raise UserError(f"{self.way} makes one translation of each document; leave --nbest out")
+        self.longest = min(longest_source(model) for model in self.models)
+        for model in self.models:
             model.decoder.hold_weights()  # or each window would lay them out again
-
-    @property
-    def symbols_to_strip_from_output(self) -> set[int]:
-        """fairseq-generate's name for what it does not print."""
-        return self.generator.symbols_to_strip_from_output
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
         """fairseq's hypotheses of every document of the batch, one or, where nothing was found, none."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(
-                f"--strategy {self.strategy.kind} forces what it has chosen itself; leave --prefix-size and "
-                "--constraints out"
-            )
+            raise UserError(f"{self.way} forces what it has chosen itself; leave --prefix-size and --constraints out")
         tokens = sample["net_input"]["src_tokens"]
         walks = [self._walk(row, number) for number, row in enumerate(tokens)]
         waiting = deque(walk for walk in walks if walk.windows)

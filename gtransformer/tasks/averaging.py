@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
-from gtransformer.tasks.checkpoint_file import load_lazily, read_settings
+from gtransformer.tasks.checkpoint_file import read_settings, read_state
 from gtransformer.tasks.finetuning import STRUCTURE
 
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
@@ -69,18 +68,6 @@ def average(paths: Sequence[Path], output: Path) -> None:
             total[name] /= len(paths)
     with atomic_write(output, "wb") as stream:
         torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
-
-
-def read_state(path: Path) -> dict[str, Any]:
-    """What a checkpoint of fairseq holds. Raises UserError if it cannot be read or holds no model."""
-    try:
-        state = load_lazily(path)
-    except Exception as error:  # a damaged file makes the loader raise anything
-        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
-        raise UserError(f"{path}: cannot be read as a checkpoint ({reason}); give another") from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
-        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
-    return state
 
 
 def _updates(path: Path) -> int:

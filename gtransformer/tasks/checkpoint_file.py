@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from gtransformer.errors import UserError
+
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
     """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
@@ -20,6 +22,18 @@ def read_settings(path: Path) -> dict[str, dict[str, Any]]:
     except Exception:  # a damaged file makes the loader raise anything
         return {}
     return settings_of(state) if isinstance(state, dict) else {}
+
+
+def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
+    """What a checkpoint of fairseq holds. Raises UserError if it cannot be read as what is wanted or holds no model."""
+    try:
+        state = load_lazily(path)
+    except Exception as error:  # a damaged file makes the loader raise anything
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise UserError(f"{path}: cannot be read as {wanted} ({reason}); give another") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
+        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
+    return state
 
 
 def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -125,7 +125,8 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         logger.info("first pass: %d sentences by %s", len(translations), path)
     else:
         words = read_words(path, task, split)
-        translations = {place: word_indices(text, task.target_dictionary, task) for place, text in words.items()}
+        indices = WordIndices(task.target_dictionary, task)
+        translations = {place: torch.tensor(indices(text), dtype=torch.int64) for place, text in words.items()}
         logger.info("first pass: %d sentences of %s", len(translations), path)
     return FirstPass(dataset, translations, task.target_dictionary)
 
@@ -156,9 +157,16 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[st
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
 
-def word_indices(words: Sequence[str], dictionary: Dictionary, task: FairseqTask) -> Tensor:
-    """(n,) int64; text can never be a symbol of the model's own."""
-    reserved = {dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>")}
-    reserved |= set(task.language_symbols(dictionary))
-    found = [dictionary.index(word) for word in words]
-    return torch.tensor([dictionary.unk() if index in reserved else index for index in found], dtype=torch.int64)
+class WordIndices:
+    """Calling it with subwords gives their indices in a dictionary; text can never be a symbol of the model's own."""
+
+    def __init__(self, dictionary: Dictionary, task: FairseqTask):
+        self.dictionary = dictionary
+        self.reserved = {
+            dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.index("<mask>"),
+            *task.language_symbols(dictionary),
+        }  # fmt: skip
+
+    def __call__(self, words: Sequence[str]) -> list[int]:
+        found = [self.dictionary.index(word) for word in words]
+        return [self.dictionary.unk() if index in self.reserved else index for index in found]

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import utils
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer.data.batching import fill_batches
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.search.rules import ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.tasks.checkpoint_file import read_settings
-from gtransformer.tasks.trained import AS_GIVEN, load_trained
+from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 
 
 class SentenceModel:
@@ -56,21 +54,12 @@ class SentenceModel:
 
         What it is does not depend on ``max_tokens``, the source tokens of a batch. ``args``: options of search.
         """
-        generator = self.task.build_generator([self.model], args)
-        lengths = [len(one) for one in sources]
-        dataset = self.task.build_dataset_for_inference(list(sources), lengths)
-        order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
-        device = next(self.model.parameters()).device
+        generator, lengths = self.task.build_generator([self.model], args), [len(one) for one in sources]
         found: list[Tensor] = [torch.zeros(0, dtype=torch.int64)] * len(sources)
-        for batch in fill_batches(order, [lengths[number] for number in order], max_tokens, None):
-            sample = dataset.collater([dataset[int(number)] for number in batch])
-            if device.type == "cuda":
-                sample = utils.move_to_cuda(sample, device)
-            hypotheses = self.task.inference_step(generator, [self.model], sample)
-            for number, nbest in zip(sample["id"].tolist(), hypotheses, strict=True):
-                if nbest:
-                    tokens = nbest[0]["tokens"].cpu()
-                    found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]
+        for number, nbest in in_batches(self.task, self.model, generator, sources, lengths, max_tokens):
+            if nbest:
+                tokens = nbest[0]["tokens"].cpu()
+                found[number] = tokens[: int(tokens.eq(self.task.target_dictionary.eos()).nonzero()[0])]
         return found
 
 

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, END, SENTENCE
-from gtransformer.tasks.checkpoint_file import load_lazily, settings_of
+from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,9 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
     if not getattr(cfg, "sentence_model", None):
         return
     path = Path(cfg.sentence_model)
-    state = _read(path)
+    if not path.is_file():
+        raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
+    state = read_state(path, "a checkpoint of fairseq")
     settings, tables = settings_of(state), _tables(state["model"], path)
     own = settings["task"].get("_name", settings["task"].get("task")) == OWN_TASK
     _check_options(cfg, whole, path, own)
@@ -116,18 +118,6 @@ def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) ->
             "these options cannot take; give fused_label_smoothed_cross_entropy without --report-accuracy and "
             "--ignore-prefix-size"
         )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
-    try:
-        state = load_lazily(path)
-    except Exception as error:  # a damaged file makes the loader raise anything
-        raise UserError(f"{path}: cannot be read as a checkpoint of fairseq ({type(error).__name__})") from None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
-        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
-    return state
 
 
 def _tables(parameters: Mapping[str, Any], path: Path) -> dict[str, int]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fairseq import utils
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from torch import Tensor, nn
 
-from gtransformer.data.batching import NOTHING, SIZE
+from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError, explain
 from gtransformer.search.strategies import FULL
@@ -30,6 +33,9 @@ AS_GIVEN = {
     "prepend_bos": False,
     "doc_constraint": False,  # said by the sentence rule
 }
+# A task drops words of its training set, adds others, leaves some out and lets them change places; what is measured is
+# the text as it is.
+AS_IT_IS = {"doc_noise_mask": 0.0, "more_training_data": None, "max_pair_tokens": None, "shuffled_context": NOTHING}
 
 
 def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDecoderModel, object]:
@@ -51,6 +57,32 @@ def load_trained(checkpoint: str | Path, **overrides) -> tuple[FairseqEncoderDec
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise UserError(f"{checkpoint}: holds a {type(model).__name__}, not a translation model; give another one")
     return model.eval(), task
+
+
+def in_batches(
+    task: FairseqTask,
+    model: nn.Module,
+    generator: object,
+    sources: Sequence[Tensor],
+    costs: Sequence[int],
+    max_tokens: int,
+) -> Iterator[tuple[int, list[dict]]]:
+    """The number of every source (length,) int64, and fairseq's hypotheses of it, in no order.
+
+    Args:
+        generator: of ``task.build_generator``.
+        costs: the tokens that each source takes of a batch; ``max_tokens``: those of a batch.
+    """
+    lengths = [len(one) for one in sources]
+    dataset = task.build_dataset_for_inference(list(sources), lengths)
+    # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
+    order = sorted(range(len(sources)), key=lambda number: (-lengths[number], number))
+    device = next(model.parameters()).device
+    for batch in fill_batches(order, [costs[number] for number in order], max_tokens, None):
+        sample = dataset.collater([dataset[int(number)] for number in batch])
+        if device.type == "cuda":
+            sample = utils.move_to_cuda(sample, device)
+        yield from zip(sample["id"].tolist(), task.inference_step(generator, [model], sample), strict=True)
 
 
 def _unknown_kind(checkpoint: Path) -> str | None:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import torch
-from fairseq import utils
 from torch import Tensor
 
-from gtransformer.data.batching import fill_batches
 from gtransformer.data.instances import MARKS, Grouping
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE
@@ -23,11 +21,11 @@ from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_readers import check_decodable
-from gtransformer.tasks.first_pass import word_indices
+from gtransformer.tasks.first_pass import WordIndices
 from gtransformer.tasks.generation import translates_last_only
 from gtransformer.tasks.generation_output import split_sentences
 from gtransformer.tasks.precision import check_precision, model_options
-from gtransformer.tasks.trained import AS_GIVEN, load_trained
+from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 
@@ -84,12 +82,9 @@ class Engine:
             self.model.decoder.hold_weights()
         self.longest, self.longest_sentence = longest_source(self.model), longest_sentence(self.model)
         self.source, self.target = self.task.source_dictionary, self.task.target_dictionary
+        self.indices = WordIndices(self.source, self.task)
         self._generators: dict[SearchOptions, object] = {}
         check_decodable([self.model], Grouping(), ready=True)
-
-    def indices(self, sentence: Sequence[str]) -> list[int]:
-        """BPE tokens of the source as indices; text can never be a symbol of the model's own."""
-        return word_indices(sentence, self.source, self.task).tolist()
 
     def instance_tokens(self, instance: Instance) -> Tensor:
         """``<s> a b </s> <s> c </s>`` as (length,) int64."""
@@ -107,21 +102,12 @@ class Engine:
         if not instances:
             return []
         tokens = [self.instance_tokens(instance) for instance in instances]
-        lengths = torch.tensor([len(one) for one in tokens])
-        dataset = self.task.build_dataset_for_inference(tokens, lengths.tolist())
-        # Longest first: what needs most memory comes at once, and documents of a batch end at about the same time.
-        order = sorted(range(len(tokens)), key=lambda number: (-len(tokens[number]), number))
         results: list[list[Hypothesis] | None] = [None] * len(tokens)
-        walk = options.walk()
+        walk, generator = options.walk(), self._generator(options)
         costs = [walk.cost([len(sentence) + MARKS for sentence in instance]) for instance in instances]
-        for batch in fill_batches(order, torch.tensor(costs)[order], options.max_tokens, None):
-            sample = dataset.collater([dataset[int(number)] for number in batch])
-            if self.device.type == "cuda":
-                sample = utils.move_to_cuda(sample, self.device)
-            found = self.task.inference_step(self._generator(options), [self.model], sample)
-            for number, hypos in zip(sample["id"].tolist(), found, strict=True):
-                sentences = 1 if translates_last_only(self.model) else len(instances[number])
-                results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
+        for number, hypos in in_batches(self.task, self.model, generator, tokens, costs, options.max_tokens):
+            sentences = 1 if translates_last_only(self.model) else len(instances[number])
+            results[number] = [self._hypothesis(hypo, sentences) for hypo in hypos[: options.nbest]]
         self._check_found(instances, results)
         return results
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import BATCH, marked, word_indices
+from gtransformer.tasks.first_pass import BATCH, WordIndices, marked
 from gtransformer.tasks.sentence_model import SentenceModel
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
@@ -65,8 +66,8 @@ class TwoPasses:
         self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None
     ) -> list[Tensor]:
         if given is not None:
-            texts = (text for document in given for text in document)
-            return [word_indices(text, self.engine.target, self.engine.task) for text in texts]
+            indices = WordIndices(self.engine.target, self.engine.task)
+            return [torch.tensor(indices(text), dtype=torch.int64) for document in given for text in document]
         if self.first is not None:
             sources = [self.engine.instance_tokens([sentence]) for document in documents for sentence in document]
             return self.first.translate(sources, options.arguments(), options.max_tokens) if sources else []

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gtransformer.data.loss_mask import without_context
-from tests.end_to_end.commands import run, start
+from tests.end_to_end.commands import run
 from tests.end_to_end.test_batch_readers import DOCUMENTS, SYSTEMS
-from tests.end_to_end.test_distributed import BOTH, free_port, parameters
+from tests.end_to_end.test_distributed import parameters, train_in_two_processes
 from tests.end_to_end.test_systems import PREPARED, SMALL, TASK
 from tests.unit.tasks.test_grouping import load
 
@@ -34,18 +34,8 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path, system):
 def test_two_processes_train_on_the_current_sentences_of_their_own_documents(tmp_path):
     """Each update counts the current tokens of one batch of either process, and no others."""
     options = [*TRAINING, *SYSTEMS["docflat"], f"--save-dir={tmp_path}", "--max-update=3"]
-    meeting_point = f"--distributed-init-method=tcp://127.0.0.1:{free_port()}"
-    both = [
-        start("train", PREPARED / "bin", *options, *BOTH, meeting_point, f"--distributed-rank={rank}")
-        for rank in range(2)
-    ]
-    try:
-        outputs = [process.communicate(timeout=500)[0] for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert all(process.returncode == 0 for process in both), "\n".join(output[-3000:] for output in outputs)
-    logged = [json.loads(line) for line in re.findall(r"train_inner \| (\{.*\})", outputs[0])]
+    first, _ = train_in_two_processes("train", PREPARED / "bin", *options)
+    logged = [json.loads(line) for line in re.findall(r"train_inner \| (\{.*\})", first)]
     task, dataset = load(instances="sliding", context_sentences=2, batch_order="document", context_loss="off")
     shares = [
         task.get_batch_iterator(

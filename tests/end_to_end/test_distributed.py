@@ -25,13 +25,10 @@ def parameters(path):
     return torch.load(path)["model"]
 
 
-def check_two_processes_equal_one(line, folder):
-    """Losses of six updates, and the parameters behind them; returns those of the two processes."""
+def train_in_two_processes(*line) -> list[str]:
+    """What each of them printed; both end well."""
     meeting_point = f"--distributed-init-method=tcp://127.0.0.1:{free_port()}"
-    processes = [
-        start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}", f"--save-dir={folder / 'two'}")
-        for rank in range(2)
-    ]
+    processes = [start(*line, *BOTH, meeting_point, f"--distributed-rank={rank}") for rank in range(2)]
     try:
         outputs = [process.communicate(timeout=500)[0] for process in processes]
     finally:
@@ -39,6 +36,12 @@ def check_two_processes_equal_one(line, folder):
             process.kill()
     for process in processes:  # where one fails, the other says only that it is gone
         assert process.returncode == 0, "\n".join(output[-3000:] for output in outputs)
+    return outputs
+
+
+def check_two_processes_equal_one(line, folder):
+    """Losses of six updates, and the parameters behind them; returns those of the two processes."""
+    outputs = train_in_two_processes(*line, f"--save-dir={folder / 'two'}")
     assert "training on 2 devices" in outputs[0]
 
     alone = run(*line, "--update-freq=2", f"--save-dir={folder / 'one'}")

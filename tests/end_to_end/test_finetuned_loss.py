@@ -91,7 +91,7 @@ def sentence_model(words):
     """A plain Transformer on sentences, as configs/sent_base.yaml trains it."""
     torch.set_num_threads(1)
     model = build(words, doc_mode="full")
-    return train(model, words, 400, 4e-3, 1.0, True, count=24, sentences=1, most=4 * SENTENCES)
+    return train(model, words, 200, 6e-3, 1.0, True, count=64, sentences=1, most=4 * SENTENCES)
 
 
 @pytest.fixture(scope="module")

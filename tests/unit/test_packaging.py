@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "gtransformer", "configs", "requirements", "setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md",

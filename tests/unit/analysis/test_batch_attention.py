@@ -23,6 +23,8 @@ from tests.unit.models.batch_oracle import BatchOracle, sigmoid, softmax
 from tests.unit.models.test_docflat import system
 from tests.unit.tasks.test_grouping import LEN48
 
+pytestmark = pytest.mark.slow
+
 SIZES = [
     option
     for side in ("encoder", "decoder")

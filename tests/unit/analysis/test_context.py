@@ -15,6 +15,8 @@ from gtransformer.analysis.watching import CONTEXT_PARTS
 from tests.support import random_document
 from tests.unit.models.test_document_transformer import beside_model
 
+pytestmark = pytest.mark.slow
+
 WORDS = [2, 3, 4]  # of the source's sentences, the last one current
 
 

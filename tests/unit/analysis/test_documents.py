@@ -11,6 +11,8 @@ import pytest
 from gtransformer.cli.inspect_document import main
 from gtransformer.translation.api import GTransformer
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = ["The old dog sleeps.", "Mary finds her book.", "The river sleeps near a house."]
 
 

@@ -13,6 +13,8 @@ from fairseq.data import indexed_dataset
 from gtransformer.cli.entropy import main
 from tests.saved_model import make_checkpoint
 
+pytestmark = pytest.mark.slow
+
 BOS, EOS = 0, 2  # fairseq's
 
 

@@ -16,6 +16,8 @@ from tests.saved_model import make_checkpoint
 from tests.support import ROOT
 from tests.unit.analysis import share_oracle
 
+pytestmark = pytest.mark.slow
+
 LEN48 = ROOT / "tests" / "prepared" / "len48"
 FULL = ["--doc-mode", "full"]
 # Options, and how many previous sentences of source and target stand before each; None: no sentence is context.

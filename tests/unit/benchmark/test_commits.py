@@ -18,6 +18,8 @@ from gtransformer.errors import UserError
 from gtransformer.optim.fused_adam import FusedAdam
 from tests.support import ROOT
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--arch=gtransformer_tiny", "--vocabulary=100", "--sentence=8", "--context=1", "--runs=1", "--least=0"]
 SLOWER = """
 

@@ -20,6 +20,8 @@ from gtransformer.corpora.download import download, file_names
 from gtransformer.errors import UserError
 from tests.processes import run_group
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

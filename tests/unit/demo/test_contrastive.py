@@ -11,6 +11,8 @@ from gtransformer.demo.contrastive import PHENOMENA, contrastive_set
 from gtransformer.demo.document import write_document
 from gtransformer.demo.lexicon import NOUNS
 
+pytestmark = pytest.mark.slow
+
 GENDER = {noun.en: gender for gender, nouns in NOUNS.items() for noun in nouns}
 FORMS = {"m": {"er", "ihn"}, "f": {"sie"}, "n": {"es"}}
 SENSES = {

@@ -18,6 +18,8 @@ from gtransformer.demo.lexicon import NOUNS
 from gtransformer.demo.template import count_tokens
 from tests.support import ROOT
 
+pytestmark = pytest.mark.slow
+
 SPLITS = ("train", "dev", "test")
 FILES = [f"concatenated_en2de_{split}_{lang}.txt" for split in SPLITS for lang in ("en", "de")]
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import string
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import torch
 from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
 
 LETTERS = [*string.ascii_lowercase, *"äöüß", *(chr(code) for code in range(0x430, 0x450)), *".,?!"]
 DOCUMENT = ["--task=translation_doc", "--langs=en,de,ru"]
@@ -44,23 +48,40 @@ def write_prepared(folder: Path, source: str, target: str) -> Path:
     return folder
 
 
-def save_model(name: str, prepared: Path, path: Path, pair: tuple[str, str]):
-    """Save an untrained model of ``MODELS`` as fairseq would; the model and its dictionary."""
-    torch.manual_seed(5)
-    arguments = [str(prepared / "bin"), f"--source-lang={pair[0]}", f"--target-lang={pair[1]}"]
-    arguments += [*MODELS[name][0], *SIZES, "--share-all-embeddings", "--dropout=0.1"]
-    args = options.parse_args_and_arch(options.get_training_parser(default_task="translation"), arguments)
-    task = tasks.setup_task(args)
-    model = task.build_model(args).eval()
+@cache
+def _untrained(name: str, pair: tuple[str, str], symbols: str):
+    """An untrained model of ``MODELS``, its dictionary, and its configuration; none is to be changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        for lang in pair:
+            (Path(folder) / f"dict.{lang}.txt").write_text(symbols, encoding="utf-8")
+        arguments = [folder, f"--source-lang={pair[0]}", f"--target-lang={pair[1]}"]
+        arguments += [*MODELS[name][0], *SIZES, "--share-all-embeddings", "--dropout=0.1"]
+        parser = options.get_training_parser(default_task="translation")
+        cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
+        torch.manual_seed(5)
+        task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.5)
-    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "Adam"}]
-    extra = {"train_iterator": {"epoch": 1}}
-    state = {"args": args, "model": model.state_dict(), "optimizer_history": history, "extra_state": extra}
+    return model, task.target_dictionary, OmegaConf.to_container(cfg)
+
+
+def save_model(name: str, prepared: Path, path: Path, pair: tuple[str, str]):
+    """Save an untrained model of ``MODELS`` as fairseq would; the model and its dictionary."""
+    symbols = (prepared / "bin" / f"dict.{pair[0]}.txt").read_text(encoding="utf-8")  # the same on both sides
+    model, dictionary, settings = _untrained(name, pair, symbols)
+    history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "Adam", "criterion_name": "X"}]
+    state = {
+        "args": None,
+        "cfg": settings | {"task": settings["task"] | {"data": str(prepared / "bin")}},
+        "model": model.state_dict(),
+        "optimizer_history": history,
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
     torch.save(state, path)
-    return model, task.target_dictionary
+    return model, dictionary
 
 
 def write_out(name: str, sentences: list[str]) -> tuple[list[str], list[int | None]]:

@@ -19,6 +19,8 @@ from gtransformer.experiments.studies.plan import load_study, study_names
 from gtransformer.experiments.studies.runner import Runner
 from gtransformer.experiments.studies.table import summary, table
 
+pytestmark = pytest.mark.slow
+
 NAMES = [name for name in study_names() if name.startswith("docflat_")]
 PANELS = """
     - {title: by kind, kind: accuracy, columns: system, by: distance, baseline: plain, rows: [

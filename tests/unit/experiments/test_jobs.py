@@ -12,6 +12,8 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.jobs import Job, next_job, run_jobs
 from gtransformer.experiments.progress import batch_status, duration, last_line, training_status
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lock(tmp_path):

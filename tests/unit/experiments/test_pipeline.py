@@ -97,11 +97,18 @@ def test_a_model_of_other_settings_is_refused_and_nothing_is_touched(plan):
         plan.run()
 
 
-def test_what_never_became_a_model_is_removed(plan):
+def test_what_never_became_a_model_is_removed(plan, capsys):
     (plan.directory / "tuned" / "checkpoints" / "best.pt").unlink()
     (plan.directory / "tuned" / "log").write_text("of other settings")
     assert plan.run(tuned=2) == ["tuned", "text-tuned"]
     assert not (plan.directory / "tuned" / "log").exists()
+    assert "| tuned: begun anew, since what is there has other settings" in capsys.readouterr().out
+
+
+def test_nothing_is_begun_anew_in_a_folder_of_what_came_before(tmp_path, capsys):
+    (tmp_path / "out" / "first" / "stages").mkdir(parents=True)
+    assert Plan(tmp_path / "out").run() == ALL
+    assert "begun anew" not in capsys.readouterr().out
 
 
 def test_a_larger_budget_goes_on_and_begins_anew_what_started_from_it(plan, capsys):

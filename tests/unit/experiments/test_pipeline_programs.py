@@ -16,6 +16,8 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage, read_stamp
 from gtransformer.experiments.processes import take_lock
 
+pytestmark = pytest.mark.slow
+
 
 def program(folder: Path, name: str, code: str = "", after=(), waits_for=(), keeps_log=True) -> Stage:
     """A stage whose program notes its name in ``order``, then runs some Python."""

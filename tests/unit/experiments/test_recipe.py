@@ -24,6 +24,8 @@ from gtransformer.experiments.recipe import (
 )
 from gtransformer.experiments.recipe_check import check_recipe
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 SINGLE = {"instances": "disjoint", "context-sentences": 0}  # sentences
 

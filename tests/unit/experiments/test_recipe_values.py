@@ -8,11 +8,13 @@ from another one.
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
+from argparse import Namespace
+from functools import cache
 
 import pytest
 from fairseq import options as fairseq_options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
 
 from gtransformer.experiments.recipe import (
     Recipe,
@@ -30,15 +32,18 @@ KEPT = ("keep-last-epochs", "keep-interval-updates")  # of checkpoints to be ave
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
 
 
-def training_options(recipe: Recipe) -> SimpleNamespace:
+def training_options(recipe: Recipe) -> Namespace:
     """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
     line = ["data", *to_arguments(recipe.training())]
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
-    cfg, found = convert_namespace_to_omegaconf(parsed), {}
-    for name in ("model", "task", "criterion", "optimizer", "lr_scheduler", "dataset", "checkpoint", "optimization"):
-        section = dict(cfg[name])
-        found |= {"arch" if name == "model" else name: section.pop("_name", None), **section}
-    return SimpleNamespace(**found)
+    return Namespace(**{**sizes_of(parsed.arch), **vars(parsed)})
+
+
+@cache
+def sizes_of(arch: str) -> dict:
+    """The defaults of an architecture's own configuration, which fairseq's parser leaves to what builds the model."""
+    cfg = OmegaConf.structured(getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None) or {})
+    return OmegaConf.to_container(cfg, enum_to_str=True)
 
 
 def values(recipe: Recipe) -> dict:
@@ -50,7 +55,7 @@ def values(recipe: Recipe) -> dict:
     kinds = ["".join(LETTERS[kind] for kind in attention_kinds(train, part)) for part in sides]
     walk = {"instances": "stored", "strategy": "full"} | recipe.options("task", "generate")
     (lr,), (update_freq,) = train.lr, train.update_freq
-    init = getattr(train, "warmup_init_lr", -1)
+    init, updates = getattr(train, "warmup_init_lr", -1), getattr(train, "total_num_update", None)
     as_they_are = (
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
@@ -82,7 +87,7 @@ def values(recipe: Recipe) -> dict:
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,
         "warmup_init_lr": None if init < 0 else init,
-        "total_num_update": getattr(train, "total_num_update", None),
+        "total_num_update": updates and int(updates),  # fairseq's parser leaves it a text
         "devices": recipe.devices,
         "update_freq": update_freq,
         "pretrained_from": recipe.pretrained_from,

@@ -16,6 +16,8 @@ from gtransformer.experiments.recipe import load_recipe, recipe_names
 from gtransformer.experiments.run import STAGES, make_run, stages_of
 from gtransformer.files import read_json, write_json
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -21,6 +21,8 @@ from gtransformer.experiments.studies.runner import Runner, check_complete
 from gtransformer.experiments.studies.table import spread, summary, table
 from tests.unit.experiments.test_study_plan import COMMON, FIGURE
 
+pytestmark = pytest.mark.slow
+
 
 def result(score: float, curve: list[float], aligned: bool = True) -> dict:
     """A run's result, as far as a study reads it."""

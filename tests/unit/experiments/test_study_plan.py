@@ -7,6 +7,8 @@ import pytest
 from gtransformer.errors import UserError
 from gtransformer.experiments.studies.plan import Data, StudyRun, load_study, study_names
 
+pytestmark = pytest.mark.slow
+
 FIGURES = ["figure2", "figure3", "figure4", "figure5", "figure7", "figure8"]
 CURVES = {
     *(f"{split}_{kind}" for split in ("train", "valid") for kind in ("loss", "nll_loss")),

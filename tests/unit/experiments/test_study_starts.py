@@ -13,6 +13,8 @@ from gtransformer.experiments.studies.plan import load_study
 from gtransformer.experiments.studies.runner import Runner, make_study
 from gtransformer.experiments.studies.table import summary, table
 
+pytestmark = pytest.mark.slow
+
 ROWS = """
 description: a table
 miniature:

@@ -14,6 +14,8 @@ from gtransformer.experiments.commands import on_device
 from gtransformer.experiments.recipe import to_arguments
 from gtransformer.experiments.studies.plan import load_study
 
+pytestmark = pytest.mark.slow
+
 EPOCH = 37  # updates; 1,250 instances of 512 tokens are about as many
 
 

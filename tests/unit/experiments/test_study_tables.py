@@ -17,6 +17,8 @@ from gtransformer.experiments.studies.runner import Runner
 from gtransformer.experiments.studies.table import table
 from gtransformer.report.paper import PAPER, read_paper
 
+pytestmark = pytest.mark.slow
+
 COMMON = """
 description: settings
 miniature:

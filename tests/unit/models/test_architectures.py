@@ -13,6 +13,8 @@ from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from tests.support import tiny_config, tiny_dictionary, tiny_model, tiny_task
 
+pytestmark = pytest.mark.slow
+
 SIZES = {  # dimension, feed-forward dimension, layers, heads
     "gtransformer_tiny": (128, 512, 3, 4),
     "gtransformer_small": (256, 1024, 4, 4),

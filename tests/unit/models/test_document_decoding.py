@@ -16,6 +16,8 @@ from tests.unit.models.test_document_transformer import OPTIONS, beside_model, p
 from tests.unit.models.test_flat_transformer import flat_model
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 
 @torch.no_grad()
 @pytest.mark.parametrize("caches", [True, False])

@@ -9,6 +9,8 @@ import torch
 from gtransformer.models.common.decoder import STATE
 from tests.support import random_document, random_lengths, relative_error, tiny_model
 
+pytestmark = pytest.mark.slow
+
 MODES = {
     "combined": {},
     "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0},

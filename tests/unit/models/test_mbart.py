@@ -13,6 +13,8 @@ from tests.support import relative_error, tiny_dictionary, tiny_task
 from tests.unit.models import fairseq_models
 from tests.unit.models.test_pretrained import force_local
 
+pytestmark = pytest.mark.slow
+
 LANGS = ("ar_AR", "cs_CZ", "de_DE", "en_XX")
 # As in the command that fine-tunes mBART25 with fairseq; the architecture's name alone says so.
 MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}

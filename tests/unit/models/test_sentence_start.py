@@ -25,6 +25,8 @@ from tests.unit.models import fairseq_models
 from tests.unit.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 10}
 # Of fairseq's models: architecture, options, whether both sides have one dictionary.
 LAYOUTS = {

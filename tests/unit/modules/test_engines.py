@@ -15,6 +15,8 @@ from gtransformer.modules.reach import Reach, by_document, by_sentence
 from tests.support import ragged
 from tests.unit.modules.comparison import compare, run, states
 
+pytestmark = pytest.mark.slow
+
 FAST = [engine for engine in ENGINES if engine != "dense"]
 SEEDS = [0, 1, 2, 4, 5, 6, 7, 11]  # documents of 1 to 733 tokens; each shape of heads twice
 KINDS = {

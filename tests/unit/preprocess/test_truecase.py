@@ -13,6 +13,8 @@ from gtransformer.preprocess import truecase
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, count_casings, detruecase_line, train_truecaser, write_model
 
+pytestmark = pytest.mark.slow
+
 
 def test_sentence_starts_are_not_counted():
     counts = count_casings(["The cat saw The cat . The end : Cats !", '" You " and ( Me ) 3 Us', "<d>x"])

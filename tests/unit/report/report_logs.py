@@ -13,6 +13,17 @@ NAMES = ("raw", "release", "tokenised", "paper")
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
 
+def section(authors: str, page: str, name: str) -> list[str]:
+    """The lines of the section of a table of the paper by these authors."""
+    return page.split(f"## Tables of {authors}")[1].split(f"### {name}: ")[1].split("\n### ")[0].splitlines()
+
+
+def row(authors: str, page: str, name: str, method: str) -> list[str]:
+    """The cells of a row of such a table behind its name."""
+    (line,) = [line for line in section(authors, page, name) if line.startswith(f"| {method} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")[1:]]
+
+
 def refused(logs: Path, capsys, *arguments: str) -> str:
     """The one sentence with which the command fails."""
     capsys.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from gtransformer.experiments.recipe import recipes_of_rows
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.report.page import make_page
 from gtransformer.report.paper import PAPER, Table, read_paper
+from tests.unit.report import report_logs
 from tests.unit.report.report_logs import ROOT, scores, write_comparison
 
 DOCFLAT = PAPER.with_name("docflat.yaml")
 PRINTED = ROOT.parent / "shared" / "papers" / "docflat.md"
 STUDIES = ("2", "3", "4", "5", "6", "7")
+section, row = (partial(one, "Wu et al.") for one in (report_logs.section, report_logs.row))
 
 
 def tables() -> dict[str, Table]:
@@ -69,17 +72,6 @@ def test_studies_are_the_rows_of_the_page(number: str):
             ]
             assert miniature or line.runs[0].recipe == row.recipe
     assert {column.file for column in tables()[number].miniature.columns} == {f"studies/docflat_table{number}.json"}
-
-
-def section(page: str, name: str) -> list[str]:
-    """The lines of a table's section."""
-    return page.split("## Tables of Wu et al.")[1].split(f"### {name}: ")[1].split("\n### ")[0].splitlines()
-
-
-def row(page: str, name: str, method: str) -> list[str]:
-    """The cells of a row behind its name."""
-    (line,) = [line for line in section(page, name) if line.startswith(f"| {method} |")]
-    return [cell.strip() for cell in line.strip("|").split("|")[1:]]
 
 
 def test_scores_on_the_paper_s_corpora_stand_beside_its_figures(logs: Path):

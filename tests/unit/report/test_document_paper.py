@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from gtransformer.experiments.recipe import recipes_of_rows
 from gtransformer.experiments.studies.plan import load_study
 from gtransformer.report.page import make_page
 from gtransformer.report.paper import PAPER, Table, read_paper
+from tests.unit.report import report_logs
 from tests.unit.report.report_logs import ROOT, scores, write_comparison
 
 DOCUMENT = PAPER.with_name("document_transformer.yaml")
@@ -19,6 +21,7 @@ PRINTED = ROOT.parent / "shared" / "papers" / "document-transformer.txt"
 FIGURE = re.compile(r"\d\d\.\d\d|\d\dK|\d{3}|-")
 FRENCH = ("task.source-lang=fr", "task.target-lang=en", "task.langs=fr,en")
 STUDIES = ("1", "2", "7", "8", "9")
+section, row = (partial(one, "Zhang et al.") for one in (report_logs.section, report_logs.row))
 
 
 def tables() -> dict[str, Table]:
@@ -74,17 +77,6 @@ def test_studies_are_the_rows_of_the_page(number: str):
         assert sorted(line.runs[0].training) == sorted(row.changes)
     title = tables()[number].miniature.columns[0].file
     assert title == f"studies/document_table{number}.json"
-
-
-def section(page: str, name: str) -> list[str]:
-    """The lines of a table's section."""
-    return page.split("## Tables of Zhang et al.")[1].split(f"### {name}: ")[1].split("\n### ")[0].splitlines()
-
-
-def row(page: str, name: str, method: str) -> list[str]:
-    """The cells of a row behind its name."""
-    (line,) = [line for line in section(page, name) if line.startswith(f"| {method} |")]
-    return [cell.strip() for cell in line.strip("|").split("|")[1:]]
 
 
 def test_lower_cased_scores_stand_beside_the_paper_s(logs: Path):

@@ -9,6 +9,8 @@ import torch
 from tests.support import random_document, tiny_model
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"combined": {}, "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}}
 
 

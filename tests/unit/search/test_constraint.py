@@ -10,6 +10,8 @@ from tests.support import random_lengths, tiny_model
 from tests.unit.search.conftest import Translator
 from tests.unit.search.systems import SYSTEMS
 
+pytestmark = pytest.mark.slow
+
 SEARCHES = {
     "beam": {"beam": 4},
     "wide beam": {"beam": 12},

@@ -18,6 +18,8 @@ from tests.unit.search.systems import SYSTEMS
 from tests.unit.search.test_beam import assert_same
 from tests.unit.search.test_brute_force import log_probabilities, word_indices
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [[3, 1, 4, 2, 5], [2], [1, 6, 2], [4, 0, 3, 3]]
 SEARCH = {"beam": 3, "max_len_a": 1.2, "max_len_b": 2}
 

@@ -17,6 +17,8 @@ from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.export import find_sources, model_settings, read_checkpoint
 from tests.support import PARITY
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def without(saved_model, tmp_path):

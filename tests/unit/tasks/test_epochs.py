@@ -12,6 +12,8 @@ from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config
 
+pytestmark = pytest.mark.slow
+
 INSTANCES = 40
 MADE = []  # iterators of the running test
 

@@ -19,6 +19,8 @@ from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
 from tests.support import fairseqs_model, task_config
 from tests.unit.models import fairseq_models
 
+pytestmark = pytest.mark.slow
+
 SIZES = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
 
 

@@ -24,6 +24,8 @@ from tests.unit.models.batch_documents import made
 from tests.unit.tasks.test_document_batches import DOCFLAT, epoch_of, iterator
 from tests.unit.tasks.test_grouping import LEN48, documents, load
 
+pytestmark = pytest.mark.slow
+
 TWO = {**DOCFLAT, "context_loss": "on", "context_sentences": 2}
 SEARCH = {"beam": 2, "max_len_a": 0, "max_len_b": 3}
 SENTENCES = {"instances": "disjoint", "context_sentences": 0}

@@ -14,6 +14,8 @@ from gtransformer.errors import UserError
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import ROOT, task_config, tiny_config, tiny_model
 
+pytestmark = pytest.mark.slow
+
 LEN48 = ROOT / "tests" / "prepared" / "len48"
 GROUPINGS = {
     "greedy": {"instances": "greedy", "instance_tokens": 70},

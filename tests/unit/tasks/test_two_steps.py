@@ -19,6 +19,8 @@ from tests.support import ROOT, tiny_model
 from tests.unit.models.oracle_checks import batch
 from tests.unit.models.test_document_transformer import beside_model, pairs
 
+pytestmark = pytest.mark.slow
+
 DATA = ROOT / "tests" / "prepared" / "len48" / "bin"
 CURRENT = ["--instances=current", "--context-sentences=2"]
 

@@ -17,6 +17,8 @@ from gtransformer.translation.lines import CHUNK
 from tests.hard_text import STRANGE
 from tests.saved_model import make_model
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
 
 

@@ -13,6 +13,8 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.windows import beside
 from tests import saved_model as saved
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["The old dog sleeps.", "Mary finds her book.", "The river sleeps near a house.", "Her dog finds two trees."]
 CURRENT = ("--instances", "current", "--context-sentences", "2")
 

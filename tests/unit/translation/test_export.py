@@ -21,6 +21,8 @@ from gtransformer.translation.options import SearchOptions
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
 from tests.support import ROOT
 
+pytestmark = pytest.mark.slow
+
 FULL = "--doc-mode full --encoder-ctxlayers 0 --decoder-ctxlayers 0 --cross-ctxlayers 0".split()
 TEXT = ["The old dog sleeps.", "Mary finds her book under two trees."]
 

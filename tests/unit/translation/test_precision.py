@@ -13,6 +13,8 @@ from gtransformer.tasks.precision import PRECISIONS, check_precision, model_opti
 from gtransformer.translation.api import GTransformer, Translation
 from tests.saved_model import make_model
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 DOCUMENTS = [["The old dog sleeps.", "Mary finds her book under two trees."], ["The river sleeps near a house."]]
 needs_bfloat16 = pytest.mark.skipif(not has_bfloat16(), reason="the processor has no instructions for bfloat16")

@@ -12,6 +12,8 @@ from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.options import SearchOptions
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = ["The old dog sleeps.", "Mary finds her book under two trees.", "The river sleeps near a house."]
 DOCUMENT = [*SENTENCES, "The house.", *SENTENCES[::-1], "Two trees sleep under the river and near the old red house."]
 DOCUMENTS = [DOCUMENT, DOCUMENT[2:5], [], DOCUMENT[:1], DOCUMENT[::-1]]

@@ -17,6 +17,8 @@ from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from tests.hard_text import hard_lines
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["<d>", "The old dog sleeps.", "Mary finds her book.", "", "The river sleeps near a house. A dog sleeps.", "<d>"]
 
 

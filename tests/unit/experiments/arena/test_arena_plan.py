@@ -14,6 +14,8 @@ from gtransformer.experiments.arena.plan import Terms, check_terms, system_names
 from gtransformer.experiments.recipe import load_recipe
 from tests.unit.experiments.pretended import changes, pretend
 
+pytestmark = pytest.mark.slow
+
 SYSTEMS = ["sentences", "concatenation", "documents", "gtransformer", "lst", "window", "window_absolute"]
 BESIDE = ["document_transformer", "flat_transformer"]  # a sentence, and two of the source before it
 # A sentence and three before it on both sides, in batches that are a document each.

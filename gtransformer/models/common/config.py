@@ -32,8 +32,8 @@ def check_sizes(cfg) -> None:
             )
     for name in ("dropout", "attention_dropout", "activation_dropout"):
         value = getattr(cfg, name, None)
-        if value is not None and not 0 <= value < 1:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 0 and less than 1")
+        if value is not None and not 0 <= value <= 1:
+            raise UserError(f"--{name.replace('_', '-')} {value}: give a number from 0 to 1")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.

@@ -247,7 +247,7 @@ def test_sentences_of_an_instance(changes, expected):
         (["train.encoder-embed-dim=128", "train.encoder-attention-heads=7"], "train", "heads 7: does not divide "),
         (["train.max-update=-4"], "train", "--max-update -4: give more than 0"),
         (["train.max-epoch=-1"], "train", "--max-epoch -1: give more than 0"),
-        (["train.dropout=2"], "train", "--dropout 2.0: give at least 0 and less than 1"),
+        (["train.dropout=2"], "train", "--dropout 2.0: give a number from 0 to 1"),
     ],
 )  # fmt: skip
 def test_what_contradicts_is_said_before_anything_runs(changes, stage, message):

@@ -6,6 +6,7 @@ import argparse
 import importlib.metadata
 import logging
 import sys
+import warnings
 
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
 MINIMUM_TORCH = (2, 6)
@@ -26,6 +27,19 @@ def check() -> None:
     _check_fairseq()
     allow_fairseq_checkpoints()
     unscale_once()
+    quiet_hydra()
+
+
+def quiet_hydra() -> None:
+    """Leave out what hydra says of how fairseq uses it, at the head of every log, and nobody can act on."""
+    logging.getLogger("hydra").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
+    for begin in (
+        "'config' is validated against ConfigStore",
+        "The strict flag in the compose API",
+        "The version_base",
+    ):
+        warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
 
 
 def _check_fairseq() -> None:

@@ -10,10 +10,17 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 # fairseq's functions that know a checkpoint's path, and by which name.
 LOADERS = {"load_checkpoint_to_cpu": "path", "load_checkpoint": "filename", "load_model_ensemble_and_task": "filename"}
+SAVERS = {"torch_persistent_save": "filename"}
+# What PyTorch's safe loader says of a file that it would have to run code for; 149 begins what pickle itself writes.
+UNSAFE = re.compile(
+    r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"
+    r"call reduce for unrecognized function (.+)|operand 149"
+)
 UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -72,7 +79,8 @@ def explain(error: BaseException) -> str | None:
             or _checkpoint_that_does_not_fit(link)
             or _missing_checkpoint(link)
             or _value_that_cannot_be(link)
-            or _file_that_cannot_be_used(link)
+            or _file_that_cannot_be_used(link, _variable(error, SAVERS))
+            or _no_checkpoint(link)
         )
         if message is not None:
             return message
@@ -82,28 +90,58 @@ def explain(error: BaseException) -> str | None:
 
 def _damaged_checkpoint(error: BaseException) -> str | None:
     """PyTorch's loader raises anything; what it was called by says that it was reading a checkpoint."""
-    code = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    reading = any(one.co_name == "load_checkpoint_to_cpu" for one in code)
-    if not reading or not any(Path(one.co_filename).parts[-2:] == ("torch", "serialization.py") for one in code):
+    code = _code(error)
+    if not _reads(code) or not any(Path(one.co_filename).parts[-2:] == ("torch", "serialization.py") for one in code):
         return None
+    unsafe = UNSAFE.search(str(error))
+    if unsafe:
+        name = next(filter(None, unsafe.groups()), None)
+        return (
+            f"checkpoint {_checkpoint_of(error)} is unsafe and was not loaded: it is to run code when it is read"
+            f"{f' ({name})' if name else ''}; take one that fairseq-train or scripts/export.sh has written"
+        )
     return (
         f"checkpoint {_checkpoint_of(error)} cannot be read, it is truncated or damaged ({_first_sentence(error)}); "
         "take another one (training goes on from an earlier one with --restore-file)"
     )
 
 
+def _no_checkpoint(error: BaseException) -> str | None:
+    """A file that can be read and holds something else than a checkpoint, on which fairseq fails in any way."""
+    if not isinstance(error, LookupError | TypeError | AttributeError | RuntimeError) or not _reads(_code(error)):
+        return None
+    return f"checkpoint {_checkpoint_of(error)} is none of fairseq's; give one that fairseq-train has written"
+
+
+def _code(error: BaseException) -> list[CodeType]:
+    return [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def _reads(code: list[CodeType]) -> bool:
+    return any(one.co_name == "load_checkpoint_to_cpu" for one in code)
+
+
 def _checkpoint_of(error: BaseException) -> str:
-    """The checkpoint that fairseq was loading; its errors do not name it, only the variables of its functions do."""
-    found = "given"
+    """The checkpoint that fairseq was loading."""
+    return _variable(error, LOADERS) or "given"
+
+
+def _variable(error: BaseException, names: dict[str, str]) -> str | None:
+    """A path that fairseq's errors do not name, only the variables of its functions do: ``names`` by function."""
+    found = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        found = frame.f_locals.get(LOADERS.get(frame.f_code.co_name)) or found
+        found = frame.f_locals.get(names.get(frame.f_code.co_name)) or found
     return found
 
 
-def _file_that_cannot_be_used(error: BaseException) -> str | None:
-    """A path without permission, through a file, at a directory; a full disk, which names no path."""
+def _file_that_cannot_be_used(error: BaseException, written: str | None = None) -> str | None:
+    """A path without permission, through a file, at a directory; a full disk, for which the system names no path.
+
+    ``written``: what was being written, where it is known.
+    """
     if isinstance(error, OSError) and error.errno in FULL:
-        return f"{error.filename or 'output'}: cannot be written ({error.strerror}); make room and run this again"
+        path = error.filename or written or "output"
+        return f"{path}: cannot be written ({error.strerror}); make room and run this again"
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename is not None:
         path = os.fsdecode(error.filename2 or error.filename) if not isinstance(error.filename, int) else "a file"
         return f"{path}: cannot be used ({error.strerror}); give another path"

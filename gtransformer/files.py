@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TextIO
 
 from gtransformer.errors import FULL, UserError
 
+NO_JSON = (ValueError, RecursionError)  # what Python's parser raises
 OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # names of what a process has open
 
 
@@ -124,6 +125,13 @@ def read_json(path: str | Path) -> Any:
             raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from None
         except UnicodeDecodeError:
             raise UserError(f"{path}: not UTF-8 text") from None
+        except NO_JSON as error:
+            raise UserError(f"{path}: not valid JSON ({json_fault(error)})") from None
+
+
+def json_fault(error: BaseException) -> str:
+    """What is wrong with text that is no JSON, given one of NO_JSON."""
+    return getattr(error, "msg", "brackets or a number without end")
 
 
 def sha256(path: str | Path) -> str:

@@ -227,5 +227,7 @@ def _parsed(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         place = _place(error.problem_mark) if error.problem_mark else name
         raise NotYaml(f"{place}: not valid YAML ({error.problem})") from None
+    except RecursionError:
+        raise NotYaml(f"{name}: not valid YAML (brackets without end)") from None
     except (yaml.YAMLError, ValueError) as error:
         raise NotYaml(f"{name}: not valid YAML ({' '.join(str(error).split())})") from None

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gtransformer.analysis.figures import new_figure, save_figure
+from gtransformer.analysis.figures import Curves, new_figure, save_figure
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
+from gtransformer.files import NO_JSON, read_lines
 
 
 @dataclass
@@ -49,9 +49,9 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
             if f"{prefix}num_updates" not in stats:
                 continue  # train_inner has a key train_wall, too, which is something else
             if f"{prefix}ppl" in stats:
-                _append(points, int(stats[f"{prefix}num_updates"]), float(stats[f"{prefix}ppl"]))
+                _append(points, stats[f"{prefix}num_updates"], stats[f"{prefix}ppl"])
             if f"{prefix}wall" in stats:
-                walls.append(float(stats[f"{prefix}wall"]))
+                walls.append(stats[f"{prefix}wall"])
     curve.train = curve.train or epochs
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
@@ -74,17 +74,23 @@ def read_series(path: str | Path, names: Sequence[str], valid: str = "valid") ->
         for key, value in stats.items():
             counter = f"{valid}_num_updates" if key.startswith(f"{valid}_") else "num_updates"
             if counter in stats and any(fnmatchcase(key, name) for name in names):
-                _append(series.setdefault(key, []), int(stats[counter]), float(value))
+                _append(series.setdefault(key, []), stats[counter], value)
     return series
 
 
-def _entry(line: str) -> dict:
-    """The JSON object at the end of a line, empty if there is none."""
+def _entry(line: str) -> dict[str, float]:
+    """The numbers of the JSON object at the end of a line, empty if there is none; counters are whole."""
     try:
         stats = json.loads(line[line.index("{") :])
-    except ValueError:
+    except NO_JSON:
         return {}
-    return stats if isinstance(stats, dict) else {}
+    found = {}
+    for key, value in stats.items() if isinstance(stats, dict) else ():
+        try:
+            found[key] = int(value) if key.endswith("num_updates") else float(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return found
 
 
 def _append(points: list[tuple[int, float]], updates: int, perplexity: float) -> None:
@@ -101,13 +107,15 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     figure = new_figure(7.5, 4.5, dpi=150)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes = figure.add_subplot()
+    axes, drawn = figure.add_subplot(), Curves()
     for number, (name, curve) in enumerate(curves.items()):
         for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
             if points:
                 updates, perplexities = zip(*points, strict=True)
                 look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
-                axes.plot(updates, perplexities, style, color=f"C{number}", label=f"{name}, {kind}", **look)
+                label, marked = drawn.add(f"{name}, {kind}", points)
+                look = {"linestyle": style, "color": f"C{number}", **look, **marked}
+                axes.plot(updates, perplexities, label=label, **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -78,12 +78,14 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
     return found
 
 
-def given_translation(path: str, document: list[InputLine], model: GTransformer) -> list[str]:
-    """BPE of the document's lines in a file that is aligned line by line with the input."""
+def given_translation(path: str, number: int, document: list[InputLine], model: GTransformer) -> list[str]:
+    """BPE of the document's lines in a file that is aligned line by line with an input of so many lines.
+
+    Raises UserError for a file of more or fewer lines.
+    """
     lines = list(read_lines(path))
-    last = document[-1].place.lines
-    if len(lines) < last:
-        raise UserError(f"{path}, line {len(lines)}: ends here, but the document goes to line {last}; align the files")
+    if len(lines) != number:
+        raise UserError(f"{path}: has {len(lines)} lines, but the text has {number}; give a line for each line")
     texts = [lines[line.place.lines - 1] for line in document]
     return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
 

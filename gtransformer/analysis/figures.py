@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,37 @@ def new_figure(width: float, height: float, dpi: int = 130) -> Any:
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def whole_ticks(*directions: Any) -> None:
+    """Let axes (``axes.xaxis``, ``axes.yaxis``) that count something have ticks at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in directions:
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+class Curves:
+    """The curves of some axes; one that lies upon an earlier one, or a part of it, is dashed and says so.
+
+    ``add``: what a curve that goes through ``points`` is to be called, and further arguments of matplotlib's ``plot``.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[str, list[tuple[float, float]]]] = []
+
+    def add(self, label: str, points: Sequence[tuple[float, float]]) -> tuple[str, dict[str, Any]]:
+        """Coinciding are curves of the same places whose heights differ by less than a thousandth."""
+        points = list(points)
+        for other, theirs in self._known:
+            same = len(points) == len(theirs) and all(
+                one[0] == two[0] and math.isclose(one[1], two[1], rel_tol=1e-3)
+                for one, two in zip(points, theirs, strict=True)
+            )
+            if points and same:
+                return f"{label} (as {other})", {"linestyle": (0, (4, 4)), "zorder": 3}
+        self._known.append((label, points))
+        return label, {}
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

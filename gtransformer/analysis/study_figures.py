@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gtransformer.analysis.figures import new_figure, save_figure
+from gtransformer.analysis.figures import Curves, new_figure, save_figure, whole_ticks
 
 AXES = {
     "length": "input length (tokens)",
@@ -49,6 +49,7 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
+    drawn = Curves()
     for number, system in enumerate(systems):
         lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
         if not lines:
@@ -60,8 +61,9 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         below = [max(0.0, one["mean"] - one["min"]) for one in scores]
         above = [max(0.0, one["max"] - one["mean"]) for one in scores]
         color = f"C{number}"
-        name = result["systems"][system]
-        axes.errorbar(places, mean, yerr=[below, above], marker="o", markersize=4, capsize=3, color=color, label=name)
+        name, marked = drawn.add(result["systems"][system], list(zip(places, mean, strict=True)))
+        look = {"marker": "o", "markersize": 4, "capsize": 3, "color": color, **marked}
+        axes.errorbar(places, mean, yerr=[below, above], label=name, **look)
         dots = [(place, value) for place, one in zip(places, scores, strict=True) for value in one["values"]]
         axes.plot(*zip(*dots, strict=True), ".", color=color, alpha=0.4)
     axes.set_xticks(range(len(values)), [f"{value:,}" if isinstance(value, int) else str(value) for value in values])
@@ -72,7 +74,7 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """A colour a line, a stroke a seed; dotted what flat attention over all keys would have."""
-    systems = {line["system"] for line in panel["lines"]}
+    systems, known = {line["system"] for line in panel["lines"]}, Curves()
     for number, line in enumerate(panel["lines"]):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
@@ -80,7 +82,9 @@ def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         # The first seed that has the curve, not the first seed: that one may lack it.
         for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
             look = {"color": f"C{number}", "linewidth": 1.0, "alpha": 0.8}
-            axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look)
+            if not drawn:
+                label, marked = known.add(label, curves[line["curve"]])
+            axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look | marked)
         flat = next(filter(None, (curves.get(f"{line['curve']}_flat") for curves in found)), None)
         if line["flat"] and flat:
             axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
@@ -114,7 +118,9 @@ def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -
     maps = result["runs"][panel["lines"][0]["runs"][0]]["batch_attention"]["maps"]
     mean = next(one["mean"] for one in maps if one["part"] == f"{panel['axis']}_batch")
     top = max(map(max, mean))
-    axes.imshow(mean, cmap="viridis", vmin=0, vmax=top, extent=(0.5, len(mean) + 0.5, len(mean) + 0.5, 0.5))
+    image = axes.imshow(mean, cmap="viridis", vmin=0, vmax=top, extent=(0.5, len(mean) + 0.5, len(mean) + 0.5, 0.5))
+    axes.figure.colorbar(image, ax=axes).ax.tick_params(labelsize=7)
+    whole_ticks(axes.xaxis, axes.yaxis)
     axes.set_xlabel(f"sentence (largest: {top:.3f})", fontsize=8)
     axes.set_ylabel("sentence", fontsize=8)
 

@@ -64,11 +64,11 @@ def main(argv: list[str] | None = None) -> None:
     check_alone(model.engine.model, str(args.model))
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
-    text = decode_lines(sys.stdin.buffer, name) if args.input == "-" else read_lines(args.input)
+    text = list(decode_lines(sys.stdin.buffer, name) if args.input == "-" else read_lines(args.input))
     document = find_document(
         read_text(text, model.chain.encode, longest=model.max_sentence_tokens), args.document, name
     )
-    given = given_translation(args.translation, document, model) if args.translation else None
+    given = given_translation(args.translation, len(text), document, model) if args.translation else None
     title = f"{Path(name).name}, document {args.document}"
     paragraphs, results = [HEADING], []
     for table, paragraph, result in inspect_document(model, document, given, options, args.output, title, args.top):

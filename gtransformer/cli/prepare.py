@@ -19,7 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/prepare.sh",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
-        "Run it again after an interruption or a change: what still holds is kept.",
+        "Run it again after an interruption or a change of the corpus: what still holds is kept.",
     )
     parser.add_argument("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
     parser.add_argument("output", help="directory to write to")
@@ -69,13 +69,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="do again with other options what was finished in the output directory"
+    )
     parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
     """The options as settings. Raises UserError for values that make no sense."""
-    given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "langs", "moses")}
+    other = ("raw", "output", "langs", "moses", "overwrite")
+    given = {name: value for name, value in vars(args).items() if name not in other}
     langs = tuple(filter(None, (args.langs or "").split(",")))
     settings = Settings(**given, langs=langs, moses=moses_directory(args.moses))
     settings.check()
@@ -87,7 +91,8 @@ def main(argv: list[str] | None = None) -> None:
     """Prepare a corpus and print its counts."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
-    manifest = prepare(args.raw, args.output, settings_from(args), shlex.join(["scripts/prepare.sh", *argv]))
+    command = shlex.join(["scripts/prepare.sh", *argv])
+    manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
 
 

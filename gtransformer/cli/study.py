@@ -18,7 +18,7 @@ from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.data import Corpora
-from gtransformer.experiments.studies.plan import study_names
+from gtransformer.experiments.studies.plan import listing, study_names
 from gtransformer.experiments.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
 
@@ -26,9 +26,13 @@ from gtransformer.preprocess.parallel import available_cores
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
-    parser.add_argument("figure", help=f"{', '.join(study_names())}, or the path of a YAML file")
-    parser.add_argument("corpus", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)")
-    parser.add_argument("output", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")
+    parser.add_argument("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
+    parser.add_argument(
+        "corpus", nargs="?", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
+    )
+    parser.add_argument(
+        "output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png"
+    )
     parser.add_argument(
         "--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo"
     )
@@ -44,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)",
     )
-    parser.add_argument("--list", action="store_true", help="show the runs and which are done, and stop")
+    parser.add_argument(
+        "--list", action="store_true", help="show the runs and which are done, and stop; by itself: the studies"
+    )
     parser.add_argument(
         "--allow-missing",
         action="store_true",
@@ -57,7 +63,14 @@ def build_parser() -> argparse.ArgumentParser:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Do the study."""
-    args = build_parser().parse_args(argv)
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.list and args.figure is None:
+        print(f"studies:\n{listing()}")
+        return
+    missing = [name for name in ("figure", "corpus", "output") if getattr(args, name) is None]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: give at least 1")
     end_on_signals()

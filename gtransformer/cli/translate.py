@@ -1,7 +1,8 @@
 """Translate plain text with a saved model: one output line for each input line, in order.
 
 ``gtransformer-translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
-in the output, too). ``--output OUT`` can be interrupted: the same command goes on where it stopped.
+in the output, too). ``--output OUT`` can be interrupted: the same command goes on where it stopped. Several files are
+translated with the model loaded once: ``FILE FILE --output DIR``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -22,10 +24,10 @@ from gtransformer.preprocess.parallel import progress
 from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 from gtransformer.tasks.precision import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
-from gtransformer.translation.formats import make_format
+from gtransformer.translation.formats import Format, make_format
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
-from gtransformer.translation.options import add_search_options
+from gtransformer.translation.options import SearchOptions, add_search_options
 from gtransformer.translation.resumable import ResumableOutput
 from gtransformer.translation.splitter import SentenceSplitter
 
@@ -33,11 +35,17 @@ from gtransformer.translation.splitter import SentenceSplitter
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text (.xz, .gz, too); - is a pipe")
+    parser.add_argument(
+        "input",
+        nargs="*",
+        metavar="FILE",
+        help="plain text (.xz, .gz, too); - or nothing is a pipe; several need -o DIR",
+    )
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output)"
-    )
+        "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output). Of "
+        "several files a directory, for files of the same names; those that are there are kept"
+    )  # fmt: skip
     parser.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--nbest", type=int, help="so many translations of each line, separated by tabs")
     parser.add_argument("--scores", action="store_true", help="the log probability before each translation")
@@ -68,12 +76,13 @@ def build_parser() -> argparse.ArgumentParser:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
-    args = build_parser().parse_args(argv)
+    args = build_parser().parse_intermixed_args(argv)  # files may stand on both sides of options
+    texts = texts_of(args)
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     directory = ModelDirectory.open(args.model)
     options = directory.search.given(vars(args))
-    total = count_lines(args)
+    totals = [count_lines(text) for text in texts]
     split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
     key = {
         "model": directory.fingerprint, "search": options.recorded(), "format": args.format, "nbest": args.nbest,
@@ -85,6 +94,53 @@ def main(argv: list[str] | None = None) -> None:
     if args.first_pass is not None:
         key["first_pass"] = sha256(args.first_pass)
     shape = make_format(args.format, args.scores, args.nbest is not None)
+
+    @cache
+    def load(first_pass: Path | None) -> GTransformer:
+        device = "cpu" if args.cpu else None
+        return GTransformer.from_pretrained(
+            args.model, device, moses=args.moses, precision=args.precision, first_pass=first_pass
+        )
+
+    for text, total in zip(texts, totals, strict=True):
+        translate_text(text, total, key, shape, load, options, split)
+
+
+def texts_of(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The options for each text, with one ``input`` and ``output``; of several, those that are translated are left out.
+
+    Raises UserError for several without a directory for their translations.
+    """
+    names = args.input or ["-"]
+    if len(names) == 1:
+        return [argparse.Namespace(**vars(args) | {"input": names[0]})]
+    if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
+        raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
+    if "-" in names or (args.first_pass is not None and args.first_pass.suffix != FIRST_MODEL):
+        raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
+    outputs = [Path(args.output, Path(name).name.removesuffix(".xz").removesuffix(".gz")) for name in names]
+    for name, output in zip(names, outputs, strict=True):
+        if outputs.count(output) > 1:
+            raise UserError(f"{name}: another of the files is called {output.name}, too; translate them one by one")
+    texts = []
+    for name, output in zip(names, outputs, strict=True):
+        if output.exists() and not args.restart:
+            print(f"{output}: there already, kept (--restart makes it again)", file=sys.stderr)
+        else:
+            texts.append(argparse.Namespace(**vars(args) | {"input": name, "output": str(output)}))
+    return texts
+
+
+def translate_text(
+    args: argparse.Namespace,
+    total: int | None,
+    key: dict,
+    shape: Format,
+    load: Callable[[Path | None], GTransformer],
+    options: SearchOptions,
+    split: SentenceSplitter | None,
+) -> None:
+    """Translate one text of ``total`` lines; ``load`` gives the model, once it is known that there is work for it."""
     began = time.monotonic()
     with ExitStack() as stack:
         output = open_output(args, key, stack)
@@ -93,13 +149,10 @@ def main(argv: list[str] | None = None) -> None:
         if isinstance(output, ResumableOutput):
             output.skip(lines, args.input)
             start = output.place
-        device = "cpu" if args.cpu else None
         checkpoint, first = args.first_pass, None
         if checkpoint is not None and checkpoint.suffix != FIRST_MODEL:
             checkpoint, first = None, islice(read_lines(args.first_pass), start.lines, None)
-        model = GTransformer.from_pretrained(
-            args.model, device, moses=args.moses, precision=args.precision, first_pass=checkpoint
-        )
+        model = load(checkpoint)
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
         place, sentences, cut = start, 0, 0
         with bar:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.data.instances import Instances
-from gtransformer.data.sentences import Sentences
+from gtransformer.data.sentences import Sentences, SideSentences, StoredSide, check_places
 from gtransformer.data.sidecar import Sidecar
 
 
@@ -26,15 +26,15 @@ class Place:
     current: tuple[int, int] | None = None
 
 
-def stored_places(sidecar: Path | None, instances: int) -> list[Place] | None:
+def stored_places(sidecar: Path, side: StoredSide) -> list[Place] | None:
     """The places of a split's stored instances; None without a sidecar.
 
-    Raises UserError for a sidecar of another number of instances.
+    Raises UserError for a sidecar of another number of instances, or of sentences in one.
     """
-    if sidecar is None or not sidecar.is_file():
+    if not sidecar.is_file():
         return None
     found = Sidecar.load(sidecar)
-    found.check_number(instances, sidecar)
+    check_places(found, SideSentences(side).counts(), sidecar)
     return [Place(*row) for row in found.instances]
 
 

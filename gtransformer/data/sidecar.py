@@ -45,9 +45,20 @@ class Sidecar:
                 raise UserError(f"{path}, line 1: a sidecar of another version; prepare the corpus again")
             value["instances"] = [(int(d), int(f), int(n)) for d, f, n in value["instances"]]
             value["dropped"] = [(int(d), int(s)) for d, s in value.get("dropped", [])]
-            return cls(**value)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            found = cls(**value)
+            found.check_places()
+            return found
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise UserError(f"{path}, line 1: not a sidecar of instances; prepare the corpus again") from None
+
+    def check_places(self) -> None:
+        """Raise ValueError for places that no corpus has, and for more documents than have one."""
+        known = [document for document, *_ in (*self.instances, *self.dropped)]
+        numbers = [number for row in (*self.instances, *self.dropped) for number in row]
+        if type(self.documents) is not int or not max(known, default=-1) < self.documents <= len(known):
+            raise ValueError(f"{self.documents} documents")
+        if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
+            raise ValueError("a place of no corpus")
 
     def check_number(self, instances: int, path: str | Path | None) -> None:
         """Raise UserError, naming the sidecar's file, if the data has another number of instances."""

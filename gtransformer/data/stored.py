@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, MMapIndexedDataset
+from fairseq.data.indexed_dataset import _code_to_dtype, data_file_path, index_file_path
 from torch import Tensor
 
+from gtransformer.errors import UserError
+
+# What the index of memory-mapped binaries begins with: version, type, instances. Behind it are lengths and places.
+MAGIC, HEAD = b"MMIDIDX\0\0", struct.Struct("<9sQBQ")
+OLDER = b"TNTIDX\0\0"
 READ_AT_ONCE = 10_000  # instances
 SEARCHED_AT_ONCE = 1 << 24  # tokens
 
@@ -120,6 +127,35 @@ class InstanceDataset(BaseWrapperDataset):
             lengths[number] = len(tokens)
         nothing = np.zeros(0, dtype=np.int64)
         return np.concatenate([nothing, *instances]), np.concatenate([nothing, *begins]), lengths
+
+
+def check_binary(path: str | Path) -> None:
+    """Raise UserError for binaries that are not as long as they say; ``path`` is without ``.bin`` and ``.idx``.
+
+    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training.
+    """
+    index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
+    with open(index, "rb") as stream:
+        head = stream.read(HEAD.size)
+    if head.startswith(OLDER):
+        return
+    damaged = UserError(f"{index}: cut short or damaged, it cannot be read; prepare the corpus again")
+    if not head.startswith(MAGIC) or len(head) < HEAD.size:
+        raise damaged
+    _, version, code, number = HEAD.unpack(head)
+    if version != 1 or code not in _code_to_dtype or index.stat().st_size != HEAD.size + 12 * number:
+        raise damaged
+    sizes = np.fromfile(index, np.int32, number, offset=HEAD.size).astype(np.int64)
+    width = np.dtype(_code_to_dtype[code]).itemsize
+    begins = np.fromfile(index, np.int64, number, offset=HEAD.size + 4 * number)
+    if (sizes < 0).any() or not np.array_equal(begins, (np.cumsum(sizes) - sizes) * width):
+        raise damaged
+    if not data.is_file():
+        raise UserError(f"{data}: no such file, though its index is there; prepare the corpus again")
+    if data.stat().st_size != sizes.sum() * width:
+        raise UserError(
+            f"{data}: has {data.stat().st_size} bytes, its index says {sizes.sum() * width}; prepare the corpus again"
+        )
 
 
 def first_tokens(dataset, stored: Path | None = None) -> np.ndarray:

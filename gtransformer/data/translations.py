@@ -18,7 +18,7 @@ from typing import TypeVar
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
+from gtransformer.files import NO_JSON, json_fault, read_lines
 
 Sentence = TypeVar("Sentence")
 TRANSLATED = "give the split and the prepared corpus that were translated"
@@ -177,8 +177,8 @@ def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
     """One line of the file; UserError where it is not an instance's translation."""
     try:
         entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not valid JSON ({error.msg}); write the translations again") from None
+    except NO_JSON as error:
+        raise UserError(f"{where}: not valid JSON ({json_fault(error)}); write the translations again") from None
     if not isinstance(entry, dict):
         raise UserError(f"{where}: not a JSON object; one object per instance is expected")
     for key in ("id", "document", "first_sentence", "sentences"):

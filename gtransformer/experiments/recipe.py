@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -198,7 +199,7 @@ class UnknownRecipe(UserError):
 
 
 def find_recipe(name: str) -> Path:
-    """The file of a recipe. Raises UnknownRecipe, naming those that exist, if there is none."""
+    """The file of a recipe. Raises UnknownRecipe, naming those that are called alike, if there is none."""
     if name.endswith((".yaml", ".yml")):
         candidates = [Path(name)]
     else:
@@ -206,8 +207,12 @@ def find_recipe(name: str) -> Path:
     for path in candidates:
         if path.is_file():
             return path
-    known = ", ".join(recipe_names()) or "none"
-    raise UnknownRecipe(f"unknown recipe '{name}': known are {known}; or give the path of a YAML file")
+    names = recipe_names()
+    like = ", ".join(difflib.get_close_matches(name, names) or names[:3])
+    raise UnknownRecipe(
+        f"unknown recipe '{name}': there are {like} and others, which scripts/run.sh lists without arguments; give one "
+        "of them, or the path of a YAML file"
+    )
 
 
 def beside(recipe: str, other: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,7 +20,10 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import check_generation
 from gtransformer.tasks.grouping_options import check_training, grouping_of
 from gtransformer.tasks.strategy import strategy_of
+from gtransformer.tasks.training_end import check_given
 
+LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
+CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
 # What stands for the arguments that are no options of the recipe.
 NEEDED = {
     "prepare": ["RAW", "PREPARED"],
@@ -97,7 +102,20 @@ def check_task(given: argparse.Namespace, stage: str) -> None:
         check_generation(given, cfg)
     else:
         check_training(cfg)
+        check_given(given)
 
 
 def _refuse(name: str, stage: str, message: str) -> NoReturn:
-    raise UserError(f"recipe '{name}', stage {stage}: {message}"[:400])
+    raise UserError(f"recipe '{name}', stage {stage}: {_shortened(message)}"[:400])
+
+
+def _shortened(message: str) -> str:
+    """What argparse says, without the names of functions, and of a long list of choices those like the value."""
+    message = LAMBDA.sub(r"cannot be read: \1; give a number, or several with commas between them", message)
+    found = CHOICES.search(message)
+    if not found or len(found[0]) <= 200:
+        return message
+    choices = [choice.strip(" '") for choice in found[2].split(",")]
+    like = difflib.get_close_matches(found[1], choices) or choices[:3]
+    known = f"{len(choices)} are known, {', '.join(like)} and others"
+    return f"{message[: found.start()]}invalid choice: '{found[1]}'; {known}"

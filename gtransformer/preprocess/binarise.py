@@ -55,14 +55,19 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
 
 
 def dictionary_words(path: str | Path) -> list[str]:
-    """The words of a dictionary file in order. Raises UserError if it is missing or a line has no count."""
-    words = []
+    """The words of a dictionary file in order.
+
+    Raises UserError if it is missing, if a line has no count, and for a word that stands twice.
+    """
+    words: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rpartition(" ")
         if not word or not count.isdigit():
             raise UserError(f"{path}, line {number}: not a dictionary entry ('word count')")
-        words.append(word)
-    return words
+        if word in words:
+            raise UserError(f"{path}, line {number}: '{word[:80]}' stands in line {words[word]} already; keep one")
+        words[word] = number
+    return list(words)
 
 
 class UnknownCounter:

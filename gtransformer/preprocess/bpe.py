@@ -21,6 +21,7 @@ from gtransformer.preprocess.parallel import available_cores, map_chunks, map_fi
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
+VERSION = re.compile(r"#version:\s+0\.[12](\.0+)*\s*")  # those that there are
 REMEMBERED = 200_000  # words; text without end has words without end
 
 
@@ -105,10 +106,18 @@ class _Thinned(io.TextIOBase):
 
 
 def check_codes(path: str | Path, lines: Iterable[str]) -> None:
-    """Raise UserError for a line of subword-nmt's codes in ``path`` that is no merge."""
+    """Raise UserError for a line of subword-nmt's codes in ``path`` that is no merge, and where there is none."""
+    merges = 0
     for number, line in enumerate(lines, 1):
-        if len(line.split(" ")) != 2:
+        if number == 1 and line.startswith("#version:"):
+            if not VERSION.fullmatch(line):
+                raise UserError(f"{path}, line 1: not a version of BPE codes that is known ('#version: 0.2')")
+            continue
+        if len(line.strip("\r ").split(" ")) != 2:
             raise UserError(f"{path}, line {number}: not a BPE merge (two symbols)")
+        merges += 1
+    if not merges:
+        raise UserError(f"{path}: holds no BPE merges; give what was learnt with the vocabulary")
 
 
 class Encoder:

@@ -7,10 +7,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.settings import Settings
 from gtransformer.preprocess.steps import Steps
+
+PLACES = ("moses", "sentencepiece", "bpe_codes", "bert")  # settings that are paths
 
 
 def tool_versions() -> dict[str, str]:
@@ -62,6 +65,44 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
     }
 
 
+def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
+    """What the manifest says of the settings; ``lent``: that of the corpus which the vocabulary is taken from."""
+    return {
+        "source_lang": settings.source_lang,
+        "target_lang": settings.target_lang,
+        "langs": lent["settings"]["langs"] if lent else list(settings.order()),
+        "bpe_merges": lent["settings"]["bpe_merges"] if lent else settings.bpe_merges,
+        "max_instance_tokens": settings.max_instance_tokens,
+        "max_sentence_tokens": settings.max_sentence_tokens,
+        "max_sents": settings.max_sents,
+        "sentence_pairs": settings.sentence_pairs,
+        "normalise_punctuation": settings.normalise_punctuation,
+        "moses": settings.moses,
+        "sentencepiece": settings.sentencepiece,
+        "bpe_codes": settings.bpe_codes,
+        "bert": settings.bert,
+    }
+
+
+def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
+    """Raise UserError for a finished corpus with other settings: models of it would be left without theirs.
+
+    Of what lies in files only whether there are any is compared: files may move.
+    """
+    if not (output / "manifest.json").is_file():
+        return
+    before = read_json(output / "manifest.json").get("settings") or {}
+    now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
+    for name in before.keys() & now.keys():
+        one, other = (bool(values[name]) if name in PLACES else values[name] for values in (before, now))
+        if one != other:
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(
+                f"{output}: prepared with other options ({option}: {one}, not {other}), and models of it need it as it "
+                "is; give another directory, or --overwrite to lose it"
+            )
+
+
 def write(
     output: Path,
     settings: Settings,
@@ -94,21 +135,7 @@ def write(
             "bpe_merges": lent["vocabulary"]["bpe_merges"] if lent else reports.get("bpe-learn", {}).get("merges"),
             "borrowed_from": settings.vocabulary,
         },
-        "settings": {
-            "source_lang": settings.source_lang,
-            "target_lang": settings.target_lang,
-            "langs": lent["settings"]["langs"] if lent else list(settings.order()),
-            "bpe_merges": lent["settings"]["bpe_merges"] if lent else settings.bpe_merges,
-            "max_instance_tokens": settings.max_instance_tokens,
-            "max_sentence_tokens": settings.max_sentence_tokens,
-            "max_sents": settings.max_sents,
-            "sentence_pairs": settings.sentence_pairs,
-            "normalise_punctuation": settings.normalise_punctuation,
-            "moses": settings.moses,
-            "sentencepiece": settings.sentencepiece,
-            "bpe_codes": settings.bpe_codes,
-            "bert": settings.bert,
-        },
+        "settings": recorded(settings, lent),
         "command": command,
         "versions": versions,
         "inputs": {path.name: steps.checksum(path) for files in splits.values() for path in files},

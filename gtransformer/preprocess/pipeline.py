@@ -240,10 +240,16 @@ class Preparation(Workspace):
         self.steps.run("binarise", [*dictionaries, *inputs], outputs, settings, work)
 
 
-def prepare(raw: str | Path, output: str | Path, settings: Settings, command: str = "") -> dict[str, Any]:
+def prepare(
+    raw: str | Path, output: str | Path, settings: Settings, command: str = "", overwrite: bool = False
+) -> dict[str, Any]:
     """Prepare the raw corpus ``raw`` in the directory ``output``; returns the manifest.
 
     What was done before by an interrupted or earlier run and still holds is kept. Raises UserError for any input that
-    cannot be used, before anything is written.
+    cannot be used, and unless ``overwrite`` for a corpus that was finished there with other settings, before anything
+    is written.
     """
-    return Preparation(raw, output, settings).run(command)
+    preparation = Preparation(raw, output, settings)
+    if not overwrite:
+        manifest.check_same(preparation.output, settings, preparation.borrowed)
+    return preparation.run(command)

@@ -10,6 +10,7 @@ and after ``. : ? !``, opening brackets and quotes being passed over.
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.moses import moses_directory, run_script
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
 
+COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sentences by a tenth
 SENTENCE_END = frozenset(".:?!")
 BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
 
@@ -73,7 +75,7 @@ class Truecaser:
         self.known: set[str] = set()
         for number, line in enumerate(read_lines(model), 1):
             fields = line.split()
-            if len(fields) < 2 or len(fields) % 2:
+            if len(fields) < 2 or len(fields) % 2 or not all(map(COUNTS.fullmatch, fields[1::2])):
                 raise UserError(f"{model}, line {number}: not a truecaser model line ('word (count/total) ...')")
             self.best[fields[0].lower()] = fields[0]
             self.known.update(fields[2::2])

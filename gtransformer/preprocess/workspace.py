@@ -23,6 +23,8 @@ class Workspace:
 
     def __init__(self, raw: str | Path, output: str | Path, settings: Settings):
         self.settings, self.output = settings, Path(output)
+        if self.output.resolve() == Path(raw).resolve():
+            raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
         # mBART's languages have a country, too (en_XX); corpora are named without.
         self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
         self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None

@@ -61,6 +61,15 @@ def trained_seconds(path: Path) -> float:
         return 0.0
 
 
+def training_done(path: Path) -> tuple[int, float]:
+    """Updates and seconds of training that a fairseq checkpoint goes on from; 0 where it does not say, as above."""
+    try:
+        updates = int(load_lazily(path)["optimizer_history"][-1]["num_updates"])
+    except Exception:
+        updates = 0
+    return updates, trained_seconds(path)
+
+
 def load_lazily(path: Path) -> Any:
     """A checkpoint as fairseq wrote it, on the CPU; whatever PyTorch raises where it cannot be read.
 

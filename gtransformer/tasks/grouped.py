@@ -59,7 +59,7 @@ class Grouped:
 def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
     """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
     number, documents, numbers = len(part.source.instances), None, None
-    places = partial(stored_places, part.sidecar, number)
+    places = partial(stored_places, part.sidecar, part.source)
     if ordered:
         known = places() or [Place(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)

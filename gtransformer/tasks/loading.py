@@ -17,7 +17,7 @@ from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
 from gtransformer.data.sentences import StoredSide
-from gtransformer.data.stored import InstanceDataset
+from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
@@ -142,24 +142,33 @@ class Loader:
     def typed(self, tokens, lengths, constraints=None) -> DocumentPairDataset:
         """Instances typed or piped in (fairseq-interactive), each a list of ``<s> words </s>``.
 
-        Raises UserError for a line that does not begin with ``<s>``, and for lines that are to be grouped anew.
+        A line that does not begin with ``<s>`` is taken as one sentence, with a warning: it must not end the session.
+        Raises UserError for lines that are to be grouped anew.
         """
         if grouping_of(self.cfg).kind != STORED:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
             )
-        source = self.instances(tokens, lengths, self.dictionary)
-        number = source.first_unopened()
-        if number is not None:
-            begin = self.dictionary.string(tokens[number][:8], bpe_symbol=None)
-            raise UserError(
-                f"the input line '{begin} ...' does not begin with <s>: write every sentence as '<s> words </s>', or "
-                "give --prepend-bos for one sentence a line"
-            )
+        opened = tokens if self.cfg.prepend_bos else [self._opened(line) for line in tokens]
+        lengths = lengths if self.cfg.prepend_bos else list(map(len, opened))
+        source = self.instances(opened, lengths, self.dictionary)
         return DocumentPairDataset(
             source, None, self.dictionary, self.target_dictionary, self.language, constraints=constraints
         )
+
+    def _opened(self, line: torch.Tensor) -> torch.Tensor:
+        """A typed line (length,) int64 as an instance; fairseq has put a further ``</s>`` at its end."""
+        bos, eos = self.dictionary.bos(), self.dictionary.eos()
+        if len(line) and line[0] == bos:
+            return line
+        begin = self.dictionary.string(line[:8], bpe_symbol=None)
+        logger.warning(
+            "the input line '%s ...' does not begin with <s> and is taken as one sentence: write every sentence as "
+            "'<s> words </s>', or give --prepend-bos for one sentence a line", begin,
+        )  # fmt: skip
+        closed = len(line) > 1 and line[-2] == eos
+        return torch.cat([line.new_tensor([bos]), line, line.new_tensor([] if closed else [eos])])
 
     def instances(self, dataset, sizes, dictionary: Dictionary) -> InstanceDataset:
         """One side's instances as they are stored."""
@@ -202,6 +211,8 @@ class Loader:
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> StoredSide | None:
+        if os.path.exists(f"{prefix}{lang}.idx"):
+            check_binary(f"{prefix}{lang}")
         dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
         if dataset is None:
             return None

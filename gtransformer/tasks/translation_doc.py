@@ -26,6 +26,7 @@ from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
+from gtransformer.tasks.dictionaries import add_symbols, language_index, load_dictionary
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import check_system, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import check_first_pass, check_not_training, open_first_pass
@@ -44,7 +45,7 @@ from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
-from gtransformer.tasks.symbols import add_symbols, language_index
+from gtransformer.tasks.training_end import check_end
 from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -102,7 +103,7 @@ class TranslationDocTask(FairseqTask):
                 )
         dictionaries = []
         for lang in (cfg.source_lang, cfg.target_lang):
-            dictionaries.append(cls.load_dictionary(str(path / f"dict.{lang}.txt")))
+            dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
 
@@ -189,6 +190,7 @@ class TranslationDocTask(FairseqTask):
             if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)
+            check_end(whole)
             check_start_of_training(whole)
             check_system(cfg, whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)

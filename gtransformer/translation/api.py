@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import torch
 
@@ -110,7 +110,8 @@ class GTransformer:
         may have any length. ``search``: fields of SearchOptions (``beam=1``) in place of the model directory's.
         ``first_pass``: of a model of two passes, first translations, shaped like ``text``.
 
-        Raises TypeError for a single string, UserError for search options that cannot be.
+        Raises TypeError for anything else than lists of strings, UserError for search options that cannot be, and for a
+        sentence with a line break or half a character (a lone surrogate) in it.
         """
         single, documents = as_documents(text)
         first = [first_pass] if single and first_pass is not None else first_pass
@@ -127,9 +128,11 @@ class GTransformer:
     ) -> list[list[list[Translation]]]:
         """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
         options = self._walked(self.options.changed(**search))
+        documents = listed(documents)
         results: list[list[list[Translation]]] = []
         lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)
         if first_pass is not None:
+            first_pass = listed(first_pass)
             if [len(one) for one in first_pass] != [len(one) for one in documents]:
                 raise UserError("first_pass: not of the same documents and sentences as the text; give one of each")
             flat = (text for document in first_pass for text in (DOCUMENT, *document))
@@ -242,15 +245,30 @@ def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:
         yield line
 
 
-def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[Sequence[str]]]:
+def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[list[str]]]:
     """Whether ``text`` is a single document, and the documents. Raises TypeError if it is neither."""
-    if isinstance(text, str):
-        raise TypeError("translate() wants a list of sentences, or a list of documents, not a string")
-    single = all(isinstance(sentence, str) for sentence in text)
-    documents = [text] if single else list(text)
-    if not all(not isinstance(one, str) and all(isinstance(s, str) for s in one) for one in documents):
-        raise TypeError("translate() wants a list of sentences, or a list of documents that are lists of sentences")
-    return single, documents
+    found = _items(text)
+    single = all(isinstance(sentence, str) for sentence in found)
+    return single, [found] if single else listed(found)
+
+
+def listed(documents: Iterable[Iterable[str]]) -> list[list[str]]:
+    """Documents as lists. Raises TypeError for anything but lists of lists of strings."""
+    found = [_items(document) for document in _items(documents)]
+    for wrong in (sentence for document in found for sentence in document if not isinstance(sentence, str)):
+        raise _wanted(wrong)
+    return found
+
+
+def _items(value: Iterable[Any]) -> list[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise _wanted(value)
+    return list(value)
+
+
+def _wanted(given: Any) -> TypeError:
+    found = "a string" if isinstance(given, str) else "None" if given is None else type(given).__name__
+    return TypeError(f"wanted are a list of sentences, or a list of documents that are lists of sentences, not {found}")
 
 
 def with_text(hypothesis: Hypothesis, plain: Iterator[str]) -> list[Translation]:

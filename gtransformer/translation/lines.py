@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -10,6 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.clean import clean_line, is_blank
 from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 
+HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF, where text was decoded carelessly
 CHUNK = 256  # lines that go through the text steps together
 
 Encode = Callable[[list[str]], list[list[str]]]
@@ -61,6 +63,23 @@ class InputLine:
         return len(self.tokens) > len(self.sentences)
 
 
+def check_line(text: str, place: str) -> None:
+    """Raise UserError for what is no line of text: with a line break in it, or with half a character.
+
+    Raises TypeError for what is no text at all. ``place`` is for messages.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{place}: is {type(text).__name__}, not a text")
+    if "\n" in text:
+        raise UserError(f"{place}: has a line break in it; give every line by itself")
+    half = None if text.isascii() else HALF.search(text)
+    if half:
+        raise UserError(
+            f"{place}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
+            "with errors='strict', or 'replace'"
+        )
+
+
 def read_text(
     lines: Iterable[str],
     encode: Encode,
@@ -82,7 +101,8 @@ def read_text(
     iterator = iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
-        for text in chunk:
+        for number, text in enumerate(chunk, start.lines + 1):
+            check_line(text, f"line {number}")
             clean = clean_line(text)
             if is_document_mark(text) or is_blank(clean):
                 start = start.after_break()
@@ -98,14 +118,18 @@ def read_text(
 def documents_to_lines(
     documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
 ) -> Iterator[InputLine]:
-    """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document."""
+    """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document.
+
+    A line break may end a sentence, as in lists of a file's lines. Raises UserError as ``check_line``.
+    """
     place = TextPosition()
     for document in documents:
         place = place.after_break()
         read = [InputLine(DOCUMENT, place, breaks=True)]
         for text in document:
-            clean = clean_line(" ".join(text.split("\n")))
             place = place.after_sentence()
+            check_line(text.removesuffix("\n"), f"document {place.documents}, sentence {place.sentences}")
+            clean = clean_line(text.removesuffix("\n"))
             read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 

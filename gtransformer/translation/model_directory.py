@@ -16,18 +16,21 @@ with given BPE codes there are no truecasers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
 from gtransformer.preprocess.encode import text_files
+from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
 
 KIND = "gtransformer model"
 VERSION = 1
+LANGUAGE = re.compile(r"[\w-]+")  # part of the names of files, which are to stay in the directory
 MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", "model.pt", "first_pass.pt"
 
 
@@ -36,6 +39,36 @@ def file_names(settings: Mapping[str, Any]) -> list[str]:
     dictionaries = [f"dict.{settings[side]}.txt" for side in ("source_lang", "target_lang")]
     first_pass = [FIRST_PASS] if settings.get("first_pass") else []
     return [CHECKPOINT, *first_pass, *dictionaries, *text_files(settings)]
+
+
+@dataclass
+class Recorded:
+    """What the manifest says of how text is made ready; whoever made it may have written anything."""
+
+    source_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
+    target_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
+    langs: list[str] = field()
+    moses: bool = field()
+    normalise_punctuation: bool = field()
+    max_instance_tokens: int | None = count(None)
+    max_sents: int | None = count(None)
+    sentencepiece: bool = False
+    bert: bool = False
+    bpe_codes: bool = False
+    first_pass: bool = False
+    sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
+    sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Recorded:
+        """Raises UserError for what cannot be; what else stands there is left aside."""
+        known = {one.name for one in fields(cls)}
+        found = typed(
+            Entries({name: settings[name] for name in settings if name in known}, "settings"), cls, "settings"
+        )
+        if found.source_lang == found.target_lang:
+            raise UserError(f"settings: source and target language are both {found.source_lang}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -90,24 +123,24 @@ class ModelDirectory:
                 f"{path / MANIFEST}: version {value.get('version')} is unknown here; export the model again"
             )
         try:
-            settings = value["settings"]
+            settings = Recorded.read(value["settings"])
             directory = cls(
                 path,
-                settings["source_lang"],
-                settings["target_lang"],
-                tuple(settings["langs"]),
-                bool(settings["moses"]),
-                bool(settings.get("sentencepiece")),
-                None if settings["max_instance_tokens"] is None else int(settings["max_instance_tokens"]),
-                settings["max_sents"],
+                settings.source_lang,
+                settings.target_lang,
+                tuple(settings.langs),
+                settings.moses,
+                settings.sentencepiece,
+                settings.max_instance_tokens,
+                settings.max_sents,
                 SearchOptions(**value["search"]),
                 sha256(path / MANIFEST),
-                None if settings.get("sentences_beside") is None else int(settings["sentences_beside"]),
-                None if settings.get("sentences_before") is None else int(settings["sentences_before"]),
-                bool(settings.get("first_pass")),
+                settings.sentences_beside,
+                settings.sentences_before,
+                settings.first_pass,
             )
-            checksums = {name: value["files"][name] for name in file_names(settings)}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            checksums = {name: value["files"][name] for name in file_names(vars(settings))}
+        except (AttributeError, LookupError, TypeError, ValueError, UserError) as error:
             raise UserError(f"{path / MANIFEST}: damaged ({error}); export the model again") from None
         for name, checksum in checksums.items():
             if not (path / name).is_file():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 from gtransformer.errors import UserError
@@ -49,6 +51,8 @@ class SearchOptions:
     batch_sentences: int | None = None
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            check_type(one.name, one.type, getattr(self, one.name))
         for name in ("beam", "nbest", "max_tokens", "batch_sentences"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UserError(f"--{dashed(name)} {getattr(self, name)}: must be at least 1")
@@ -91,6 +95,20 @@ class SearchOptions:
         """These options with those replaced that a command line gave; what is None or no option is passed over."""
         names = {field.name for field in fields(self)}
         return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
+
+
+def check_type(name: str, kind: str, value: Any) -> None:
+    """Raise UserError for an option's value of another type, for a number that is none, and for infinite ones."""
+    wanted, _, optional = kind.partition(" | ")
+    if value is None and optional:
+        return
+    if wanted == "str":
+        fits, give = isinstance(value, str), "a text"
+    else:
+        numbers = isinstance(value, Integral if wanted == "int" else Real) and not isinstance(value, bool)
+        fits, give = numbers and math.isfinite(value), "a whole number" if wanted == "int" else "a number"
+    if not fits:
+        raise UserError(f"--{dashed(name)} {value!r}: give {give}")
 
 
 def dashed(name: str) -> str:

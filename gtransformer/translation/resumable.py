@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
 from gtransformer.files import check_output, read_json, write_json
-from gtransformer.translation.lines import TextPosition
+from gtransformer.translation.lines import START, TextPosition
 
 
 class ResumableOutput:
@@ -75,10 +75,16 @@ class ResumableOutput:
                     f"{self.part}: begun by an interrupted run with another model or other options; run that again to "
                     "finish it, or begin anew with --restart"
                 )
-            size, self._wanted = state["bytes"], state["input_sha256"]
+            try:
+                size, self._wanted, place = state["bytes"], state["input_sha256"], TextPosition(**state["place"])
+            except (KeyError, TypeError):
+                size, place = -1, None
+            numbers = (size, *vars(place or START).values())
+            if not all(type(number) is int and number >= 0 for number in numbers):
+                raise UserError(f"{self.state}: damaged; begin anew with --restart")
             if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; begin anew with --restart")
-            self.place = TextPosition(**state["place"])
+            self.place = place
         os.ftruncate(self._stream.fileno(), size)
 
     def skip(self, lines: Iterator[str], name: str) -> None:

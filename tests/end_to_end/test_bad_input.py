@@ -46,6 +46,8 @@ def train(arch: str, *options: object, status: int = 1) -> str:
         (["--length-ratio=-0.5"], "--length-ratio -0.5: give a number greater than 0"),
         (["--length-ratio=nan"], "--length-ratio nan: give a number greater than 0"),
         (["--length-ratio=inf"], "--length-ratio inf: give a number greater than 0"),
+        (["--max-update=-4"], "--max-update -4: give more than 0, or 0 for no limit"),
+        (["--decoder-attention-heads=7"], "--decoder-attention-heads 7: does not divide --decoder-embed-dim "),
     ],
 )
 def test_options_of_training(tmp_path, options, message):
@@ -127,8 +129,17 @@ def test_options_of_generation(models, name, options, message):
 
 
 def test_by_sentence_without_marks(models):
-    """Text whose sentences are not marked has none to align."""
+    """Text whose sentences are not marked is one sentence."""
     arguments = [*TASK, f"--path={models / 'window' / 'checkpoint_last.pt'}", *GENERATION]
     given = "--model-overrides={'decode_alignment': 'sentence'}"
-    output = run("interactive", DATA, *arguments, given, "--buffer-size=4", status=1, input="The dog sleeps.\n")
-    assert "does not begin with <s>: write every sentence as '<s> words </s>'" in only_error(output)
+    output = run("interactive", DATA, *arguments, given, "--buffer-size=4", input="The dog sleeps.\n")
+    assert "does not begin with <s> and is taken as one sentence" in output and "\nH-0\t" in output
+
+
+def test_a_training_that_has_all_its_updates(models):
+    """As where it was interrupted behind its last checkpoint: it makes no update more."""
+    last = models / "sentences" / "checkpoint_last.pt"
+    before = last.read_bytes()
+    output = train("doc_transformer_tiny", *SENTENCES, f"--save-dir={models / 'sentences'}", status=0)
+    assert f"{last} has been trained for 1 updates" in output and "Start iterating" not in output
+    assert last.read_bytes() == before

@@ -36,9 +36,9 @@ def test_one_sentence_a_line_with_prepend_bos(copier):
     line = ["interactive", copier.corpus / "bin", *GENERATION, f"--path={copier.checkpoint}", *LIMITS]
     output = run(*line, "--prepend-bos", input="w3 w5 w1\n")
     assert hypotheses(output) == {0: ["w3 w5 w1"]}
-    message = only_error(run(*line, input="w3 w5 w1\n", status=1))
-    assert message.startswith("the input line 'w3 w5 w1")
-    assert "does not begin with <s>: write every sentence as '<s> words </s>'" in message
+    output = run(*line, input="w3 w5 w1\n<s> w2 w4 </s>\n")
+    assert hypotheses(output) == {0: ["w3 w5 w1"], 1: ["w2 w4"]}
+    assert output.count("does not begin with <s> and is taken as one sentence: write every sentence as") == 1
 
 
 @pytest.mark.parametrize("options", [["--prefix-size=4", "--nbest=3"], ["--sampling", "--beam=2", "--nbest=2"]])

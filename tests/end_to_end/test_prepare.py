@@ -186,7 +186,7 @@ def test_changes_redo_what_depends_on_them(raw, prepared, tmp_path, capfd):
         path = other / f"concatenated_en2de_dev_{lang}.txt"
         path.write_bytes(path.read_bytes() + b"<d>\nAnna.\n")
     capfd.readouterr()
-    run(other, output, "--max-instance-tokens", "90", "--workers", "1")
+    run(other, output, "--max-instance-tokens", "90", "--workers", "1", "--overwrite")
     err = capfd.readouterr().err
     for kept in ("clean:train", "tokenise:train", "truecaser:de", "bpe-learn", "bpe:train"):
         assert f"{kept}: done before, kept" in err

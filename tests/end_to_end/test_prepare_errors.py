@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.prepare import main
-from tests.end_to_end.raw_corpus import lines, make_raw
+from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -27,6 +27,19 @@ def test_vocabulary_that_cannot_be_borrowed(raw, prepared, tmp_path, capsys):
     err = failure(capsys, str(raw), output, "--vocabulary", str(prepared), "--normalise-punctuation")
     assert "in both or in neither" in err
     assert not Path(output).exists()
+
+
+def test_what_is_there_is_not_lost(raw, prepared, capsys):
+    """Models are of the corpus as it was prepared; and raw files are not to lie among what is made of them."""
+    before = (prepared / "manifest.json").read_bytes()
+    for options, other in (
+        (["--max-instance-tokens", "90"], "--max-instance-tokens: 70, not 90"),
+        (["--max-sents", "1"], "--max-sents: None, not 1"),
+    ):
+        err = failure(capsys, str(raw), str(prepared), *OPTIONS, *options)
+        assert f"{prepared}: prepared with other options ({other}), and models of it need it as it is" in err
+    assert (prepared / "manifest.json").read_bytes() == before
+    assert f"{raw}: holds the raw corpus" in failure(capsys, str(raw), str(raw), *OPTIONS)
 
 
 @pytest.mark.parametrize(

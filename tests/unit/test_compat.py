@@ -2,15 +2,18 @@
 
 import argparse
 import sys
+import warnings
 from collections import OrderedDict
 
 import numpy as np
 import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer import compat
+from tests.saved_model import training_arguments
 
 
 def test_this_platform_is_usable():
@@ -69,3 +72,14 @@ def test_the_loader_stays_safe(tmp_path):
     torch.save({"model": Foreign()}, tmp_path / "c.pt")
     with pytest.raises(Exception, match="Unsupported global|weights_only"):
         torch.load(tmp_path / "c.pt")
+
+
+def test_hydra_is_quiet(saved_model):
+    """What it has to say of fairseq would stand at the head of every log."""
+    arguments = training_arguments(saved_model.parent / "prepared")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        compat.quiet_hydra()
+        convert_namespace_to_omegaconf(arguments)
+        warnings.warn("something else", stacklevel=1)
+    assert [str(one.message) for one in found] == ["something else"]

@@ -2,11 +2,13 @@
 
 import errno
 import os
+import pickle
 import sys
+import time
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble, torch_persistent_save
 
 from gtransformer.errors import UserError, cli_main, explain, install_excepthook
 from gtransformer.tasks.trained import load_trained
@@ -100,6 +102,41 @@ def test_truncated_checkpoint(tmp_path, keep):
     message = explain(caught.value)
     assert message.startswith(f"checkpoint {path} cannot be read, it is truncated or damaged")
     assert "\n" not in message and "--restore-file" in message
+
+
+class Code:
+    """What runs when it is read."""
+
+    def __reduce__(self):
+        return os.mkdir, ("was_run",)
+
+
+@pytest.mark.parametrize("write", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))])
+def test_a_checkpoint_that_holds_code(tmp_path, write, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write({"model": Code()}, tmp_path / "c.pt")
+    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+        load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
+    assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is unsafe and was not loaded: it is to run")
+    assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
+
+
+@pytest.mark.parametrize("value", [{"x": 1}, [1, 2], torch.ones(3), "text", None])
+def test_a_file_that_is_no_checkpoint(tmp_path, value):
+    torch.save(value, tmp_path / "c.pt")
+    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+        load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
+    assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is none of fairseq's; give one")
+
+
+def test_a_checkpoint_for_which_there_is_no_room(tmp_path, monkeypatch):
+    """The system names no file; fairseq tries three times."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    path = str(tmp_path / "checkpoint_last.pt")
+    os.symlink("/dev/full", f"{path}.tmp")
+    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+        torch_persistent_save({"model": torch.ones(100_000)}, path)
+    assert explain(caught.value) == f"{path}: cannot be written (No space left on device); make room and run this again"
 
 
 def test_checkpoint_of_another_model():

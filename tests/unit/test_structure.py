@@ -35,7 +35,7 @@ ALLOWED = {
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "optim", "preprocess", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks"},
-    "translation": TEXT | {"preprocess", "search", "tasks"},
+    "translation": TEXT | {"settings", "preprocess", "search", "tasks"},
     "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
     "experiments": TEXT

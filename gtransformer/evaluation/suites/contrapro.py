@@ -49,7 +49,7 @@ def json_examples(
         groups = {
             "phenomenon": f"{entry['src pronoun']}:{entry['ref pronoun']}".lower(),
             "distance": distance_name(entry["ante distance"]),
-            "intrasegmental": {True: "yes", False: "no"}.get(entry["intrasegmental"], "unknown"),
+            "intrasegmental": {"True": "yes", "False": "no"}.get(str(entry["intrasegmental"]), "unknown"),
         }
         examples.append(_example(number, *around[number], entry["src segment"], texts, groups))
     return examples

@@ -39,6 +39,14 @@ def study_names() -> list[str]:
     return sorted(path.stem for path in (config_directory() / "studies").glob("*.yaml") if path.stem != COMMON)
 
 
+def listing() -> str:
+    """One line for each study: its name and what it is."""
+    names = study_names()
+    folder = config_directory() / "studies"
+    found = {name: read_settings(folder / f"{name}.yaml", StudyFile).description or "" for name in names}
+    return "\n".join(f"  {name:{max(map(len, names))}}  {' '.join(found[name].split())}" for name in names)
+
+
 def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) -> Study:
     """Read a study.
 

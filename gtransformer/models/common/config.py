@@ -6,6 +6,8 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from gtransformer.errors import UserError
+
 GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITIONS = ("document", "sentence")
@@ -15,6 +17,23 @@ BOTH, END = MARKS = ("both", "end")
 def option(default, help: str):
     """A dataclass field with the help text that fairseq shows on the command line."""
     return field(default=default, metadata={"help": help})
+
+
+def check_sizes(cfg) -> None:
+    """Raise UserError for heads that do not divide their dimension, and for a dropout that is no probability.
+
+    ``cfg``: what has a model's options as attributes; those that it lacks are passed over.
+    """
+    for side in ("encoder", "decoder"):
+        channels, heads = (getattr(cfg, f"{side}_{name}", None) for name in ("embed_dim", "attention_heads"))
+        if None not in (channels, heads) and (heads < 1 or channels < 1 or channels % heads):
+            raise UserError(
+                f"--{side}-attention-heads {heads}: does not divide --{side}-embed-dim {channels}; give another number"
+            )
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        value = getattr(cfg, name, None)
+        if value is not None and not 0 <= value <= 1:
+            raise UserError(f"--{name.replace('_', '-')} {value}: give a number from 0 to 1")
 
 
 # The annotations below must be types, not strings, because fairseq builds its command line from them.

@@ -64,8 +64,10 @@ def test_a_given_translation(inspect, tmp_path):
     folder, _, _ = inspect(["", *DOCUMENT], "--translation", other)
     (instance,) = json.loads((folder / "inspection.json").read_text(encoding="utf-8"))["instances"]
     assert instance["translation"] == lines[1:]
-    other.write_text("eins\n", encoding="utf-8")
-    assert f"{other}, line 1: ends here" in inspect(DOCUMENT, "--translation", other, status=1)[2]
+    for text in ("eins\n", "eins\nzwei\ndrei\nvier\n"):  # as many as the text, not only as the document
+        other.write_text(text, encoding="utf-8")
+        message = f"{other}: has {text.count(chr(10))} lines, but the text has 5; give a line for each line"
+        assert message in inspect([*DOCUMENT, "", "More."], "--translation", other, status=1)[2]
 
 
 def test_mistakes_and_pipes(inspect, saved_model, tmp_path, monkeypatch, capsys):

@@ -128,7 +128,7 @@ def test_own_recipe_on_top_of_another(tmp_path: Path):
         ("based-on: base\nbased_on: big\n", "bad.yaml, line 1: 'based-on' stands twice"),
         ("train:\n  save-dir: ${HOME}/x\n", "bad.yaml, line 2: '${HOME}/x' stands for something else"),
         ("based-on: bad\n", "based on itself"),
-        ("based-on: nothing\n", "unknown recipe 'nothing': known are base"),
+        ("based-on: nothing\n", "unknown recipe 'nothing': there are "),
         ("", "bad.yaml: is empty; give lines of the form 'key: value'"),
     ],
 )
@@ -137,9 +137,10 @@ def test_bad_recipes(tmp_path: Path, text: str, message: str):
         load_recipe(write(tmp_path, "bad", text))
 
 
-def test_unknown_recipe_lists_the_known():
-    with pytest.raises(UserError, match="unknown recipe 'bsae': known are base, .*doc_base, .*sent_base"):
-        load_recipe("bsae")
+def test_unknown_recipe_names_those_called_alike():
+    with pytest.raises(UserError, match="unknown recipe 'doc_bsae': there are doc_base,? .*and others") as caught:
+        load_recipe("doc_bsae")
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("change", ["lr=1", "train.lr", "trian.lr=1", "train.=1"])
@@ -241,6 +242,12 @@ def test_sentences_of_an_instance(changes, expected):
         (["generate.strategy=sliding"], "generate", "needs --window-tokens"),
         (["task.doc-constraint=true", "generate.sentence-rule=off"], "generate", "contradict each other"),
         (["task.instances=greedy", "task.instance-tokens=64", "task.context-loss=off"], "train", "has context"),
+        (["train.lr=abc"], "train", "--lr: cannot be read: 'abc'; give a number, or several"),
+        (["train.arch=gtransformer_bsae"], "train", "'gtransformer_bsae'; [0-9]+ are known, .*_base.* and others"),
+        (["train.encoder-embed-dim=128", "train.encoder-attention-heads=7"], "train", "heads 7: does not divide "),
+        (["train.max-update=-4"], "train", "--max-update -4: give more than 0"),
+        (["train.max-epoch=-1"], "train", "--max-epoch -1: give more than 0"),
+        (["train.dropout=2"], "train", "--dropout 2.0: give a number from 0 to 1"),
     ],
 )  # fmt: skip
 def test_what_contradicts_is_said_before_anything_runs(changes, stage, message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import Pipeline
 from gtransformer.experiments.studies import runner
 from gtransformer.experiments.studies.data import Corpora
+from gtransformer.experiments.studies.plan import study_names
 from tests.unit.experiments.test_study_plan import COMMON, FIGURE
 
 
@@ -57,6 +60,16 @@ def test_the_list_before_there_is_a_corpus(arguments, tmp_path, capsys, monkeypa
     assert main([arguments[0], "ted", *arguments[2:], "--list"]) == 0
     assert "fetch the corpus with: bash scripts/download.sh ted" in capsys.readouterr().out
     assert main([arguments[0], str(tmp_path / "none"), *arguments[2:], "--list"]) == 1
+
+
+def test_studies_are_listed(capsys):
+    """By --list alone; without it figure, corpus and output are needed."""
+    assert main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(re.search(rf"^  {name}  +\S", listed, re.MULTILINE) for name in study_names())
+    with pytest.raises(SystemExit):
+        main(["figure2"])
+    assert "the following arguments are required: corpus, output" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,8 @@ def test_unknown_tokens(write, dictionary):
 def test_damaged_dictionary(write):
     with pytest.raises(UserError, match=r"dict, line 2: not a dictionary entry"):
         dictionary_words(write("dict", "a 1\nb\n"))
+    with pytest.raises(UserError, match=r"dict, line 3: 'a' stands in line 1 already; keep one"):
+        dictionary_words(write("dict", "a 1\nb 1\na 2\n"))
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.data import data_utils
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
@@ -51,8 +52,10 @@ def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
 
 def test_places_come_from_the_sidecar(corpus, tmp_path, dictionary):
     folder = corpus(test=3)
-    places = [(0, 0, 2), (0, 2, 1), (4, 7, 3)]
-    Sidecar("test", "en", "de", 5, places).save(folder / "test.en-de.instances.json")
+    stored = data_utils.load_indexed_dataset(str(folder / "test.en-de.en"), dictionary)
+    counts = [int(row.eq(dictionary.bos()).sum()) for row in stored]
+    places = [(0, 0, counts[0]), (0, counts[0], counts[1]), (1, 7, counts[2])]
+    Sidecar("test", "en", "de", 2, places).save(folder / "test.en-de.instances.json")
     generate(folder, tmp_path / "t", [[2], [0, 1]], dictionary, beam=1)
     found = lines(tmp_path / "t.jsonl")
     assert [(line["document"], line["first_sentence"], line["sentences"]) for line in found] == places

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
+from gtransformer.tasks.dictionaries import add_symbols
 from gtransformer.tasks.loading import shard_names
-from gtransformer.tasks.symbols import add_symbols
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 
@@ -49,11 +49,14 @@ def test_an_instance_without_bos_is_refused_when_it_is_loaded(corpus, dictionary
     assert all(item["prev_output_tokens"][0] == dictionary.bos() for item in task.dataset("train"))
 
 
-def test_typed_instances_without_bos_are_refused(corpus, dictionary):
+def test_typed_instances_without_bos_are_one_sentence(corpus, dictionary, caplog):
+    """A slip must not end a session; with and without the end of the sentence."""
     task = setup(corpus(train=1))
-    lines = [dictionary.encode_line(line).long() for line in ("<s> w1 </s>", "w1 w2")]
-    with pytest.raises(UserError, match="the input line 'w1 w2.*' does not begin with <s>"):
-        task.build_dataset_for_inference(lines, [len(line) for line in lines])
+    lines = [dictionary.encode_line(line).long() for line in ("<s> w1 w2 </s>", "w1 w2", "w1 w2 </s>")]
+    found = task.build_dataset_for_inference(lines, [len(line) for line in lines])
+    first, *others = (found[number]["source"] for number in range(3))
+    assert all(torch.equal(first, other) for other in others) and found.sizes.tolist()[0] == found.sizes.tolist()[1]
+    assert [one.getMessage()[:30] for one in caplog.records].count("the input line 'w1 w2 ...' does"[:30]) == 2
 
 
 def test_word_dropout_in_training_only(corpus, dictionary):

@@ -62,8 +62,30 @@ def test_strange_sentences_stay_in_their_places(model):
     assert not any(sign in text for document in found for text in document for sign in "\n\r\t")
 
 
-def test_a_line_break_inside_a_sentence_is_a_blank(model):
-    assert model.translate(["The old\ndog."]) == model.translate(["The old dog."])
+def test_what_is_no_sentence(model):
+    """A line break may end one, as in a list of a file's lines; inside, two sentences would become one."""
+    assert model.translate(["The old dog.\n", "\n"]) == [*model.translate(["The old dog."]), ""]
+    for text, message in (
+        ("The old\ndog.", "document 1, sentence 2: has a line break in it; give every line by itself"),
+        ("The \ud83d dog.", r"document 1, sentence 2: holds U\+D83D, half a character"),
+    ):
+        with pytest.raises(UserError, match=message):
+            model.translate([DOCUMENT[0], text])
+    with pytest.raises(UserError, match="line 2: has a line break in it"):
+        list(model.translate_lines(["One.", "Two.\nThree."]))
+    with pytest.raises(TypeError, match="line 1: is int, not a text"):
+        list(model.translate_lines([1]))
+
+
+@pytest.mark.parametrize("text", [None, 3, b"x", "x", {"x": 1}, [1], [None], [[1]], [["x"], None], [["x"], b"x"]])
+def test_what_is_no_list_of_sentences(model, text):
+    with pytest.raises(TypeError, match="wanted are a list of sentences, or a list of documents .*, not "):
+        model.translate(text)
+
+
+def test_any_iterable_is_a_list(model):
+    assert model.translate(iter(DOCUMENT)) == model.translate(tuple(DOCUMENT)) == model.translate(DOCUMENT)
+    assert model.nbest(iter([DOCUMENT])) == model.nbest([DOCUMENT])
 
 
 def test_scores_are_the_models_log_probabilities(model):

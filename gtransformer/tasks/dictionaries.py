@@ -1,10 +1,23 @@
-"""The symbols that the task's dictionaries end in: languages and ``<mask>``."""
+"""The dictionaries of a data directory, and the symbols of languages in them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
+from gtransformer.preprocess.binarise import dictionary_words
+
+
+def load_dictionary(path: Path) -> Dictionary:
+    """fairseq's dictionary of a file. Raises UserError, with the line, where it is damaged."""
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:  # of any kind: bare ones, too
+        dictionary_words(path)
+        cause = " ".join(str(error).split(". ")[0].split())[:120]
+        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
 
 
 def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:

@@ -1,0 +1,52 @@
+"""Where a training ends: limits that are none, and one that is resumed when it has all its updates."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import check_sizes
+from gtransformer.tasks.checkpoint_file import training_done
+
+logger = logging.getLogger(__name__)
+
+LIMITS = ("max_update", "max_epoch", "stop_time_hours")
+LAST = "checkpoint_last.pt"
+
+
+def check_given(given: Any) -> None:
+    """Raise UserError for options of fairseq-train, as its parser gives them, that no training can have."""
+    check_sizes(given)
+    check_limits(given)
+
+
+def check_limits(options: Any) -> None:
+    """Raise UserError for a negative limit, after which fairseq trains for one update."""
+    for name in LIMITS:
+        value = getattr(options, name, None)
+        if value is not None and not value >= 0:
+            raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
+
+
+def check_end(whole: DictConfig | None) -> None:
+    """Let a training that has all its updates end without another one: fairseq asks only behind each.
+
+    That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
+    of the training, which are changed. Raises UserError as ``check_limits``.
+    """
+    if whole is None:
+        return
+    check_limits(whole.optimization)
+    saved, most = whole.checkpoint, whole.optimization
+    path = Path(saved.save_dir, LAST)
+    if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():
+        return
+    updates, seconds = training_done(path)
+    if 0 < most.max_update <= updates or 0 < most.stop_time_hours * 3600 <= seconds:
+        logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, updates, seconds)
+        most.stop_min_lr = math.inf  # which fairseq asks before the first update

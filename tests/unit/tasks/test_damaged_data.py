@@ -1,0 +1,75 @@
+"""Binaries that were cut short, and sidecars of other data: said when they are loaded, with the file's name."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+
+from gtransformer.data.places import Place
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.support import task_config
+
+HEAD = 26  # bytes before the lengths
+
+
+def task(folder, **options):
+    return TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+
+
+@pytest.mark.parametrize(
+    ("end", "change", "message"),
+    [
+        ("idx", lambda old: b"", "idx: cut short or damaged"),
+        ("idx", lambda old: old[:5], "idx: cut short or damaged"),
+        ("idx", lambda old: old[: HEAD - 1], "idx: cut short or damaged"),
+        ("idx", lambda old: old[: HEAD + 6], "idx: cut short or damaged"),
+        ("idx", lambda old: old[:-8], "idx: cut short or damaged"),
+        ("idx", lambda old: b"text" + old, "idx: cut short or damaged"),
+        ("idx", lambda old: old[:9] + struct.pack("<Q", 7) + old[17:], "idx: cut short or damaged"),
+        ("idx", lambda old: old[:17] + b"\x63" + old[18:], "idx: cut short or damaged"),
+        ("idx", lambda old: old[:HEAD] + struct.pack("<i", -3) + old[HEAD + 4 :], "idx: cut short or damaged"),
+        ("bin", lambda old: b"", "bin: has 0 bytes, its index says "),
+        ("bin", lambda old: old[:-4], "bytes, its index says "),
+        ("bin", lambda old: old + b"\0", "bytes, its index says "),
+        ("bin", None, "bin: no such file, though its index is there; prepare the corpus again"),
+    ],
+)
+@pytest.mark.parametrize("lang", ["en", "de"])
+def test_binaries_that_are_not_whole(corpus, lang, end, change, message):
+    folder = corpus(train=4)
+    path = folder / f"train.en-de.{lang}.{end}"
+    path.write_bytes(change(path.read_bytes())) if change else path.unlink()
+    with pytest.raises(UserError, match="; prepare the corpus again$") as caught:
+        task(folder).load_dataset("train")
+    assert f"{folder}/train.en-de.{lang}." in str(caught.value) and message in str(caught.value)
+
+
+def test_a_dictionary_that_is_damaged(corpus):
+    path = corpus(train=1) / "dict.de.txt"
+    path.write_text(path.read_text() + "w1 1\n")
+    with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' stands in line \d+ already; keep one"):
+        task(path.parent)
+
+
+def test_a_sidecar_with_other_counts(corpus):
+    """What fairseq-generate writes would be put back in wrong places."""
+    folder = corpus(test=3)
+    data = task(folder)
+    data.load_dataset("test")
+    source = data.dataset("test").src
+    counts = [int((source[number] == data.source_dictionary.bos()).sum()) for number in range(3)]
+    path = folder / "test.en-de.instances.json"
+    rows = [(number, 0, count) for number, count in enumerate(counts)]
+    Sidecar("test", "en", "de", 3, rows).save(path)
+    assert data.dataset("test").places() == [Place(*row) for row in rows]
+    value = json.loads(path.read_text())
+    value["instances"][1][2] += 1
+    path.write_text(json.dumps(value))
+    with pytest.raises(
+        UserError, match=rf"instances.json: instance 1 has {counts[1] + 1} sentences, in the data it has"
+    ):
+        data.dataset("test").places()

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gtransformer.analysis.figures import new_figure, save_figure
+from gtransformer.colours import system_colours
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 
@@ -102,12 +103,13 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes = figure.add_subplot()
-    for number, (name, curve) in enumerate(curves.items()):
+    colours = system_colours(curves)
+    for name, curve in curves.items():
         for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
             if points:
                 updates, perplexities = zip(*points, strict=True)
                 look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
-                axes.plot(updates, perplexities, style, color=f"C{number}", label=f"{name}, {kind}", **look)
+                axes.plot(updates, perplexities, style, color=colours[name], label=f"{name}, {kind}", **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

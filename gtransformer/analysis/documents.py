@@ -62,9 +62,10 @@ def inspect_document(
         lines = document[first : first + count]
         read = document[max(0, first - (model.directory.sentences_beside or 0)) : first + count]
         target = given[first : first + count] if given else translate(model, read, options)
-        tokens = model.engine.instance_tokens([line.tokens[0] for line in read]).tolist(), target_tokens(model, target)
-        words = WordWatch(word_sides(model, *tokens)) if by_word else None
-        found = inspect(model.engine.model, *tokens, words)
+        pieces = [line.tokens[0] for line in read]
+        words = WordWatch(word_sides(model, pieces, target)) if by_word else None
+        source = model.engine.instance_tokens(pieces).tolist()
+        found = inspect(model.engine.model, source, target_tokens(model, target), words)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
         here = f"{title}, sentences {first + 1} to {first + count}" if several else title

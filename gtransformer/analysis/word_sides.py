@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from fairseq.data import Dictionary
-
 from gtransformer.analysis.words import Side, side_of
 from gtransformer.models.document_transformer.config import ITSELF
-from gtransformer.models.document_transformer.context import BesideEncoder, split_context
+from gtransformer.models.document_transformer.context import BesideEncoder
 from gtransformer.translation.api import GTransformer
 
+BEGIN, END = MARKS = "<s>", "</s>"
 
-def word_sides(model: GTransformer, source: Sequence[int], target: Sequence[int]) -> dict[str, Side]:
-    """The sides of ``words.SIDES`` that the model has.
+
+def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
+    """The sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
 
     Args:
-        source, target: ``<s> a b </s> <s> c </s>`` as indices, what encoder and decoder read.
+        source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
     """
     sides, encoder = {}, model.engine.model.encoder
     if isinstance(encoder, BesideEncoder):
-        itself = str(encoder.cfg.context_of_first) == ITSELF
-        current, context, tags = split_context(
-            torch.tensor([source]), encoder.bos, encoder.eos, encoder.padding, itself
-        )
-        source = current[0].tolist()
-        sides["context"] = _side(model, model.engine.source, context[0].tolist(), (tags[0] - 1).tolist())
-    for name, dictionary, tokens in (("source", model.engine.source, source), ("target", model.engine.target, target)):
-        begins = torch.tensor(tokens).eq(dictionary.bos())
-        sides[name] = _side(model, dictionary, tokens, (begins.cumsum(0) - 1).clamp(min=0).tolist())
+        # As it is read (context.split_context): words without marks, at the end one mark.
+        before = source[:-1] or (source if str(encoder.cfg.context_of_first) == ITSELF else [])
+        tokens = [(token, number) for number, sentence in enumerate(before) for token in sentence]
+        sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))])
+        source = source[-1:]
+    for name, sentences in (("source", source), ("target", [text.split() for text in target])):
+        tokens = [(token, number) for number, one in enumerate(sentences) for token in (BEGIN, *one, END)]
+        sides[name] = _side(model, tokens)
     return sides
 
 
-def _side(model: GTransformer, dictionary: Dictionary, tokens: Sequence[int], sentences: Sequence[int]) -> Side:
-    marks = [dictionary[dictionary.bos()], dictionary[dictionary.eos()]]
-    return side_of([dictionary[token] for token in tokens], sentences, marks, model.directory.sentencepiece)
+def _side(model: GTransformer, tokens: Sequence[tuple[str, int]]) -> Side:
+    symbols, sentences = zip(*tokens, strict=True)
+    return side_of(symbols, sentences, MARKS, model.directory.sentencepiece)

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from gtransformer.analysis.attention import Inspection, token_means
+from gtransformer.analysis.attention import Inspection, memberships, token_means
 from gtransformer.analysis.watching import AttentionSite
 from gtransformer.errors import UserError
 from gtransformer.modules.ragged import Ragged
@@ -68,8 +69,8 @@ def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[st
         if sentencepiece:
             goes_on = not symbol.startswith(SPACE)
         else:
-            goes_on = before.endswith(SEPARATOR) or symbol.startswith("##")
-        text = symbol if symbol in marks else symbol.removesuffix(SEPARATOR).removeprefix("##").removeprefix(SPACE)
+            goes_on = before.endswith(SEPARATOR) or (symbol.startswith("##") and len(symbol) > 2)
+        text = symbol.removesuffix(SEPARATOR).removeprefix("##" if goes_on else SPACE)
         if side.words and goes_on and not {symbol, before} & set(marks):
             side.words[-1] += text
         else:
@@ -125,11 +126,12 @@ class WordWatch:
 
     Attributes:
         sides: by the names in ``SIDES``.
+        maps: of all layers, lowest first.
         gates: part, layer and (words,) values; of a word that no query stands for, 0.
     """
 
     sides: dict[str, Side]
-    words: dict[tuple[str, str, int], Rows] = field(default_factory=dict)
+    maps: list[WordMap] = field(default_factory=list)
     gates: list[tuple[str, int, np.ndarray]] = field(default_factory=list)
     _layer: dict[str, dict[str, np.ndarray]] = field(default_factory=dict, repr=False)
     _weighed: dict[str, list] = field(default_factory=dict, repr=False)
@@ -140,10 +142,12 @@ class WordWatch:
         if place.part not in SIDES:
             return
         asking, asked = (self.sides[name] for name in SIDES[place.part])
-        rows = _choosing(asking, queries.index.cpu().numpy(), SIDES[place.part][0] == "target")
-        columns = np.eye(len(asked.words))[np.array(asked.of_token)[keys.index.cpu().numpy()]]
-        by_word = rows @ weights.numpy() @ columns
-        self.words[place.part, place.reach, place.layer] = Rows.of(by_word)
+        rows = _choosing(asking, _tokens(asking, queries), SIDES[place.part][0] == "target")
+        by_word = np.zeros((len(asking.words), len(asked.words)))
+        np.add.at(by_word.T, np.array(asked.of_token)[_tokens(asked, keys)], (rows @ weights.numpy()).T)
+        mass = (weights @ memberships(torch.from_numpy(keys.tag))).numpy()
+        by_sentence = self._sentences(place.part, token_means(mass, queries.tag))
+        self.maps.append(WordMap(place.part, place.reach, place.layer, Rows.of(by_word), by_sentence))
         self._layer.setdefault(place.part, {})[place.reach] = by_word
         self._queries[place.part] = rows
 
@@ -159,18 +163,24 @@ class WordWatch:
                 values[:, None] * here["group"] + (1 - values[:, None]) * here["global"]
             )
 
-    def maps(self, found: Inspection) -> list[WordMap]:
-        """All that was seen, by word, and by sentence the means of ``found`` over tokens."""
-        maps = []
-        for one in found.maps:
-            rows = self.words.get((one.part, one.reach, one.layer))
-            if rows is not None:
-                by_sentence = Rows.of(token_means(one.mass, found.tags[one.part]))
-                maps.append(WordMap(one.part, one.reach, one.layer, rows, by_sentence))
-        for part, layers in self._weighed.items():
-            rows, by_sentence = Rows.of(np.mean(layers, axis=0)), Rows.of(found.drawn_from(part))
-            maps.append(WordMap(part, WEIGHED, 0, rows, by_sentence))
-        return maps
+    def weighed(self, found: Inspection) -> list[WordMap]:
+        """Of each part with gates group and global attention as they weigh it; ``found``: the same by sentence."""
+        return [
+            WordMap(part, WEIGHED, 0, Rows.of(np.mean(layers, axis=0)), self._sentences(part, found.drawn_from(part)))
+            for part, layers in self._weighed.items()
+        ]
+
+    def _sentences(self, part: str, weights: np.ndarray) -> Rows:
+        """(query sentences, key sentences) of layers that may have the last sentences alone, as rows of all."""
+        asking, asked = (self.sides[name].sentences[-1] + 1 for name in SIDES[part])
+        full = np.zeros((asking, asked))
+        full[asking - weights.shape[0] :, asked - weights.shape[1] :] = weights
+        return Rows.of(full)
+
+
+def _tokens(side: Side, layout: Ragged) -> np.ndarray:
+    """Which tokens of a side a layout has; one of fewer has the last sentence alone (Flat-Transformer)."""
+    return layout.index.cpu().numpy() + len(side.of_token) - layout.length
 
 
 def _choosing(side: Side, positions: np.ndarray, before: bool) -> np.ndarray:

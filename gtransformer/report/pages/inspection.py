@@ -19,7 +19,7 @@ LIMIT = 8_000_000  # bytes of attention in a page; of a long document fewer keys
 
 def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], title: str) -> None:
     """Write the page of a document's instances, looked at ``by_word``."""
-    maps = [one.words.maps(one.found) for one in instances]
+    maps = [[*one.words.maps, *one.words.weighed(one.found)] for one in instances]
     most = keys_kept([rows for some in maps for one in some for rows in (one.words, one.sentences)])
     data = {
         "sides": SIDES,

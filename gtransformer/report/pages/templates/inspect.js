@@ -28,10 +28,9 @@ function row(map, kind, index) {
 }
 
 const queries = (part) => data.sides[part][0], keys = (part) => data.sides[part][1];
-// Sentences of a source or translation are numbered as in the document; a context stands before the instance's first.
-function number(instance, side, sentence) {
-  return side === "context" ? instance.first - instance.words.context.length + sentence : instance.first + sentence;
-}
+// Sentences are numbered as in the document. What stands before the instance's first is context: so many sentences.
+const before = (instance, side) => (side === "context" ? instance.words.context.length : instance.words[side].length - instance.words.target.length);
+const number = (instance, side, sentence) => instance.first + sentence - before(instance, side);
 const isMark = (word) => word === "<s>" || word === "</s>";
 
 function names(instance, side, kind, index) {
@@ -111,7 +110,6 @@ function target(tag, instance, side, kind, index, label, words) {
 
 function sentenceWords(instance, side, sentence, start) {
   const cell = make("td", { dir: "auto" });
-  if (sentence >= instance.words[side].length) return cell;
   const label = `${LISTED[side]}, sentence ${number(instance, side, sentence)}`;
   cell.append(target("button", instance, side, "sentence", sentence, label, String(number(instance, side, sentence))), " ");
   instance.words[side][sentence].forEach((word, place) => {
@@ -130,23 +128,26 @@ function sentenceWords(instance, side, sentence, start) {
 
 function table(instance) {
   const body = make("tbody"), starts = Object.fromEntries(Object.keys(instance.words).map((side) => [side, 0]));
-  const line = (sides, sentence, kind) => body.append(make("tr", { class: kind }, ...sides.map((side) => {
-    if (!side) return make("td");
+  const own = (side, sentence) => {
     const cell = sentenceWords(instance, side, sentence, starts[side]);
-    starts[side] += (instance.words[side][sentence] || []).length;
+    starts[side] += instance.words[side][sentence].length;
     return cell;
-  })));
-  (instance.words.context || []).forEach((_, sentence) => line(["context", null], sentence, "context"));
-  const count = Math.max(instance.words.source.length, instance.words.target.length);
-  for (let sentence = 0; sentence < count; sentence++) line(["source", "target"], sentence, null);
+  };
+  const early = (side, sentence) => body.append(make("tr", { class: "context" }, own(side, sentence), make("td")));
+  (instance.words.context || []).forEach((_, sentence) => early("context", sentence));
+  const lead = before(instance, "source");
+  for (let sentence = 0; sentence < lead; sentence++) early("source", sentence);
+  instance.words.target.forEach((_, sentence) =>
+    body.append(make("tr", {}, own("source", lead + sentence), own("target", sentence))));
   body.querySelector("button").tabIndex = 0; // one stop for the Tab key, from which arrow keys go on
-  const heads = [instance.words.context ? "context, then source" : "source", "translation"];
+  const heads = [instance.words.context || lead ? "context, then source" : "source", "translation"];
   return make("table", { class: "text" }, make("thead", {}, make("tr", {}, ...heads.map((one) => make("th", { scope: "col" }, one)))), body);
 }
 
 function section(instance, place) {
-  const last = instance.first + instance.words.source.length - 1;
-  const details = make("details", {}, make("summary", {}, `Sentences ${instance.first} to ${last}, translated as one`));
+  const last = instance.first + instance.words.target.length - 1;
+  const which = last > instance.first ? `Sentences ${instance.first} to ${last}, translated as one` : `Sentence ${last}`;
+  const details = make("details", {}, make("summary", {}, which));
   const fill = () => { if (details.open && details.children.length === 1) details.append(table(instance)); };
   details.addEventListener("toggle", fill);
   details.open = place === 0;

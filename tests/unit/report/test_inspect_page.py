@@ -83,16 +83,19 @@ STEPS = """() => {
   const text = (query) => [...document.querySelectorAll(query)].map((one) => one.textContent);
   const buttons = [...document.querySelectorAll("#text [role=button]")], found = { stops: 0 };
   const down = (key) => new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
-  const press = (key) => document.activeElement.dispatchEvent(down(key));
+  // A window without the focus, as one without a screen may be, tells nobody what has come into focus.
+  const told = () => document.activeElement.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
+  const press = (key) => { document.activeElement.dispatchEvent(down(key)); told(); };
   const seen = () => [text("#panel h2")[0], document.activeElement === document.querySelector(".chosen")];
   found.stops = document.querySelectorAll("#text [tabindex='0']").length;
-  buttons[0].focus(); found.sentence = seen();
+  buttons[0].focus(); told(); found.sentence = seen();
   press("ArrowRight"); found.begin = seen();
   press("ArrowRight"); found.word = seen();
   press("ArrowDown"); found.below = seen();
   found.headings = text("#panel h3"); found.shaded = document.querySelectorAll(".word.strong").length;
   press("Enter"); press("ArrowUp"); found.kept = [text("#panel h2")[0], document.querySelectorAll(".kept").length];
-  press("Escape"); found.gone = document.querySelectorAll(".chosen, .strong").length;
+  document.activeElement.dispatchEvent(down("Escape"));
+  found.gone = document.querySelectorAll(".chosen, .strong").length;
   const word = buttons.find((one) => one.found.side === "target" && one.found.kind === "word");
   word.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
   found.pointed = text("#panel h3");

@@ -95,5 +95,6 @@ def try_page(path: Path, function: str, *options: str) -> Any:
     tried.write_text(before + TRY % function, encoding="utf-8")
     command = [browser(), *QUIET, f"--user-data-dir={path.parent / 'browser'}", *options, "--dump-dom", tried.as_uri()]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    (found,) = re.findall(r'<pre id="tried">(.*?)</pre>', result.stdout, re.DOTALL) or [result.stderr]
-    return json.loads(html.unescape(found))
+    found = re.findall(r'<pre id="tried">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert len(found) == 1, result.stderr
+    return json.loads(html.unescape(found[0]))

@@ -18,7 +18,7 @@ from gtransformer.analysis.batch_attention import look_across
 from gtransformer.analysis.documents import find_document, given_translation, inspect_document
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import atomic_write, decode_lines, read_lines, write_json
+from gtransformer.files import atomic_write, check_output, decode_lines, read_lines, write_json
 from gtransformer.report.pages.inspection import write_inspection
 from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.translation.api import GTransformer
@@ -61,6 +61,8 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("gtransformer.cli.inspect_document", argv)
+    if args.html:
+        check_output(args.html)
     if args.model.is_file():
         if args.html:
             raise UserError(

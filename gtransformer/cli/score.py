@@ -19,7 +19,7 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
 from gtransformer.report.pages.compare import write_comparison
 from gtransformer.report.score_table import breakdown_tables, table
 
@@ -114,6 +114,10 @@ def main(argv: list[str] | None = None) -> None:
     )  # fmt: skip
     named = name_systems(args.hypotheses)
     items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
+    source = None
+    if args.html:  # mistakes are said before the scoring
+        check_output(args.html)
+        source = against.sources() if args.prepared or args.source_file else None
     systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
@@ -126,7 +130,6 @@ def main(argv: list[str] | None = None) -> None:
         result = results[first.name]
     write_json(output, result | provenance("gtransformer.cli.score", argv))
     if args.html:
-        source = against.sources() if args.prepared or args.source_file else None
         write_comparison(args.html, systems, source, items, f"Translations of {against.name}")
     print(table(systems, tests))
     for part in breakdown_tables(results, args.by):

@@ -114,6 +114,7 @@ def test_items_of_another_text(score, change, message):
     ("arguments", "message"),
     [
         (["--items", "i.json", "--reference-file", "r"], "--items marks words on a page; name its file with --html"),
+        (["--html", ".", "--reference-file", "r"], ".: is a directory; name a file"),
         (["--html", "p.html", "p", "--reference", "release"], "--html shows untouched text; use the raw reference"),
     ],
 )

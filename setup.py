@@ -59,7 +59,7 @@ setup(
     license_files=["LICENSE"],
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["gtransformer", "gtransformer.*"]),
-    package_data={"gtransformer": ["py.typed", "report/papers/*.yaml"]},
+    package_data={"gtransformer": ["py.typed", "report/papers/*.yaml", "report/pages/templates/*"]},
     # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
     data_files=[
         (f"share/gtransformer/{folder}", sorted(glob(f"{folder}/*.*")))

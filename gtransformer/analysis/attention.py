@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from gtransformer.analysis.watching import AttentionSite, can_be_watched, watching
 from gtransformer.errors import UserError
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.relative import clipped_distance
 
 
@@ -66,21 +68,29 @@ class Inspection:
         """The maps of a part and reach, by layer."""
         return [one for one in self.maps if (one.part, one.reach) == (part, reach)]
 
-    def drawn_from(self) -> np.ndarray:
+    def drawn_from(self, part: str = "cross") -> np.ndarray:
         """How much each target sentence drew on each source sentence, (target, source) float64; rows sum to 1.
 
         The share of cross-attention that falls on the sentence: in a layer with a gate, group and global attention
         weighted as the gate weighs them, g and 1 - g; averaged over those layers (over all, if none has a gate), then
-        over the tokens of the target sentence.
+        over the tokens of the target sentence. Of another ``part``, the same with its queries and keys.
         """
-        gates = {gate.layer: gate.tokens[:, None] for gate in self.gates if gate.part == "cross"}
-        local = {one.layer: one.mass for one in self.maps if one.part == "cross" and one.reach == "group"}
-        whole = {one.layer: one.mass for one in self.find("cross", "global")}
+        gates = {gate.layer: gate.tokens[:, None] for gate in self.gates if gate.part == part}
+        local = {one.layer: one.mass for one in self.maps if one.part == part and one.reach != "global"}
+        whole = {one.layer: one.mass for one in self.find(part, "global")}
         if gates:
             layers = [gates[layer] * local[layer] + (1 - gates[layer]) * whole[layer] for layer in gates]
         else:
             layers = list((local | whole).values())  # without gates a layer has one of them
-        return token_means(np.mean(layers, axis=0), self.tags["cross"])
+        return token_means(np.mean(layers, axis=0), self.tags[part])
+
+
+class Watcher(Protocol):
+    """Who is told of every attention and gate while ``recording``: see ``words.WordWatch``."""
+
+    def see(self, place: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
+
+    def see_gate(self, part: str, layer: int, tokens: np.ndarray) -> None: ...
 
 
 def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Tensor:
@@ -110,11 +120,14 @@ def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> Inspection:
+def inspect(
+    model: nn.Module, source: Sequence[int], target: Sequence[int], watcher: Watcher | None = None
+) -> Inspection:
     """Run one document through the model and keep what it looked at.
 
     Args:
         source, target: ``<s> a b </s> <s> c </s>`` as indices, what encoder and decoder read.
+        watcher: is told of it token by token, too.
 
     Raises UserError for another kind of model.
     """
@@ -122,14 +135,14 @@ def inspect(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> I
         raise UserError(f"{type(model).__name__}: attention can be shown for G-Transformer models only")
     device = next(model.parameters()).device
     found = Inspection()
-    with recording(model, found):
+    with recording(model, found, watcher):
         tokens = torch.tensor([source], device=device)
         model.eval()(tokens, None, torch.tensor([target], device=device))
     return found
 
 
 @contextmanager
-def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
+def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = None) -> Iterator[None]:
     """Fill ``found`` while the model runs on a single document.
 
     If it is given as a batch of pseudo-documents, what attends across the batch is kept, and nothing within them.
@@ -151,11 +164,15 @@ def recording(model: nn.Module, found: Inspection) -> Iterator[None]:
         mass = weights @ memberships(key_tags)
         found.maps.append(AttentionMap(place.part, place.reach, place.layer, mean.numpy(), mass.numpy()))
         found.tags[place.part] = queries.tag
+        if watcher is not None:
+            watcher.see(place, weights, queries, keys)
 
     def see_gate(part: str, layer: int, values: Tensor) -> None:
         tokens = values.double().mean(dim=-1).cpu().numpy()
         # The gate runs behind the attention of its own block, whose queries are its tokens.
         found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
+        if watcher is not None:
+            watcher.see_gate(part, layer, tokens)
 
     with watching(model, see, see_gate):
         yield

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gtransformer.analysis.figures import Curves, new_figure, save_figure
+from gtransformer.colours import system_colours
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, read_lines
 
@@ -108,13 +109,14 @@ def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: s
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes, drawn = figure.add_subplot(), Curves()
-    for number, (name, curve) in enumerate(curves.items()):
+    colours = system_colours(curves)
+    for name, curve in curves.items():
         for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
             if points:
                 updates, perplexities = zip(*points, strict=True)
                 look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
                 label, marked = drawn.add(f"{name}, {kind}", points)
-                look = {"linestyle": style, "color": f"C{number}", **look, **marked}
+                look = {"linestyle": style, "color": colours[name], **look, **marked}
                 axes.plot(updates, perplexities, label=label, **look)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gtransformer.analysis.attention import inspect
+from gtransformer.analysis.attention import Inspection, inspect
 from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
 from gtransformer.analysis.attention_text import drawn_text, gate_table, to_json
+from gtransformer.analysis.word_sides import word_sides
+from gtransformer.analysis.words import WordWatch
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
 from gtransformer.translation.options import SearchOptions
+
+
+@dataclass(frozen=True)
+class InspectedInstance:
+    """One instance of a document.
+
+    Attributes:
+        first: number of its first sentence, from 1.
+        table: its gates as text; paragraphs: what each sentence drew on; numbers: all of it for a JSON file.
+        words: word by word, where that was asked for.
+    """
+
+    first: int
+    table: str
+    paragraphs: str
+    numbers: dict[str, Any]
+    found: Inspection
+    words: WordWatch | None
 
 
 def inspect_document(
@@ -24,14 +46,14 @@ def inspect_document(
     output: Path,
     title: str,
     top: int,
-) -> Iterator[tuple[str, str, dict]]:
-    """Yield, for every instance: its gates as a table, what each sentence drew on as text, all numbers.
-
-    Draws attention and gates into the folder ``output``, too.
+    by_word: bool = False,
+) -> Iterator[InspectedInstance]:
+    """Look at every instance, and draw its attention and gates into the folder ``output``.
 
     Args:
         given: BPE of the translation to look at, line by line; None for the model's own.
         top: source sentences listed for each.
+        by_word: keep what each word drew on, too.
     """
     cuts = greedy_instances(
         [len(line.tokens[0]) for line in document], None, model.max_instance_tokens, model.directory.max_sents
@@ -40,11 +62,10 @@ def inspect_document(
         lines = document[first : first + count]
         read = document[max(0, first - (model.directory.sentences_beside or 0)) : first + count]
         target = given[first : first + count] if given else translate(model, read, options)
-        found = inspect(
-            model.engine.model,
-            model.engine.instance_tokens([line.tokens[0] for line in read]).tolist(),
-            target_tokens(model, target),
-        )
+        pieces = [line.tokens[0] for line in read]
+        words = WordWatch(word_sides(model, pieces, target)) if by_word else None
+        source = model.engine.instance_tokens(pieces).tolist()
+        found = inspect(model.engine.model, source, target_tokens(model, target), words)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
         here = f"{title}, sentences {first + 1} to {first + count}" if several else title
@@ -54,7 +75,8 @@ def inspect_document(
         plain = model.chain.decode(target)
         source = [line.sentences[0] for line in lines]
         numbers = {"first_sentence": first + 1, "source": source, "translation": plain, **to_json(found)}
-        yield f"{here}\n{gate_table(found)}", drawn_text(found, source, plain, first + 1, top), numbers
+        text = drawn_text(found, source, plain, first + 1, top)
+        yield InspectedInstance(first + 1, f"{here}\n{gate_table(found)}", text, numbers, found, words)
 
 
 def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.figures import new_figure, save_figure
+from gtransformer.colours import system_colours
 
 
 def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
@@ -16,7 +17,7 @@ def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
     """
     systems = result["systems"]
     rows = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
-    some = next(iter(rows.values()))
+    some, colours = next(iter(rows.values())), system_colours(rows)
     kinds = sorted({kind for row in some.values() for kind in row}, key=lambda kind: (kind != "mean", kind))
     figure = new_figure(11, 4 * -(-len(kinds) // 2) + 0.6)
     grid = list(figure.subplots(-(-len(kinds) // 2), 2, squeeze=False).flat)
@@ -27,7 +28,7 @@ def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
             # Side by side, so that bars at the same height can be told apart.
             places = [place + 0.05 * (number - (len(rows) - 1) / 2) for place in range(len(distances))]
             bars = [cell["standard_error"] or 0.0 for cell in cells]
-            look = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "color": f"C{number}"}
+            look = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "color": colours[name]}
             values = [cell["accuracy"] for cell in cells]
             axes.errorbar(places, values, yerr=bars, label=systems[name]["description"] or name, **look)
         chance = [some[distance][kind]["chance"] for distance in distances]

@@ -6,11 +6,13 @@ panels with curves draw every seed; all axes begin at 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.figures import Curves, new_figure, save_figure, whole_ticks
+from gtransformer.colours import system_colours
 
 AXES = {
     "length": "input length (tokens)",
@@ -49,8 +51,8 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
     quantity = panel.get("quantity", "d_bleu")
     values = list(dict.fromkeys(line["x"] for line in panel["lines"]))
     systems = list(dict.fromkeys(line["system"] for line in panel["lines"]))
-    drawn = Curves()
-    for number, system in enumerate(systems):
+    drawn, colours = Curves(), system_colours(result["systems"])
+    for system in systems:
         lines = [line for line in panel["lines"] if line["system"] == system and line.get(quantity)]
         if not lines:
             continue
@@ -60,7 +62,7 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
         # Where all seeds score alike, the mean may differ from them by rounding; matplotlib refuses negative bars.
         below = [max(0.0, one["mean"] - one["min"]) for one in scores]
         above = [max(0.0, one["max"] - one["mean"]) for one in scores]
-        color = f"C{number}"
+        color = colours[system]
         name, marked = drawn.add(result["systems"][system], list(zip(places, mean, strict=True)))
         look = {"marker": "o", "markersize": 4, "capsize": 3, "color": color, **marked}
         axes.errorbar(places, mean, yerr=[below, above], label=name, **look)
@@ -75,19 +77,19 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     """A colour a line, a stroke a seed; dotted what flat attention over all keys would have."""
     systems, known = {line["system"] for line in panel["lines"]}, Curves()
-    for number, line in enumerate(panel["lines"]):
+    for line, colour in zip(panel["lines"], _line_colours(panel["lines"]), strict=True):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
         found = [result["runs"][run]["curves"] for run in line["runs"]]
         # The first seed that has the curve, not the first seed: that one may lack it.
         for drawn, curves in enumerate(curves for curves in found if curves.get(line["curve"])):
-            look = {"color": f"C{number}", "linewidth": 1.0, "alpha": 0.8}
+            look = {"color": colour, "linewidth": 1.0, "alpha": 0.8}
             if not drawn:
                 label, marked = known.add(label, curves[line["curve"]])
             axes.plot(*zip(*curves[line["curve"]], strict=True), label=None if drawn else label, **look | marked)
         flat = next(filter(None, (curves.get(f"{line['curve']}_flat") for curves in found)), None)
         if line["flat"] and flat:
-            axes.plot(*zip(*flat, strict=True), ":", color=f"C{number}", label=f"{label}, if flat")
+            axes.plot(*zip(*flat, strict=True), ":", color=colour, label=f"{label}, if flat")
     axes.set_ylim(0, 1.05 * axes.get_ylim()[1])  # a line along the upper edge stays visible
     axes.set_xlabel("updates", fontsize=8)
     axes.set_ylabel(panel["axis"], fontsize=8)
@@ -97,7 +99,7 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     """Accuracy by kind of item, a line a row; with a baseline, how much above it the other rows are."""
     base, key = panel.get("baseline"), "difference" if panel.get("baseline") else "by"
     lines = [line for line in panel["lines"] if line[key] and line["label"] != base]
-    kinds = list(lines[0][key]) if lines else []
+    kinds, colours = list(lines[0][key]) if lines else [], _line_colours(lines)
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
         mean = [one["mean"] for one in scores]
@@ -105,7 +107,7 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
         above = [max(0.0, one["max"] - one["mean"]) for one in scores]
         # Side by side, so that bars at the same height can be told apart.
         places = [place + 0.06 * (number - (len(lines) - 1) / 2) for place in range(len(kinds))]
-        look = {"marker": "o", "markersize": 4, "linewidth": 1, "capsize": 3, "color": f"C{number}"}
+        look = {"marker": "o", "markersize": 4, "linewidth": 1, "capsize": 3, "color": colours[number]}
         axes.errorbar(places, mean, yerr=[below, above], label=line["label"], **look)
     axes.axhline(0, color="black", linewidth=0.8, label=base)
     axes.set_xticks(range(len(kinds)), kinds)
@@ -123,6 +125,17 @@ def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -
     whole_ticks(axes.xaxis, axes.yaxis)
     axes.set_xlabel(f"sentence (largest: {top:.3f})", fontsize=8)
     axes.set_ylabel("sentence", fontsize=8)
+
+
+def _line_colours(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Its system's colour for each line; where several are of one system, each has one by what it is called."""
+    counts = Counter(line["system"] for line in lines)
+    names = [
+        line["system"] if counts[line["system"]] == 1 else f"{line['system']} {line.get('label')} {line.get('curve')}"
+        for line in lines
+    ]
+    colours = system_colours(names)
+    return [colours[name] for name in names]
 
 
 DRAW = {  # by kind; tables are printed, not drawn

@@ -18,7 +18,8 @@ from gtransformer.analysis.batch_attention import look_across
 from gtransformer.analysis.documents import find_document, given_translation, inspect_document
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import atomic_write, decode_lines, read_lines, write_json
+from gtransformer.files import atomic_write, check_output, decode_lines, read_lines, write_json
+from gtransformer.report.pages.inspection import write_inspection
 from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
@@ -40,6 +41,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument("--document", type=int, default=1, metavar="N", help="which document of the file (%(default)s)")
     parser.add_argument("--translation", metavar="FILE", help="look at this translation, line by line, not the model's")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page for a browser, too: what each word drew on"
+    )
     parser.add_argument("--top", type=int, default=3, help="source sentences listed for each (%(default)s)")
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
@@ -57,7 +61,13 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
     origin = provenance("gtransformer.cli.inspect_document", argv)
+    if args.html:
+        check_output(args.html)
     if args.model.is_file():
+        if args.html:
+            raise UserError(
+                "--html shows a model that scripts/export.sh made ready; of a checkpoint there are pictures"
+            )
         look_at_batch(args, origin)
         return
     model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
@@ -70,15 +80,19 @@ def main(argv: list[str] | None = None) -> None:
     )
     given = given_translation(args.translation, len(text), document, model) if args.translation else None
     title = f"{Path(name).name}, document {args.document}"
-    paragraphs, results = [HEADING], []
-    for table, paragraph, result in inspect_document(model, document, given, options, args.output, title, args.top):
-        print(table)
-        paragraphs.append(paragraph)
-        results.append(result)
+    found = []
+    by_word = args.html is not None
+    for one in inspect_document(model, document, given, options, args.output, title, args.top, by_word):
+        print(one.table)
+        found.append(one)
     with atomic_write(args.output / "sources.txt") as stream:
-        stream.write("\n".join(paragraphs))
+        stream.write("\n".join([HEADING, *(one.paragraphs for one in found)]))
+    results = [one.numbers for one in found]
     write_json(args.output / "inspection.json", {"version": 1, "instances": results, **origin})
     print(f"{args.output}: attention, gates, sources.txt, inspection.json")
+    if args.html:
+        write_inspection(args.html, found, title)
+        print(f"page: {args.html}")
 
 
 def look_at_batch(args: argparse.Namespace, origin: dict) -> None:

@@ -13,13 +13,15 @@ from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
+from gtransformer.evaluation.contrastive import Item, read_items
 from gtransformer.evaluation.metrics import METRICS, USUAL
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
-from gtransformer.files import write_json
+from gtransformer.files import check_output, write_json
+from gtransformer.report.pages.compare import write_comparison
 from gtransformer.report.score_table import breakdown_tables, table
 
 PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
@@ -56,7 +58,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="instead of PREPARED: the reference as plain text (documents opened by <d>), for plain-text hypotheses",
     )
-    parser.add_argument("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET")
+    parser.add_argument(
+        "--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html"
+    )
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -103,6 +107,15 @@ def build_parser() -> argparse.ArgumentParser:
         "--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)"
     )
     parser.add_argument("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page for a browser, too: the translations side by side"
+    )
+    parser.add_argument(
+        "--items",
+        type=Path,
+        metavar="FILE",
+        help="with --html: contrastive items of the split (contrastive.json of the demo), whose words are marked",
+    )
     return parser
 
 
@@ -116,6 +129,11 @@ def main(argv: list[str] | None = None) -> None:
         args.source_file, args.align,
     )  # fmt: skip
     named = name_systems(args.hypotheses)
+    items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
+    source = None
+    if args.html:  # mistakes are said before the scoring
+        check_output(args.html)
+        source = against.sources() if args.prepared or args.source_file else None
     systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None, args.comet_context)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
@@ -127,12 +145,24 @@ def main(argv: list[str] | None = None) -> None:
     else:
         result = results[first.name]
     write_json(output, result | provenance("gtransformer.cli.score", argv))
+    if args.html:
+        write_comparison(args.html, systems, source, items, f"Translations of {against.name}")
     print(table(systems, tests))
     for part in breakdown_tables(results, args.by):
         print(f"\n{part}")
     print(f"\nscores: {output}")
     for text in written:
         print(f"translation: {text}")
+    if args.html:
+        print(f"page: {args.html}")
+
+
+def read_split_items(path: Path, split: str | None) -> list[Item]:
+    """Contrastive items; UserError if they are of another split than the one that is scored (None: it has no name)."""
+    own, items = read_items(path)
+    if split not in (None, own):
+        raise UserError(f"{path}: items of the split '{own}', but '{split}' is scored; give its own")
+    return items
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -159,6 +189,10 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("--test compares systems; give a baseline and at least one other file after --hypotheses")
     if args.text and len(args.hypotheses) > 1:
         raise UserError("--text names one file; leave it out for several systems")
+    if args.items and not args.html:
+        raise UserError("--items marks words on a page; name its file with --html")
+    if args.html and args.reference not in ("raw", "both"):
+        raise UserError(f"--html shows untouched text; use the raw reference (or both), not {args.reference}")
     if args.samples is not None and args.samples < 1:
         raise UserError(f"--samples {args.samples}: at least one resample is needed")
 

@@ -28,7 +28,7 @@ class Against:
     Attributes:
         references: those of the prepared corpus (``references.REFERENCES``).
         tokenizer, moses, alignment: see ``score.score_translations``.
-        file: the reference without a prepared corpus; ``source``: what it translates, for COMET.
+        file: the reference without a prepared corpus; ``source``: what it translates.
     """
 
     prepared: Path | None
@@ -46,6 +46,13 @@ class Against:
             return score_text(self.file, path, self.tokenizer, metrics, self.alignment)
         options = self.references, self.tokenizer, self.moses, metrics, self.alignment
         return score_translations(self.prepared, self.split, path, *options)
+
+    @property
+    def name(self) -> str:
+        """What was translated, for headings."""
+        if self.prepared is None:
+            return self.file.name
+        return f"{'/'.join(self.prepared.resolve().parts[-2:])}, {self.split}"
 
     def sources(self) -> Documents:
         """The source documents of what is scored."""

@@ -31,7 +31,7 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     know to read them.
     """
     names = [system.name for system in systems] if len(systems) > 1 else [""]
-    notes: dict[str, None] = {}
+    warned: dict[str, None] = {}
     rows = [["reference", "score", *names, "segments", "signature"]]
     for reference in systems[0].evaluation.scores:
         found = [system.evaluation.scores[reference] for system in systems]
@@ -43,14 +43,14 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
                 shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
                 rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
             if len(comparable) > 1:
-                notes[f"note: {TITLES[key]}: the systems' {UNITS[key]} differ; compare only what is in one row"] = None
+                warned[f"note: {TITLES[key]}: the systems' {UNITS[key]} differ; compare only what is in one row"] = None
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].evaluation.scores) != ["raw"]:
         lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
-    lines += notes
+    lines += warned
     for system in systems:
-        lines += _notes(system, len(systems) > 1)
+        lines += notes(system, len(systems) > 1)
     return "\n".join(lines)
 
 
@@ -88,7 +88,8 @@ def _p_value(value: float) -> str:
     return f"{value:.1e}" if value > 0 else "<1e-300"
 
 
-def _notes(system: ScoredSystem, named: bool) -> Iterator[str]:
+def notes(system: ScoredSystem, named: bool) -> Iterator[str]:
+    """What a reader must know of a system's translations: sentences that are aligned by order, or left out."""
     counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
     if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
         yield (

@@ -70,7 +70,9 @@ def test_every_module_is_in_the_wheel(wheel: Path):
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "gtransformer").rglob("*.py")}
     assert modules <= names, "a directory without __init__.py is not packaged"
-    assert {str(path.relative_to(ROOT)) for path in (ROOT / "gtransformer/report/papers").glob("*.yaml")} <= names
+    for folder in ("papers", "pages/templates"):
+        files = {str(path.relative_to(ROOT)) for path in (ROOT / "gtransformer/report" / folder).glob("*.*")}
+        assert files and files <= names
     assert not [name for name in names if name.startswith(("tests", "scripts"))]
 
 

@@ -18,6 +18,7 @@ NETWORK = BASE | {"modules", "data"}
 # Which rooms each may import; what runs last stands last. Commands (cli) and the package itself, which registers with
 # fairseq, may import all.
 ALLOWED = {
+    "colours": set(),
     "compat": set(),
     "errors": set(),
     "files": BASE,
@@ -36,11 +37,11 @@ ALLOWED = {
     "tasks": NETWORK | {"files", "optim", "preprocess", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"settings", "preprocess", "search", "tasks"},
-    "analysis": NETWORK | {"files", "models", "preprocess", "tasks", "translation"},
+    "analysis": NETWORK | {"colours", "files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},
     "experiments": TEXT
     | {"settings", "installation", "modules", "demo", "preprocess", "tasks", "analysis", "evaluation"},
-    "report": BASE | {"files", "settings", "evaluation", "experiments"},
+    "report": BASE | {"colours", "files", "settings", "evaluation", "analysis", "experiments"},
 }
 ABOVE_ALL = {"cli", "gtransformer"}
 # Imports against the arrows, inside functions only: (importer, room), and why.

@@ -113,5 +113,6 @@ def test_picture_shows_every_curve_on_a_logarithmic_axis(tmp_path, monkeypatch) 
         "G-Transformer, validation": [(2, 4)],
         "Transformer, training": [(1, 95), (2, 50)],
     }
+    assert [line.get_color() for line in axes.get_lines()] == ["#3461c9", "#3461c9", "#c43f40"]  # the systems' own
     assert imread(path).shape[:2] == (675, 1125)
     assert [p.name for p in tmp_path.iterdir()] == ["curves.png"]

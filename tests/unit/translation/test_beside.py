@@ -12,6 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.windows import beside
 from tests import saved_model as saved
+from tests.pages import Page
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,8 @@ def test_ways_through_documents_are_refused(model):
 def test_inspected_sentence_by_sentence(folder, model, tmp_path, capsys):
     """With the model's own translation; what the Document Transformer does with its context is there, too."""
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in TEXT), encoding="utf-8")
-    assert inspect(["--model", str(folder), str(tmp_path / "text"), "-o", str(tmp_path / "out"), "--cpu"]) == 0
+    out, page = str(tmp_path / "out"), tmp_path / "page.html"
+    assert inspect(["--model", str(folder), str(tmp_path / "text"), "-o", out, "--cpu", "--html", str(page)]) == 0
     capsys.readouterr()
     instances = json.loads((tmp_path / "out" / "inspection.json").read_text())["instances"]
     assert [one["translation"] for one in instances] == [[text] for text in model.translate(TEXT)]
@@ -82,6 +84,11 @@ def test_inspected_sentence_by_sentence(folder, model, tmp_path, capsys):
         assert {path.name for path in (tmp_path / "out").glob("gates*")} == {f"gates.{n}.png" for n in range(1, 5)}
     else:
         assert maps == {("encoder", 3), ("encoder", 1), ("decoder", 1), ("cross", 1)}
+    *_, last = Page(page).data["instances"]
+    sentences = {side: len(words) for side, words in last["words"].items()}
+    context = {"source": 1, "context": 2} if "document" in str(folder) else {"source": 3}
+    assert last["first"] == 4 and sentences == context | {"target": 1}
+    assert {part for part, *_ in last["maps"]} == {part for part, _ in maps}
 
 
 def test_a_document_of_one_sentence_inspected(folder, model, tmp_path, capsys):

@@ -84,7 +84,7 @@ def test_what_is_missing_or_damaged(tmp_path):
     document, first, count = sidecar.instances[0]
     sidecar.instances[0] = (document, first, count + 1)
     sidecar.save(path)
-    with pytest.raises(UserError, match=r"test.en-de.instances.json: not the instances that the sidecar describes"):
+    with pytest.raises(UserError, match=r"test.en-de.instances.json: instance 0 has 3 sentences, in the data it has 2"):
         corpus_instances(doc_task(prepared), prepared, "test").read(0)
     sidecar.instances.pop()
     sidecar.save(path)

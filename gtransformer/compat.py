@@ -27,6 +27,7 @@ def check() -> None:
     _check_fairseq()
     allow_fairseq_checkpoints()
     unscale_once()
+    go_on_timing()
     quiet_hydra()
 
 
@@ -144,3 +145,19 @@ def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
             "AMP: overflow detected, setting scale to %s", self.next_loss_scale
         )
     return grad_norm
+
+
+def go_on_timing() -> None:
+    """Let the time in the log of a training (``wall``) go on from 0 when it is resumed in the middle of an epoch.
+
+    fairseq restores the stopwatch from the checkpoint as one that stands, and every later line says 0.
+    """
+    from fairseq.logging.meters import StopwatchMeter
+
+    StopwatchMeter.load_state_dict = _restore_running
+
+
+def _restore_running(self, state_dict) -> None:
+    """fairseq's ``StopwatchMeter.load_state_dict``, but that it runs."""
+    self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
+    self.start()

@@ -10,6 +10,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging.meters import StopwatchMeter
 from omegaconf import OmegaConf
 
 from gtransformer import compat
@@ -83,3 +84,12 @@ def test_hydra_is_quiet(saved_model):
         convert_namespace_to_omegaconf(arguments)
         warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in found] == ["something else"]
+
+
+def test_a_restored_stopwatch_runs():
+    watch = StopwatchMeter(round=0)
+    watch.start()
+    watch.stop(n=3)
+    other = StopwatchMeter()
+    other.load_state_dict(watch.state_dict())
+    assert (other.sum, other.n, other.round) == (watch.sum, 3, 0) and other.elapsed_time > 0

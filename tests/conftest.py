@@ -1,6 +1,5 @@
 """Shared by all tests."""
 
-import gc
 import os
 import subprocess
 from pathlib import Path
@@ -17,10 +16,7 @@ from gtransformer.preprocess import binarise  # noqa: E402
 from tests import processes  # noqa: E402
 from tests.support import tiny_dictionary  # noqa: E402
 
-# What the imports left, a million objects, lives as long as the process; and a collection less often: a seventh of the
-# time of tests of models and searches, and of what they fork, was Python looking for garbage.
-gc.freeze()
-gc.set_threshold(50_000, 50, 100)
+processes.collect_less()
 
 
 @pytest.fixture(autouse=True)

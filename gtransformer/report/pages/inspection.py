@@ -42,7 +42,7 @@ def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
     counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=MOST + 1)
     for most in range(MOST, 1, -1):
         kept = int((np.minimum(np.arange(len(counts)), most) * counts).sum())
-        if (3 * kept + int(counts.sum())) * 4 / 3 <= limit:
+        if (4 * kept + int(counts.sum())) * 4 / 3 <= limit:
             return most
     return 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 
 import numpy as np
 import pytest
@@ -25,12 +26,13 @@ def page(saved_model, tmp_path_factory):
 
 
 def rows(packed: str) -> list[dict[int, int]]:
-    """By query the keys with their weights in 1/255."""
+    """By query the keys with their weights in 1/65535."""
     data, found = base64.b64decode(packed), []
     at = 0
     while at < len(data):
-        end = at + 1 + 3 * data[at]
-        found.append({data[i] + 256 * data[i + 1]: data[i + 2] for i in range(at + 1, end, 3)})
+        end = at + 1 + 4 * data[at]
+        pairs = struct.iter_unpack("<HH", data[at + 1 : end])
+        found.append(dict(pairs))
         at = end
     return found
 
@@ -55,9 +57,9 @@ def test_what_is_in_the_page(page):
         for packed, queries, keys in ((by_word, count[asking], count[asked]), (by_sentence, 3, 3)):
             shares = rows(packed)
             assert len(shares) == queries and max(key for row in shares for key in row) < keys
-            assert all(sum(row.values()) <= 255 + MOST for row in shares)
+            assert all(sum(row.values()) <= 65535 + MOST for row in shares)
         if part != "decoder":  # every word of a sentence looks somewhere
-            assert all(sum(row.values()) > 240 for row in rows(by_sentence))
+            assert all(sum(row.values()) > 65535 - MOST for row in rows(by_sentence))
         if reach == "group":
             assert [list(row) for row in rows(by_sentence)] == [[0], [1], [2]]
     assert [part for part, *_ in instance["gates"]] == ["encoder", "decoder", "cross"]

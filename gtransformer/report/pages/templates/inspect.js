@@ -5,9 +5,10 @@ let focus = null, kept = false; // what is shown: {instance, side, kind: "word" 
 // The rows of a map: for each query its keys with their shares, strongest first (Rows.packed says how they lie).
 function rows(packed) {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0)), found = [];
+  const pair = (at) => bytes[at] + 256 * bytes[at + 1];
   for (let at = 0; at < bytes.length;) {
     const row = [];
-    for (let left = bytes[at++]; left > 0; left--, at += 3) row.push([bytes[at] + 256 * bytes[at + 1], bytes[at + 2] / 255]);
+    for (let left = bytes[at++]; left > 0; left--, at += 4) row.push([pair(at), pair(at + 2) / 65535]);
     found.push(row);
   }
   return found;
@@ -40,7 +41,7 @@ function names(instance, side, kind, index) {
 }
 
 function bar(share, label) {
-  const found = make("span", { class: "bar" }, `${Math.round(100 * share)} %`);
+  const found = make("span", { class: "bar" }, `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
   found.style.setProperty("--share", share);
   return make("li", {}, found, make("bdi", {}, label));
 }

@@ -43,11 +43,13 @@ class Side:
         words: their texts; marks (``<s>``, ``</s>``) are words of their own.
         sentences: (words,) of which sentence each is, from 0.
         of_token: (tokens,) which word each token belongs to.
+        start: how far its first sentence is from the first that is translated, in the document; None: it has none.
     """
 
     words: list[str]
     sentences: list[int]
     of_token: list[int]
+    start: int | None = 0
 
     def by_sentence(self) -> list[list[str]]:
         """The words, sentence by sentence."""
@@ -57,7 +59,9 @@ class Side:
         return found
 
 
-def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[str], sentencepiece: bool) -> Side:
+def side_of(
+    symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[str], sentencepiece: bool, start: int | None = 0
+) -> Side:
     """Subwords joined to words.
 
     Args:
@@ -65,7 +69,7 @@ def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[st
         marks: symbols that are no part of a word.
         sentencepiece: a word begins with a blank; else it goes on behind ``@@`` (BPE) and with ``##`` (BERT).
     """
-    side, before = Side([], [], []), ""
+    side, before = Side([], [], [], start), ""
     for symbol, sentence in zip(symbols, sentences, strict=True):
         if sentencepiece:
             goes_on = not symbol.startswith(SPACE)

@@ -50,12 +50,15 @@ def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
 def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: int) -> dict[str, Any]:
     """What the page's script reads of an instance.
 
-    ``first``: number of its first sentence; ``words``: by side, sentences of words; ``maps``: part, reach, layer, and
-    rows by word and by sentence (``Rows.packed``); ``gates``: part, layer, and base64 of a byte a word (1 is 255).
+    ``first``: number of its first sentence; ``starts``: by side, that of the side's first (None: of no sentence);
+    ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence
+    (``Rows.packed``); ``gates``: part, layer, base64 of a byte a word (1 is 255).
     """
+    sides = instance.words.sides
     return {
         "first": instance.first,
-        "words": {name: side.by_sentence() for name, side in instance.words.sides.items()},
+        "starts": {name: None if one.start is None else instance.first + one.start for name, one in sides.items()},
+        "words": {name: side.by_sentence() for name, side in sides.items()},
         "maps": [[o.part, o.reach, o.layer, o.words.packed(most), o.sentences.packed(most)] for o in maps],
         "gates": [
             [part, layer, base64.b64encode(np.rint(255 * values).astype(np.uint8).tobytes()).decode()]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gtransformer.analysis.words import MOST, Rows
+from gtransformer.analysis.attention import inspect
+from gtransformer.analysis.documents import InspectedInstance
+from gtransformer.analysis.word_sides import word_sides
+from gtransformer.analysis.words import MOST, Rows, WordWatch
 from gtransformer.cli.inspect_document import main
-from gtransformer.report.pages.inspection import keys_kept
-from tests.pages import Page, check_alone, try_page
+from gtransformer.report.pages.inspection import keys_kept, write_inspection
+from tests.pages import Page, browser, check_alone, try_page
+from tests.unit.models.test_document_transformer import beside_model
 
 DOCUMENT = ["The old dog sleeps.", "Mary finds </script> & her <b>book.", "The river sleeps near a house."]
 
@@ -65,6 +70,53 @@ def test_what_is_in_the_page(page):
     assert [part for part, *_ in instance["gates"]] == ["encoder", "decoder", "cross"]
     text = "".join(found.texts)
     assert "A look inside: text.txt, document 1" in text and "cross-attention" in text
+
+
+def looked_at(model, sources: list[str], target: str) -> InspectedInstance:
+    """A document's last sentence, with those before it as its context."""
+    pieces, dictionary = [text.split() for text in sources], model.encoder.dictionary
+    shown = SimpleNamespace(engine=SimpleNamespace(model=model), directory=SimpleNamespace(sentencepiece=False))
+    words = WordWatch(word_sides(shown, pieces, [target]))
+
+    def read(sentences):
+        return [index for one in sentences for index in (0, *map(dictionary.index, one), 2)]
+
+    found = inspect(model, read(pieces), read([target.split()]), words)
+    return InspectedInstance(len(sources), "", "", {}, found, words)
+
+
+CHOSEN = """() => {
+  const found = [];
+  const seen = (one) => { one.found && choose(one.found); return document.querySelector("#panel h2").textContent; };
+  document.querySelectorAll("#text tr.context [role=button]").forEach((one) => found.push(seen(one)));
+  const own = [...document.querySelectorAll("#text [role=button]")].find((one) => one.found.side === "target");
+  seen(own);
+  return [found, [...document.querySelectorAll("#panel h3 + ul:last-child .bar")].map((one) => one.textContent)];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "sources", "start", "named"),
+    [
+        ({}, ["a"], None, ["no context", "no context"]),
+        ({"context_of_first": "itself"}, ["a"], 1, ["sentence 1", "“a” in sentence 1", "end of sentence 1"]),
+        (
+            {},
+            ["a", "b", "c"],
+            1,
+            ["sentence 1", "“a” in sentence 1", "sentence 2", "“b” in sentence 2", "end of sentence 2"],
+        ),
+    ],
+)
+def test_numbers_of_the_context(dictionary, tmp_path, options, sources, start, named):
+    one = looked_at(beside_model(dictionary, **options), sources, "d e")
+    write_inspection(tmp_path / "page.html", [one], "t")
+    (shown,) = Page(tmp_path / "page.html").data["instances"]
+    assert shown["starts"] == {"context": start, "source": len(sources), "target": len(sources)}
+    if browser() is not None:
+        contexts, _ = try_page(tmp_path / "page.html", CHOSEN)
+        assert contexts == [f"{name} (context)" for name in named]
 
 
 def test_long_documents_keep_fewer_keys_of_each_word():

@@ -29,15 +29,16 @@ function row(map, kind, index) {
 }
 
 const queries = (part) => data.sides[part][0], keys = (part) => data.sides[part][1];
-// Sentences are numbered as in the document. What stands before the instance's first is context: so many sentences.
-const before = (instance, side) => (side === "context" ? instance.words.context.length : instance.words[side].length - instance.words.target.length);
-const number = (instance, side, sentence) => instance.first + sentence - before(instance, side);
+// Sentences are numbered as in the document; where there is no context, its mark is of none.
+const none = (instance, side) => instance.starts[side] === null;
+const number = (instance, side, sentence) => (none(instance, side) ? "–" : instance.starts[side] + sentence);
+const where = (instance, side, sentence) => (none(instance, side) ? "no context" : `sentence ${number(instance, side, sentence)}`);
 const isMark = (word) => word === "<s>" || word === "</s>";
 
 function names(instance, side, kind, index) {
-  if (kind === "sentence") return `sentence ${number(instance, side, index)}`;
+  if (kind === "sentence" || none(instance, side)) return where(instance, side, index);
   const { word, sentence } = instance.flat[side][index];
-  return `${isMark(word) ? (word === "<s>" ? "begin of" : "end of") : `“${word}” in`} sentence ${number(instance, side, sentence)}`;
+  return `${isMark(word) ? (word === "<s>" ? "begin of" : "end of") : `“${word}” in`} ${where(instance, side, sentence)}`;
 }
 
 function bar(share, label) {
@@ -111,7 +112,7 @@ function target(tag, instance, side, kind, index, label, words) {
 
 function sentenceWords(instance, side, sentence, start) {
   const cell = make("td", { dir: "auto" });
-  const label = `${LISTED[side]}, sentence ${number(instance, side, sentence)}`;
+  const label = `${LISTED[side]}, ${where(instance, side, sentence)}`;
   cell.append(target("button", instance, side, "sentence", sentence, label, String(number(instance, side, sentence))), " ");
   instance.words[side][sentence].forEach((word, place) => {
     if (side === "target" && word === "<s>") { // given, not chosen
@@ -136,7 +137,7 @@ function table(instance) {
   };
   const early = (side, sentence) => body.append(make("tr", { class: "context" }, own(side, sentence), make("td")));
   (instance.words.context || []).forEach((_, sentence) => early("context", sentence));
-  const lead = before(instance, "source");
+  const lead = instance.words.source.length - instance.words.target.length;
   for (let sentence = 0; sentence < lead; sentence++) early("source", sentence);
   instance.words.target.forEach((_, sentence) =>
     body.append(make("tr", {}, own("source", lead + sentence), own("target", sentence))));

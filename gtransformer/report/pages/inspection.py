@@ -52,16 +52,22 @@ def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: in
 
     ``first``: number of its first sentence; ``starts``: by side, that of the side's first (None: of no sentence);
     ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence
-    (``Rows.packed``); ``gates``: part, layer, base64 of a byte a word (1 is 255).
+    (``Rows.packed``); ``gates``: part, layer, base64 of a byte a word (1 is 255), and the values of the sentences,
+    those of inspection.json.
     """
-    sides = instance.words.sides
+    sides, gates = instance.words.sides, {(one.part, one.layer): one.sentences for one in instance.found.gates}
     return {
         "first": instance.first,
         "starts": {name: None if one.start is None else instance.first + one.start for name, one in sides.items()},
         "words": {name: side.by_sentence() for name, side in sides.items()},
         "maps": [[o.part, o.reach, o.layer, o.words.packed(most), o.sentences.packed(most)] for o in maps],
         "gates": [
-            [part, layer, base64.b64encode(np.rint(255 * values).astype(np.uint8).tobytes()).decode()]
+            [
+                part,
+                layer,
+                base64.b64encode(np.rint(255 * values).astype(np.uint8).tobytes()).decode(),
+                gates[part, layer].tolist(),
+            ]
             for part, layer, values in instance.words.gates
         ],
     }

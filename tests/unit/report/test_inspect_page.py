@@ -109,14 +109,18 @@ CHOSEN = """() => {
         ),
     ],
 )
-def test_numbers_of_the_context(dictionary, tmp_path, options, sources, start, named):
+def test_numbers_of_the_context_and_gates_of_sentences(dictionary, tmp_path, options, sources, start, named):
     one = looked_at(beside_model(dictionary, **options), sources, "d e")
     write_inspection(tmp_path / "page.html", [one], "t")
     (shown,) = Page(tmp_path / "page.html").data["instances"]
     assert shown["starts"] == {"context": start, "source": len(sources), "target": len(sources)}
+    gates = {(part, layer): values for part, layer, _, values in shown["gates"]}
+    assert gates == {(gate.part, gate.layer): gate.sentences.tolist() for gate in one.found.gates} and gates
     if browser() is not None:
-        contexts, _ = try_page(tmp_path / "page.html", CHOSEN)
+        contexts, bars = try_page(tmp_path / "page.html", CHOSEN)
         assert contexts == [f"{name} (context)" for name in named]
+        values = [100 * value for (part, _), (value,) in gates.items() if part == "decoder_context"]
+        assert [float(text.removesuffix(" %")) for text in bars] == pytest.approx(values, abs=0.51) and len(bars) == 2
 
 
 def test_long_documents_keep_fewer_keys_of_each_word():

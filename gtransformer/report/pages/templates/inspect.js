@@ -67,11 +67,9 @@ function panel() {
     if (rest > 0.005 && found.length) list.push(bar(rest, "all others"));
     parts.push(make("h3", {}, title(map)), list.length ? make("ul", {}, ...list) : make("p", { class: "soft" }, "nothing"));
   }
-  const gates = focus.instance.gates.filter(([part]) => queries(part) === focus.side).map(([part, layer, packed]) => {
-    const values = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0)), words = focus.instance.flat[focus.side];
-    const own = focus.kind === "word" ? [values[focus.index]]
-      : [...values].filter((_, at) => words[at].sentence === focus.index && words[at].word !== "<s>");
-    return bar(own.reduce((sum, one) => sum + one, 0) / own.length / 255, `${data.names[part]}, layer ${layer}`);
+  const gates = focus.instance.gates.filter(([part]) => queries(part) === focus.side).map(([part, layer, packed, sentences]) => {
+    const share = focus.kind === "sentence" ? sentences[focus.index] : atob(packed).charCodeAt(focus.index) / 255;
+    return bar(share, `${data.names[part]}, layer ${layer}`);
   });
   if (gates.length) parts.push(make("h3", {}, "gates (100 %: group attention alone)"), make("ul", {}, ...gates));
   byId("panel").replaceChildren(...parts);

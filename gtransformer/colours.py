@@ -1,7 +1,8 @@
 """One colour a system in all pictures and pages.
 
 Each can be told from white and from the pages' dark background (contrast of at least 3 with either, as WCAG 2.2 asks of
-graphics). Variants of a system are of one hue. A system that is not listed has one of ``OTHERS``, by its name.
+graphics). Variants of a system are of one hue. A name that is not listed has one of ``OTHERS``, by its letters; only
+where an earlier name of the same picture has that one, it has another.
 """
 
 from __future__ import annotations
@@ -27,12 +28,23 @@ SYSTEMS = {
     "mbe": "#097f1b",
     "abd": "#3ca541",
 }
-# What pictures and users call some of them, too; "transformer" is the one over documents in demonstration and studies.
+# What pictures, users and studies (configs/studies) call some of them, too; "transformer" is the one over documents in
+# demonstration and studies.
 NAMES = {
     "g_transformer": "gtransformer",
     "transformer": "documents",
     "transformer_over_the_document": "documents",
     "doc_transformer": "document_transformer",
+    "document": "document_transformer",
+    "none": "sentences",  # no context
+    "two": "concatenation",
+    "flat": "flat_transformer",
+    "warm": "gtransformer",
+    "doc2doc": "pseudo_documents",
+    "c": "docflat",
+    "docflat_c": "docflat",
+    "d": "docflat_d",
+    "i": "docflat_i",
 }
 OTHERS = ("#e8605d", "#617209", "#d064b9", "#0b758a", "#ab9104", "#a74a04", "#5b8df9", "#ae459a", "#879f07", "#017c5d")
 
@@ -40,21 +52,33 @@ OTHERS = ("#e8605d", "#617209", "#d064b9", "#0b758a", "#ab9104", "#a74a04", "#5b
 def system_colours(names: Iterable[str]) -> dict[str, str]:
     """``#rrggbb`` for each name of a picture, all different (as long as there are enough).
 
-    A system has the same colour in every picture. Two that are not listed may want the same; then the later one has
-    the next that is free.
+    A system has the same colour in every picture, and so has a name that is not listed, unless an earlier one wants
+    the same (two that are not listed, or two names of one system): then the later one has the next that nobody wants.
+    All pictures of one result are therefore to be given the same names.
     """
-    found: dict[str, str] = {}
-    names = list(dict.fromkeys(names))
-    for name in names:
-        own = SYSTEMS.get(_known_as(name))
-        if own is not None and own not in found.values():
-            found[name] = own
-    for name in names:
+    names, found = list(dict.fromkeys(names)), {}
+    orders = {name: _wanted(name) for name in names}
+    for name, order in orders.items():
+        if order[0] not in found.values():
+            found[name] = order[0]
+    for name, order in orders.items():
         if name not in found:
-            first = int(hashlib.sha256(_known_as(name).encode()).hexdigest(), 16) % len(OTHERS)
-            wanted = [*OTHERS[first:], *OTHERS[:first], *SYSTEMS.values()]
-            found[name] = next((one for one in wanted if one not in found.values()), wanted[0])
+            found[name] = next((one for one in order if one not in found.values()), order[0])
     return {name: found[name] for name in names}
+
+
+def shades(colour: str, count: int) -> list[str]:
+    """A ``#rrggbb`` and ever darker ones of its hue, for several lines of one system in a picture on white."""
+    channels = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    return ["#" + "".join(f"{round(one * (1 - number / count)):02x}" for one in channels) for number in range(count)]
+
+
+def _wanted(name: str) -> list[str]:
+    """All colours, the one that a name has first, then those that it may have instead."""
+    known = _known_as(name)
+    first = int(hashlib.sha256(known.encode()).hexdigest(), 16) % len(OTHERS)
+    others = [*OTHERS[first:], *OTHERS[:first]]
+    return [SYSTEMS[known], *others] if known in SYSTEMS else [*others, *SYSTEMS.values()]
 
 
 def _known_as(name: str) -> str:

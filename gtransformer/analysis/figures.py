@@ -33,7 +33,7 @@ def whole_ticks(*directions: Any) -> None:
 
 
 class Curves:
-    """The curves of some axes; one that lies upon an earlier one, or a part of it, is dashed and says so.
+    """The curves of some axes; one that lies upon an earlier one, all along, is dashed and says so.
 
     ``add``: what a curve that goes through ``points`` is to be called, and further arguments of matplotlib's ``plot``.
     """
@@ -42,15 +42,19 @@ class Curves:
         self._known: list[tuple[str, list[tuple[float, float]]]] = []
 
     def add(self, label: str, points: Sequence[tuple[float, float]]) -> tuple[str, dict[str, Any]]:
-        """Coinciding are curves of the same places whose heights differ by less than a thousandth."""
+        """Upon each other lie curves of the same places, at least 3, whose heights differ by less than a thousandth.
+
+        On axes that begin at 0, and on logarithmic ones, that is less than a line's width. It says nothing of the
+        numbers, which may differ where they are printed; fewer points are marks with values of their own.
+        """
         points = list(points)
         for other, theirs in self._known:
             same = len(points) == len(theirs) and all(
                 one[0] == two[0] and math.isclose(one[1], two[1], rel_tol=1e-3)
                 for one, two in zip(points, theirs, strict=True)
             )
-            if points and same:
-                return f"{label} (as {other})", {"linestyle": (0, (4, 4)), "zorder": 3}
+            if len(points) >= 3 and same:
+                return f"{label} (on {other}'s line)", {"linestyle": (0, (4, 4)), "zorder": 3}
         self._known.append((label, points))
         return label, {}
 

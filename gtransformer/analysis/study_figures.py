@@ -6,13 +6,12 @@ panels with curves draw every seed; all axes begin at 0.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gtransformer.analysis.figures import Curves, new_figure, save_figure, whole_ticks
-from gtransformer.colours import system_colours
+from gtransformer.colours import shades, system_colours
 
 AXES = {
     "length": "input length (tokens)",
@@ -75,9 +74,9 @@ def _draw_scores(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> N
 
 
 def _draw_curves(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """A colour a line, a stroke a seed; dotted what flat attention over all keys would have."""
+    """A colour a system, a shade of it a line, a stroke a seed; dotted what flat attention over all keys would have."""
     systems, known = {line["system"] for line in panel["lines"]}, Curves()
-    for line, colour in zip(panel["lines"], _line_colours(panel["lines"]), strict=True):
+    for line, colour in zip(panel["lines"], _line_colours(panel["lines"], result), strict=True):
         name = result["systems"][line["system"]]
         label = line["label"] if len(systems) == 1 and line["label"] else ", ".join(filter(None, [name, line["label"]]))
         found = [result["runs"][run]["curves"] for run in line["runs"]]
@@ -99,7 +98,7 @@ def _draw_accuracy(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) ->
     """Accuracy by kind of item, a line a row; with a baseline, how much above it the other rows are."""
     base, key = panel.get("baseline"), "difference" if panel.get("baseline") else "by"
     lines = [line for line in panel["lines"] if line[key] and line["label"] != base]
-    kinds, colours = list(lines[0][key]) if lines else [], _line_colours(lines)
+    kinds, colours = list(lines[0][key]) if lines else [], _line_colours(lines, result)
     for number, line in enumerate(lines):
         scores = [line[key][kind] for kind in kinds]
         mean = [one["mean"] for one in scores]
@@ -127,15 +126,11 @@ def _draw_attention(axes, panel: Mapping[str, Any], result: Mapping[str, Any]) -
     axes.set_ylabel("sentence", fontsize=8)
 
 
-def _line_colours(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Its system's colour for each line; where several are of one system, each has one by what it is called."""
-    counts = Counter(line["system"] for line in lines)
-    names = [
-        line["system"] if counts[line["system"]] == 1 else f"{line['system']} {line.get('label')} {line.get('curve')}"
-        for line in lines
-    ]
-    colours = system_colours(names)
-    return [colours[name] for name in names]
+def _line_colours(lines: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> list[str]:
+    """Its system's colour in the whole figure for each line; where several are of one system, shades of it."""
+    systems, colours = [line["system"] for line in lines], system_colours(result["systems"])
+    left = {system: iter(shades(colours[system], systems.count(system))) for system in systems}
+    return [next(left[system]) for system in systems]
 
 
 DRAW = {  # by kind; tables are printed, not drawn

@@ -18,19 +18,22 @@ def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Seq
     Args:
         source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
     """
-    sides, encoder = {}, model.engine.model.encoder
+    sides, start, encoder = {}, len(target) - len(source), model.engine.model.encoder
     if isinstance(encoder, BesideEncoder):
         # As it is read (context.split_context): words without marks, at the end one mark.
-        before = source[:-1] or (source if str(encoder.cfg.context_of_first) == ITSELF else [])
+        before = source[:-1]
+        if not before:  # itself, or nothing
+            before, start = (source, 0) if str(encoder.cfg.context_of_first) == ITSELF else ([], None)
         tokens = [(token, number) for number, sentence in enumerate(before) for token in sentence]
-        sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))])
-        source = source[-1:]
-    for name, sentences in (("source", source), ("target", [text.split() for text in target])):
+        sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))], start)
+        source, start = source[-1:], 0
+    written = [text.split() for text in target]
+    for name, sentences, first in (("source", source, start), ("target", written, 0)):
         tokens = [(token, number) for number, one in enumerate(sentences) for token in (BEGIN, *one, END)]
-        sides[name] = _side(model, tokens)
+        sides[name] = _side(model, tokens, first)
     return sides
 
 
-def _side(model: GTransformer, tokens: Sequence[tuple[str, int]]) -> Side:
+def _side(model: GTransformer, tokens: Sequence[tuple[str, int]], start: int | None) -> Side:
     symbols, sentences = zip(*tokens, strict=True)
-    return side_of(symbols, sentences, MARKS, model.directory.sentencepiece)
+    return side_of(symbols, sentences, MARKS, model.directory.sentencepiece, start)

@@ -1,4 +1,4 @@
-"""Attention and gates word by word, small enough to be shown: of each word what it looked at most, in 8 bits.
+"""Attention and gates word by word, small enough to be shown: of each word what it looked at most, in 16 bits.
 
 A token of the translation is chosen by what the decoder knows at the token before it. So what a word of the translation
 drew on is what the tokens before its own looked at; what a word of the source looked at, its own tokens.
@@ -22,6 +22,7 @@ from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE
 
 MOST = 12  # keys kept of a row
+ONE = (1 << 16) - 1  # a weight of 1, as it is kept; each of 65,536 equal ones is still kept as 1
 WEIGHED = "weighed"  # group and global attention as the gates weigh them, the mean of the layers with a gate
 # Which sides the queries and keys of each part are of.
 SIDES = {
@@ -42,11 +43,13 @@ class Side:
         words: their texts; marks (``<s>``, ``</s>``) are words of their own.
         sentences: (words,) of which sentence each is, from 0.
         of_token: (tokens,) which word each token belongs to.
+        start: how far its first sentence is from the first that is translated, in the document; None: it has none.
     """
 
     words: list[str]
     sentences: list[int]
     of_token: list[int]
+    start: int | None = 0
 
     def by_sentence(self) -> list[list[str]]:
         """The words, sentence by sentence."""
@@ -56,7 +59,9 @@ class Side:
         return found
 
 
-def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[str], sentencepiece: bool) -> Side:
+def side_of(
+    symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[str], sentencepiece: bool, start: int | None = 0
+) -> Side:
     """Subwords joined to words.
 
     Args:
@@ -64,7 +69,7 @@ def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[st
         marks: symbols that are no part of a word.
         sentencepiece: a word begins with a blank; else it goes on behind ``@@`` (BPE) and with ``##`` (BERT).
     """
-    side, before = Side([], [], []), ""
+    side, before = Side([], [], [], start), ""
     for symbol, sentence in zip(symbols, sentences, strict=True):
         if sentencepiece:
             goes_on = not symbol.startswith(SPACE)
@@ -83,7 +88,7 @@ def side_of(symbols: Sequence[str], sentences: Sequence[int], marks: Sequence[st
 
 @dataclass
 class Rows:
-    """Of each query its strongest keys: ``found[i]`` is (keys int, weights in 1/255), strongest first."""
+    """Of each query its strongest keys: ``found[i]`` is (keys int, weights in 1/``ONE``), strongest first."""
 
     found: list[tuple[np.ndarray, np.ndarray]]
 
@@ -93,18 +98,17 @@ class Rows:
         if weights.shape[1] > 1 << 16:
             raise UserError(f"{weights.shape[1]} words are more than a page shows; inspect a shorter document")
         found = []
-        for row in np.rint(255 * np.clip(weights, 0, 1)).astype(np.uint8):
-            keys = np.argsort(-row.astype(int), kind="stable")[:MOST]
-            keys = keys[row[keys] > 0]
-            found.append((keys, row[keys]))
+        for row in np.clip(weights, 0, 1):
+            keys = np.argsort(-row, kind="stable")[:MOST]  # by the weights themselves: rounded ones may be equal
+            kept = np.rint(ONE * row[keys]).astype(int)
+            found.append((keys[kept > 0], kept[kept > 0]))
         return cls(found)
 
     def packed(self, most: int) -> str:
-        """Base64 of, by query, how many keys (1 byte), and of each its number (2, little-endian) and weight (1)."""
+        """Base64 of, by query, how many keys (1 byte), and of each its number and weight (2 each, little-endian)."""
         parts = []
         for keys, weights in self.found:
-            kept = np.zeros((min(most, len(keys)), 3), dtype=np.uint8)
-            kept[:, 0], kept[:, 1], kept[:, 2] = keys[:most] & 255, keys[:most] >> 8, weights[:most]
+            kept = np.stack([keys[:most], weights[:most]], axis=1).astype("<u2")
             parts.append(bytes([len(kept)]) + kept.tobytes())
         return base64.b64encode(b"".join(parts)).decode()
 

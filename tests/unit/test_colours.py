@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+import yaml
 
-from gtransformer.colours import OTHERS, SYSTEMS, system_colours
+from gtransformer.colours import NAMES, OTHERS, SYSTEMS, shades, system_colours
 from gtransformer.experiments.arena.plan import system_names
 from gtransformer.report.pages.page import TEMPLATES
 
+STUDIES = Path(__file__).parents[2] / "configs" / "studies"
 PAPERS = re.findall(r"--paper: (#\w{6})", (TEMPLATES / "page.css").read_text(encoding="utf-8"))
 
 
@@ -38,6 +41,32 @@ def test_all_of_a_picture_differ():
     assert len(system_colours([*many, "one more"])) == len(many) + 1
     both = system_colours(["transformer", "documents"])  # two names of one system
     assert both["transformer"] == SYSTEMS["documents"] != both["documents"]
+
+
+def test_a_name_that_is_not_listed_moves_only_before_an_earlier_one_that_wants_its_colour():
+    alone: dict[str, list[str]] = {}
+    for name in (f"run {number}" for number in range(60)):
+        alone.setdefault(system_colours([name])[name], []).append(name)
+    place = next(at for at in range(len(OTHERS)) if len(alone.get(OTHERS[at - 1], [])) > 1 and OTHERS[at] in alone)
+    (first, second, *_), third = alone[OTHERS[place - 1]], alone[OTHERS[place]][0]
+    together = system_colours([first, second, third])
+    assert (together[first], together[third]) == (OTHERS[place - 1], OTHERS[place])
+    assert together[second] == OTHERS[(place + 1) % len(OTHERS)]
+
+
+def test_what_studies_call_their_systems():
+    """All are listed, but for one that is no system of its own: the Document Transformer trained in one step."""
+    found = set()
+    for path in sorted(STUDIES.glob("*.yaml")):
+        for part in yaml.safe_load(path.read_text(encoding="utf-8")).values():
+            found |= set(part.get("systems", ())) if isinstance(part, dict) else set()
+    assert {name for name in found if NAMES.get(name, name) not in SYSTEMS} == {"alone"} and len(found) > 10
+    assert system_colours(["c", "DOCFLAT_C"])["c"] == SYSTEMS["docflat"] == system_colours(["DOCFLAT_C"])["DOCFLAT_C"]
+
+
+def test_shades_begin_with_the_colour():
+    assert shades("#8040c0", 1) == ["#8040c0"]
+    assert shades("#8040c0", 4) == ["#8040c0", "#603090", "#402060", "#201030"]
 
 
 def test_the_arenas_systems_have_colours_of_their_own():

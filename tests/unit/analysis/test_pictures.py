@@ -53,13 +53,15 @@ def test_gates_that_are_much_alike_differ_in_colour(figures, tmp_path, values, e
 
 def test_curves_that_coincide_are_marked(figures, tmp_path):
     drawn = Curves()
-    assert drawn.add("one", [(1, 5.0), (2, 4.0)]) == ("one", {})
-    assert drawn.add("two", [(1, 5.0), (2, 4.1)]) == ("two", {})
-    assert drawn.add("three", [(1, 5.0)]) == ("three", {})
-    label, look = drawn.add("four", [(1, 5.001), (2, 4.0)])
-    assert label == "four (as one)" and look["linestyle"] != "-"
-    same = Curve(valid=[(1, 9.0), (2, 8.0)])
+    assert drawn.add("one", [(1, 5.0), (2, 4.0), (3, 3.0)]) == ("one", {})
+    assert drawn.add("two", [(1, 5.0), (2, 4.1), (3, 3.0)]) == ("two", {})
+    assert drawn.add("three", [(1, 5.0), (2, 4.0)]) == ("three", {})  # a part of the first
+    label, look = drawn.add("four", [(1, 5.001), (2, 4.0), (3, 3.0)])
+    assert label == "four (on one's line)" and look["linestyle"] != "-"
+    assert drawn.add("score", [(0, 30.0)]) == ("score", {})
+    assert drawn.add("another", [(0, 30.02)]) == ("another", {})  # no line, and another score
+    same = Curve(valid=[(1, 9.0), (2, 8.0), (3, 7.0)])
     plot_learning_curves({"A": same, "B": same}, tmp_path / "curves.png", "t")
     lines = {line.get_label(): line for line in figures[0].axes[0].get_lines()}
-    assert list(lines) == ["A, validation", "B, validation (as A, validation)"]
-    assert lines["B, validation (as A, validation)"].is_dashed()
+    assert list(lines) == ["A, validation", "B, validation (on A, validation's line)"]
+    assert lines["B, validation (on A, validation's line)"].is_dashed()

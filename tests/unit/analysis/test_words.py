@@ -56,14 +56,14 @@ def expected(weights: np.ndarray, part: str) -> np.ndarray:
 
 
 def unpacked(text: str, keys: int) -> np.ndarray:
-    """What the page's script reads: (queries, keys) in 1/255."""
+    """What the page's script reads: (queries, keys) in 1/65535."""
     data, rows = list(base64.b64decode(text)), []
     while data:
         count, *data = data
         rows.append([0] * keys)
-        for at in range(0, 3 * count, 3):
-            rows[-1][data[at] + 256 * data[at + 1]] = data[at + 2]
-        data = data[3 * count :]
+        for at in range(0, 4 * count, 4):
+            rows[-1][data[at] + 256 * data[at + 1]] = data[at + 2] + 256 * data[at + 3]
+        data = data[4 * count :]
     return np.array(rows)
 
 
@@ -74,7 +74,7 @@ def test_words_are_sums_over_keys_and_means_over_the_queries_that_chose_them(see
         (part, WEIGHED, 0) for part in ("encoder", "decoder", "cross")
     }
     for key, weights in recorder.weights.items():
-        wanted = np.rint(255 * expected(weights, key[0]))
+        wanted = np.rint(65535 * expected(weights, key[0]))
         assert np.array_equal(unpacked(maps[key].words.packed(MOST), 8), wanted), key
     decoder = unpacked(maps["decoder", "global", 3].words.packed(MOST), 8)
     assert not np.triu(decoder, 1).any() and decoder[5:].any(axis=1).all()  # chosen by what stood before
@@ -93,9 +93,9 @@ def test_weighed_by_the_gates(seen):
             gate = expected(np.repeat(recorder.gates[part, layer][:, None] / 11, 11, axis=1), part).sum(axis=1)
             mixed += (gate[:, None] * local + (1 - gate[:, None]) * whole) / len(layers)
         assert len(layers) == 2
-        assert np.abs(unpacked(one.words.packed(MOST), 8) - 255 * mixed).max() <= 0.5 + 1e-6
+        assert np.abs(unpacked(one.words.packed(MOST), 8) - 65535 * mixed).max() <= 0.5 + 1e-6
     sentences = unpacked(maps["cross"].sentences.packed(MOST), 2)
-    assert np.array_equal(sentences, np.rint(255 * found.drawn_from()))
+    assert np.array_equal(sentences, np.rint(65535 * found.drawn_from()))
 
 
 def test_gates_by_word(seen):
@@ -107,16 +107,27 @@ def test_gates_by_word(seen):
 
 
 def test_the_strongest_keys_are_kept():
-    weights = np.array([[0.001, 0.2, 0.5, 0.299], [0, 0, 0, 1.0], [0, 0, 0, 0]])
+    weights = np.array([[0.000001, 0.2, 0.6, 0.199999], [0, 0, 0, 1.0], [0, 0, 0, 0]])
     rows = Rows.of(weights)
-    assert unpacked(rows.packed(MOST), 4).tolist() == [[0, 51, 128, 76], [0, 0, 0, 255], [0, 0, 0, 0]]
-    assert unpacked(rows.packed(2), 4).tolist()[0] == [0, 0, 128, 76]
+    assert unpacked(rows.packed(MOST), 4).tolist() == [[0, 13107, 39321, 13107], [0, 0, 0, 65535], [0, 0, 0, 0]]
+    assert unpacked(rows.packed(2), 4).tolist()[0] == [0, 13107, 39321, 0]
     far = np.zeros((1, 1000))
     far[0, 999] = 1
-    assert unpacked(Rows.of(far).packed(1), 1000)[0, 999] == 255
+    assert unpacked(Rows.of(far).packed(1), 1000)[0, 999] == 65535
     assert len(Rows.of(np.full((1, 40), 1 / 40)).found[0][0]) == MOST
     with pytest.raises(UserError, match="65537 words are more than a page shows"):
         Rows.of(np.zeros((0, 65537)))
+
+
+def test_the_strongest_keys_of_nearly_flat_attention_are_kept():
+    """Where weights differ by less than they are rounded to, and where each is small."""
+    flat = np.full((1, 600), 1 / 600)
+    assert [len(keys) for keys, _ in Rows.of(flat).found] == [MOST]
+    assert unpacked(Rows.of(flat).packed(MOST), 600).sum() == MOST * round(65535 / 600)
+    rising = flat + 1e-9 * np.arange(600)  # equal when rounded
+    ((keys, weights),) = Rows.of(rising).found
+    assert keys.tolist() == list(range(599, 599 - MOST, -1)) and set(weights.tolist()) == {109}
+    assert Rows.of(np.full((1, 1 << 16), 2.0**-16)).found[0][1].tolist() == [1] * MOST
 
 
 def test_subwords_become_words():

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gtransformer.analysis.words import MOST, Rows
+from gtransformer.analysis.attention import inspect
+from gtransformer.analysis.documents import InspectedInstance
+from gtransformer.analysis.word_sides import word_sides
+from gtransformer.analysis.words import MOST, Rows, WordWatch
 from gtransformer.cli.inspect_document import main
-from gtransformer.report.pages.inspection import keys_kept
-from tests.pages import Page, check_alone, try_page
+from gtransformer.report.pages.inspection import keys_kept, write_inspection
+from tests.pages import Page, browser, check_alone, try_page
+from tests.unit.models.test_document_transformer import beside_model
 
 DOCUMENT = ["The old dog sleeps.", "Mary finds </script> & her <b>book.", "The river sleeps near a house."]
 
@@ -25,12 +31,13 @@ def page(saved_model, tmp_path_factory):
 
 
 def rows(packed: str) -> list[dict[int, int]]:
-    """By query the keys with their weights in 1/255."""
+    """By query the keys with their weights in 1/65535."""
     data, found = base64.b64decode(packed), []
     at = 0
     while at < len(data):
-        end = at + 1 + 3 * data[at]
-        found.append({data[i] + 256 * data[i + 1]: data[i + 2] for i in range(at + 1, end, 3)})
+        end = at + 1 + 4 * data[at]
+        pairs = struct.iter_unpack("<HH", data[at + 1 : end])
+        found.append(dict(pairs))
         at = end
     return found
 
@@ -55,14 +62,65 @@ def test_what_is_in_the_page(page):
         for packed, queries, keys in ((by_word, count[asking], count[asked]), (by_sentence, 3, 3)):
             shares = rows(packed)
             assert len(shares) == queries and max(key for row in shares for key in row) < keys
-            assert all(sum(row.values()) <= 255 + MOST for row in shares)
+            assert all(sum(row.values()) <= 65535 + MOST for row in shares)
         if part != "decoder":  # every word of a sentence looks somewhere
-            assert all(sum(row.values()) > 240 for row in rows(by_sentence))
+            assert all(sum(row.values()) > 65535 - MOST for row in rows(by_sentence))
         if reach == "group":
             assert [list(row) for row in rows(by_sentence)] == [[0], [1], [2]]
     assert [part for part, *_ in instance["gates"]] == ["encoder", "decoder", "cross"]
     text = "".join(found.texts)
     assert "A look inside: text.txt, document 1" in text and "cross-attention" in text
+
+
+def looked_at(model, sources: list[str], target: str) -> InspectedInstance:
+    """A document's last sentence, with those before it as its context."""
+    pieces, dictionary = [text.split() for text in sources], model.encoder.dictionary
+    shown = SimpleNamespace(engine=SimpleNamespace(model=model), directory=SimpleNamespace(sentencepiece=False))
+    words = WordWatch(word_sides(shown, pieces, [target]))
+
+    def read(sentences):
+        return [index for one in sentences for index in (0, *map(dictionary.index, one), 2)]
+
+    found = inspect(model, read(pieces), read([target.split()]), words)
+    return InspectedInstance(len(sources), "", "", {}, found, words)
+
+
+CHOSEN = """() => {
+  const found = [];
+  const seen = (one) => { one.found && choose(one.found); return document.querySelector("#panel h2").textContent; };
+  document.querySelectorAll("#text tr.context [role=button]").forEach((one) => found.push(seen(one)));
+  const own = [...document.querySelectorAll("#text [role=button]")].find((one) => one.found.side === "target");
+  seen(own);
+  return [found, [...document.querySelectorAll("#panel h3 + ul:last-child .bar")].map((one) => one.textContent)];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "sources", "start", "named"),
+    [
+        ({}, ["a"], None, ["no context", "no context"]),
+        ({"context_of_first": "itself"}, ["a"], 1, ["sentence 1", "“a” in sentence 1", "end of sentence 1"]),
+        (
+            {},
+            ["a", "b", "c"],
+            1,
+            ["sentence 1", "“a” in sentence 1", "sentence 2", "“b” in sentence 2", "end of sentence 2"],
+        ),
+    ],
+)
+def test_numbers_of_the_context_and_gates_of_sentences(dictionary, tmp_path, options, sources, start, named):
+    one = looked_at(beside_model(dictionary, **options), sources, "d e")
+    write_inspection(tmp_path / "page.html", [one], "t")
+    (shown,) = Page(tmp_path / "page.html").data["instances"]
+    assert shown["starts"] == {"context": start, "source": len(sources), "target": len(sources)}
+    gates = {(part, layer): values for part, layer, _, values in shown["gates"]}
+    assert gates == {(gate.part, gate.layer): gate.sentences.tolist() for gate in one.found.gates} and gates
+    if browser() is not None:
+        contexts, bars = try_page(tmp_path / "page.html", CHOSEN)
+        assert contexts == [f"{name} (context)" for name in named]
+        values = [100 * value for (part, _), (value,) in gates.items() if part == "decoder_context"]
+        assert [float(text.removesuffix(" %")) for text in bars] == pytest.approx(values, abs=0.51) and len(bars) == 2
 
 
 def test_long_documents_keep_fewer_keys_of_each_word():

@@ -5,9 +5,10 @@ let focus = null, kept = false; // what is shown: {instance, side, kind: "word" 
 // The rows of a map: for each query its keys with their shares, strongest first (Rows.packed says how they lie).
 function rows(packed) {
   const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0)), found = [];
+  const pair = (at) => bytes[at] + 256 * bytes[at + 1];
   for (let at = 0; at < bytes.length;) {
     const row = [];
-    for (let left = bytes[at++]; left > 0; left--, at += 3) row.push([bytes[at] + 256 * bytes[at + 1], bytes[at + 2] / 255]);
+    for (let left = bytes[at++]; left > 0; left--, at += 4) row.push([pair(at), pair(at + 2) / 65535]);
     found.push(row);
   }
   return found;
@@ -28,19 +29,20 @@ function row(map, kind, index) {
 }
 
 const queries = (part) => data.sides[part][0], keys = (part) => data.sides[part][1];
-// Sentences are numbered as in the document. What stands before the instance's first is context: so many sentences.
-const before = (instance, side) => (side === "context" ? instance.words.context.length : instance.words[side].length - instance.words.target.length);
-const number = (instance, side, sentence) => instance.first + sentence - before(instance, side);
+// Sentences are numbered as in the document; where there is no context, its mark is of none.
+const none = (instance, side) => instance.starts[side] === null;
+const number = (instance, side, sentence) => (none(instance, side) ? "–" : instance.starts[side] + sentence);
+const where = (instance, side, sentence) => (none(instance, side) ? "no context" : `sentence ${number(instance, side, sentence)}`);
 const isMark = (word) => word === "<s>" || word === "</s>";
 
 function names(instance, side, kind, index) {
-  if (kind === "sentence") return `sentence ${number(instance, side, index)}`;
+  if (kind === "sentence" || none(instance, side)) return where(instance, side, index);
   const { word, sentence } = instance.flat[side][index];
-  return `${isMark(word) ? (word === "<s>" ? "begin of" : "end of") : `“${word}” in`} sentence ${number(instance, side, sentence)}`;
+  return `${isMark(word) ? (word === "<s>" ? "begin of" : "end of") : `“${word}” in`} ${where(instance, side, sentence)}`;
 }
 
 function bar(share, label) {
-  const found = make("span", { class: "bar" }, `${Math.round(100 * share)} %`);
+  const found = make("span", { class: "bar" }, `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
   found.style.setProperty("--share", share);
   return make("li", {}, found, make("bdi", {}, label));
 }
@@ -65,11 +67,9 @@ function panel() {
     if (rest > 0.005 && found.length) list.push(bar(rest, "all others"));
     parts.push(make("h3", {}, title(map)), list.length ? make("ul", {}, ...list) : make("p", { class: "soft" }, "nothing"));
   }
-  const gates = focus.instance.gates.filter(([part]) => queries(part) === focus.side).map(([part, layer, packed]) => {
-    const values = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0)), words = focus.instance.flat[focus.side];
-    const own = focus.kind === "word" ? [values[focus.index]]
-      : [...values].filter((_, at) => words[at].sentence === focus.index && words[at].word !== "<s>");
-    return bar(own.reduce((sum, one) => sum + one, 0) / own.length / 255, `${data.names[part]}, layer ${layer}`);
+  const gates = focus.instance.gates.filter(([part]) => queries(part) === focus.side).map(([part, layer, packed, sentences]) => {
+    const share = focus.kind === "sentence" ? sentences[focus.index] : atob(packed).charCodeAt(focus.index) / 255;
+    return bar(share, `${data.names[part]}, layer ${layer}`);
   });
   if (gates.length) parts.push(make("h3", {}, "gates (100 %: group attention alone)"), make("ul", {}, ...gates));
   byId("panel").replaceChildren(...parts);
@@ -110,7 +110,7 @@ function target(tag, instance, side, kind, index, label, words) {
 
 function sentenceWords(instance, side, sentence, start) {
   const cell = make("td", { dir: "auto" });
-  const label = `${LISTED[side]}, sentence ${number(instance, side, sentence)}`;
+  const label = `${LISTED[side]}, ${where(instance, side, sentence)}`;
   cell.append(target("button", instance, side, "sentence", sentence, label, String(number(instance, side, sentence))), " ");
   instance.words[side][sentence].forEach((word, place) => {
     if (side === "target" && word === "<s>") { // given, not chosen
@@ -135,7 +135,7 @@ function table(instance) {
   };
   const early = (side, sentence) => body.append(make("tr", { class: "context" }, own(side, sentence), make("td")));
   (instance.words.context || []).forEach((_, sentence) => early("context", sentence));
-  const lead = before(instance, "source");
+  const lead = instance.words.source.length - instance.words.target.length;
   for (let sentence = 0; sentence < lead; sentence++) early("source", sentence);
   instance.words.target.forEach((_, sentence) =>
     body.append(make("tr", {}, own("source", lead + sentence), own("target", sentence))));

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.prepare import main
-from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw
+from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw, run
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -40,6 +40,23 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
         assert f"{prepared}: prepared with other options ({other}), and models of it need it as it is" in err
     assert (prepared / "manifest.json").read_bytes() == before
     assert f"{raw}: holds the raw corpus" in failure(capsys, str(raw), str(raw), *OPTIONS)
+
+
+def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, capsys):
+    """What it consists of counts, not where it lies."""
+    small, output, lender = make_raw(tmp_path / "raw", {"dev": 2}), tmp_path / "out", tmp_path / "moved"
+    run(small, output, "--vocabulary", str(prepared))
+    shutil.copytree(prepared, lender)
+    run(small, output, "--vocabulary", str(lender))
+    with open(lender / "bpe.codes", "a") as stream:
+        stream.write("x y\n")
+    before = (output / "manifest.json").read_bytes()
+    capsys.readouterr()
+    err = failure(capsys, str(small), str(output), *OPTIONS, "--vocabulary", str(lender))
+    assert f"prepared with other options (another vocabulary: {lender / 'bpe.codes'}), and models of it need" in err
+    assert (output / "manifest.json").read_bytes() == before
+    err = failure(capsys, str(raw), str(prepared), *OPTIONS, "--vocabulary", str(lender))
+    assert "prepared with other options (--vocabulary: False, not True)" in err
 
 
 @pytest.mark.parametrize(

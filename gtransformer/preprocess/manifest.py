@@ -14,6 +14,7 @@ from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
+READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 
 
 def tool_versions() -> dict[str, str]:
@@ -89,13 +90,16 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
 
     Files may have moved: of Moses only whether it was used is compared, of a vocabulary what it consists of.
     """
-    if not (output / "manifest.json").is_file():
+    try:
+        manifest = read_json(output / "manifest.json")
+    except UserError:  # none, or a damaged one: nothing is finished
         return
-    manifest = read_json(output / "manifest.json")
-    before = manifest.get("settings") or {}
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(part), dict) for part in READ):
+        return
+    before = manifest["settings"]
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
     pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
-    pairs.append(("vocabulary", manifest["vocabulary"]["borrowed_from"], settings.vocabulary))
+    pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
     for name, one, other in pairs:
         if name in PLACES:
             one, other = bool(one), bool(other)

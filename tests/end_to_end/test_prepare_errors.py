@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.prepare import main
+from gtransformer.preprocess.manifest import check_same
+from gtransformer.preprocess.settings import Settings
 from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw, run
 
 
@@ -40,6 +42,13 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
         assert f"{prepared}: prepared with other options ({other}), and models of it need it as it is" in err
     assert (prepared / "manifest.json").read_bytes() == before
     assert f"{raw}: holds the raw corpus" in failure(capsys, str(raw), str(raw), *OPTIONS)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": "x"}', '{"settings": {"langs": ["de"]}}'])
+def test_a_manifest_that_cannot_be_used_is_none(tmp_path, content):
+    """Nothing is finished where it says nothing; preparing goes on and writes it anew."""
+    (tmp_path / "manifest.json").write_text(content)
+    check_same(tmp_path, Settings(), None)
 
 
 def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, capsys):

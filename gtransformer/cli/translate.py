@@ -74,10 +74,19 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options; files may stand on both sides of them, and behind ``--``."""
+    # argparse, when it mixes, refuses what stands behind ``--`` alone.
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = build_parser().parse_intermixed_args(argv[:end])
+    args.input = [*(args.input or []), *argv[end + 1 :]]
+    return args
+
+
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
-    args = build_parser().parse_intermixed_args(argv)  # files may stand on both sides of options
+    args = parse(sys.argv[1:] if argv is None else argv)
     texts = texts_of(args)
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)

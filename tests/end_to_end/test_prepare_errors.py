@@ -35,7 +35,7 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
     """Models are of the corpus as it was prepared; and raw files are not to lie among what is made of them."""
     before = (prepared / "manifest.json").read_bytes()
     for options, other in (
-        (["--max-instance-tokens", "90"], "--max-instance-tokens: 70, not 90"),
+        (["--max-instance-tokens", "90"], "--max-instance-tokens: 128, not 90"),
         (["--max-sents", "1"], "--max-sents: None, not 1"),
     ):
         err = failure(capsys, str(raw), str(prepared), *OPTIONS, *options)

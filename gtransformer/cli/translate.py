@@ -29,6 +29,7 @@ from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions, add_search_options
 from gtransformer.translation.resumable import ResumableOutput
+from gtransformer.translation.several import Finished, outputs_of, stamp_of
 from gtransformer.translation.splitter import SentenceSplitter
 
 
@@ -44,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output). Of "
-        "several files a directory, for files of the same names; those that are there are kept"
+        "several files a directory, for files of the same names; those that are finished there are kept"
     )  # fmt: skip
     parser.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a line")
     parser.add_argument("--nbest", type=int, help="so many translations of each line, separated by tabs")
@@ -73,10 +74,19 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options; files may stand on both sides of them, and behind ``--``."""
+    # argparse, when it mixes, refuses what stands behind ``--`` alone.
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = build_parser().parse_intermixed_args(argv[:end])
+    args.input = [*(args.input or []), *argv[end + 1 :]]
+    return args
+
+
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
-    args = build_parser().parse_intermixed_args(argv)  # files may stand on both sides of options
+    args = parse(sys.argv[1:] if argv is None else argv)
     texts = texts_of(args)
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -102,14 +112,22 @@ def main(argv: list[str] | None = None) -> None:
             args.model, device, moses=args.moses, precision=args.precision, first_pass=first_pass
         )
 
-    for text, total in zip(texts, totals, strict=True):
-        translate_text(text, total, key, shape, load, options, split)
+    if len(texts) == 1:
+        if args.output and (stamp := stamp_of(Path(args.output))).is_file():  # it was one of several, and is no more
+            stamp.unlink()
+        translate_text(texts[0], totals[0], key, shape, load, options, split)
+        return
+    for text, total, one in zip(texts, totals, finished_of(texts, key), strict=True):
+        if one is not None:
+            one.begin()
+            translate_text(text, total, key, shape, load, options, split)
+            one.end()
 
 
 def texts_of(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The options for each text, with one ``input`` and ``output``; of several, those that are translated are left out.
+    """The options for each text, with one ``input`` and ``output``.
 
-    Raises UserError for several without a directory for their translations.
+    Raises UserError for several without a directory for their translations, or with one where they cannot be.
     """
     names = args.input or ["-"]
     if len(names) == 1:
@@ -118,17 +136,27 @@ def texts_of(args: argparse.Namespace) -> list[argparse.Namespace]:
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
     if "-" in names or (args.first_pass is not None and args.first_pass.suffix != FIRST_MODEL):
         raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
-    outputs = [Path(args.output, Path(name).name.removesuffix(".xz").removesuffix(".gz")) for name in names]
-    for name, output in zip(names, outputs, strict=True):
-        if outputs.count(output) > 1:
-            raise UserError(f"{name}: another of the files is called {output.name}, too; translate them one by one")
-    texts = []
-    for name, output in zip(names, outputs, strict=True):
-        if output.exists() and not args.restart:
-            print(f"{output}: there already, kept (--restart makes it again)", file=sys.stderr)
-        else:
-            texts.append(argparse.Namespace(**vars(args) | {"input": name, "output": str(output)}))
-    return texts
+    return [
+        argparse.Namespace(**vars(args) | {"input": name, "output": str(output)})
+        for name, output in zip(names, outputs_of(names, args.output), strict=True)
+    ]
+
+
+def finished_of(texts: list[argparse.Namespace], key: dict) -> list[Finished | None]:
+    """What is known of the translation of each of several texts; None for one that is there and kept.
+
+    Raises UserError for one that is there and another than would be made now.
+    """
+    known = [Finished(text.input, Path(text.output), key) for text in texts]
+    if texts[0].restart:
+        for one in known:
+            one.begin()
+        return list(known)
+    kept = [one.holds() for one in known]
+    for one, keep in zip(known, kept, strict=True):
+        if keep:
+            print(f"{one.output}: there already, kept (--restart makes it again)", file=sys.stderr)
+    return [None if keep else one for one, keep in zip(known, kept, strict=True)]
 
 
 def translate_text(

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, MMapIndexedDataset
-from fairseq.data.indexed_dataset import _code_to_dtype, data_file_path, index_file_path
+from fairseq.data.huffman import HuffmanMMapIndex
+from fairseq.data.indexed_dataset import IndexedDataset, _code_to_dtype, data_file_path, index_file_path
 from torch import Tensor
 
 from gtransformer.errors import UserError
 
 # What the index of memory-mapped binaries begins with: version, type, instances. Behind it are lengths and places.
 MAGIC, HEAD = b"MMIDIDX\0\0", struct.Struct("<9sQBQ")
-OLDER = b"TNTIDX\0\0"
+OTHERS = tuple(index._HDR_MAGIC[:8] for index in (IndexedDataset, HuffmanMMapIndex))  # other layouts of fairseq's
 READ_AT_ONCE = 10_000  # instances
 SEARCHED_AT_ONCE = 1 << 24  # tokens
 
@@ -132,12 +133,13 @@ class InstanceDataset(BaseWrapperDataset):
 def check_binary(path: str | Path) -> None:
     """Raise UserError for binaries that are not as long as they say; ``path`` is without ``.bin`` and ``.idx``.
 
-    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training.
+    fairseq fails on them, if at all, with whatever numpy says and in the middle of a training. Only memory-mapped ones
+    are looked into; others that fairseq knows are left to it.
     """
     index, data = Path(index_file_path(str(path))), Path(data_file_path(str(path)))
     with open(index, "rb") as stream:
         head = stream.read(HEAD.size)
-    if head.startswith(OLDER):
+    if head.startswith(OTHERS):
         return
     damaged = UserError(f"{index}: cut short or damaged, it cannot be read; prepare the corpus again")
     if not head.startswith(MAGIC) or len(head) < HEAD.size:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, write_json
+from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
-from gtransformer.preprocess.settings import Settings
-from gtransformer.preprocess.steps import Steps
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
+from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
-PLACES = ("moses", "sentencepiece", "bpe_codes", "bert")  # settings that are paths
+PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
+READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 
 
 def tool_versions() -> dict[str, str]:
@@ -87,20 +88,48 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
 def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
     """Raise UserError for a finished corpus with other settings: models of it would be left without theirs.
 
-    Of what lies in files only whether there are any is compared: files may move.
+    Files may have moved: of Moses only whether it was used is compared, of a vocabulary what it consists of.
     """
-    if not (output / "manifest.json").is_file():
+    try:
+        manifest = read_json(output / "manifest.json")
+    except UserError:  # none, or a damaged one: nothing is finished
         return
-    before = read_json(output / "manifest.json").get("settings") or {}
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(part), dict) for part in READ):
+        return
+    before = manifest["settings"]
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
-    for name in before.keys() & now.keys():
-        one, other = (bool(values[name]) if name in PLACES else values[name] for values in (before, now))
+    pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
+    pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
+    for name, one, other in pairs:
+        if name in PLACES:
+            one, other = bool(one), bool(other)
         if one != other:
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(
-                f"{output}: prepared with other options ({option}: {one}, not {other}), and models of it need it as it "
-                "is; give another directory, or --overwrite to lose it"
-            )
+            refuse(output, f"--{name.replace('_', '-')}: {one}, not {other}")
+    if changed := other_vocabulary(output, settings.vocabulary_files()):
+        refuse(output, f"another vocabulary: {changed}")
+
+
+def refuse(output: Path, difference: str) -> NoReturn:
+    """Raise UserError for a finished corpus that would become another one."""
+    raise UserError(
+        f"{output}: prepared with other options ({difference}), and models of it need it as it is; give another "
+        "directory, or --overwrite to lose it"
+    )
+
+
+def other_vocabulary(output: Path, given: dict[str, list[Path]]) -> str | None:
+    """A file of a vocabulary (``Settings.vocabulary_files``) whose content is another than that of the finished corpus.
+
+    The stamps of the steps tell; where they have been removed, None.
+    """
+    if stamped_inputs(stamp_path(output, "binarise")) is None:
+        return None
+    second = GIVEN_DICTIONARIES[1]  # which is only there where source and target have different ones
+    for step in (*given, *({second} - given.keys())):
+        before = (stamped_inputs(stamp_path(output, step)) or {}).values()
+        if sorted(before) != sorted(map(sha256, given.get(step, []))):
+            return "one dictionary, not two" if step not in given else ", ".join(map(str, given[step])) or step
+    return None
 
 
 def write(

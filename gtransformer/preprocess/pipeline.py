@@ -25,14 +25,11 @@ from gtransformer.preprocess.pieces import (
     sentencepiece_dictionary,
     wordpiece_dictionary,
 )
-from gtransformer.preprocess.settings import Settings
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
 from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
 from gtransformer.preprocess.workspace import Workspace
-
-# What a BERT's tokeniser may consist of.
-BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 class Preparation(Workspace):
@@ -97,7 +94,7 @@ class Preparation(Workspace):
     def _truecaser(self, lang: str) -> None:
         model = self.output / f"truecase.{lang}"
         if self.borrowed:
-            self.borrow(f"truecaser:{lang}", self.borrowed / model.name, model)
+            self.borrow(f"truecaser:{lang}", model)
             return
         corpus = self.output / "steps/tokenised" / f"train.{lang}"
         settings = self.moses_version("train-truecaser.perl") if self.moses else {"rules": 1}
@@ -118,7 +115,7 @@ class Preparation(Workspace):
         if not langs:
             return
         if self.borrowed:
-            self.borrow("bpe-learn", self.borrowed / codes.name, codes)
+            self.borrow("bpe-learn", codes)
             return
         if self.settings.bpe_codes:
             given = Path(self.settings.bpe_codes)
@@ -144,14 +141,12 @@ class Preparation(Workspace):
         chosen = self.settings
         if not chosen.piece_file():
             return
-        output, inputs = self.output / chosen.piece_file(), [Path(chosen.sentencepiece or "")]
-        if chosen.bert:
-            inputs = [path for name in BERT_TOKENISER if (path := Path(chosen.bert) / name).is_file()]
+        output = self.output / chosen.piece_file()
 
         def work() -> None:
             save_wordpieces(chosen.bert, output) if chosen.bert else copy_file(chosen.sentencepiece, output)
 
-        self.steps.run("pieces", inputs, [output], {}, work)
+        self.steps.run("pieces", self.given["pieces"], [output], {}, work)
 
     def _pieces(self, split: str) -> None:
         name = self.settings.piece_file()
@@ -189,9 +184,7 @@ class Preparation(Workspace):
         chosen = self.settings
         sources = [self.output / WORDPIECE_FILE] if chosen.bert else chosen.given_dictionaries()
         write = wordpiece_dictionary if chosen.bert else sentencepiece_dictionary
-        for name, source, output in zip(
-            ("dictionary-given", "dictionary-target"), sources, self.dictionaries(), strict=False
-        ):
+        for name, source, output in zip(GIVEN_DICTIONARIES, sources, self.dictionaries(), strict=False):
 
             def work(source: Path = source, output: Path = output) -> dict[str, Any]:
                 return {"summary": f"{write(source, chosen.order(), output)} entries"}
@@ -206,7 +199,7 @@ class Preparation(Workspace):
             return
         output = self.dictionaries()[-1]
         if self.borrowed:
-            self.borrow("dictionary", self.borrowed / "bin" / f"dict.{self.settings.source_lang}.txt", output)
+            self.borrow("dictionary", output)
             return
         files = self.sides("instances", "train", langs)
 

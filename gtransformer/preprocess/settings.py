@@ -10,6 +10,9 @@ from gtransformer.files import read_json
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE
 
+# What a BERT's tokeniser may consist of.
+BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
 LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
 
 
@@ -85,6 +88,22 @@ class Settings:
         files = [given / f"dict.{lang}.txt" for lang in self.pair()] if given.is_dir() else [given]
         same = all(file.is_file() for file in files) and len({file.read_bytes() for file in files}) == 1
         return files[:1] if same else files
+
+    def vocabulary_files(self) -> dict[str, list[Path]]:
+        """The files of which a vocabulary that is given or borrowed consists, by the step that reads them."""
+        if self.vocabulary:
+            lender = Path(self.vocabulary)
+            return {
+                **{f"truecaser:{lang}": [lender / f"truecase.{lang}"] for lang in self.plain()},
+                "bpe-learn": [lender / "bpe.codes"],
+                "dictionary": [lender / "bin" / f"dict.{self.source_lang}.txt"],
+            }
+        if self.bert:
+            return {"pieces": [path for name in BERT_TOKENISER if (path := Path(self.bert) / name).is_file()]}
+        cutter = {"pieces": self.sentencepiece, "bpe-given": self.bpe_codes}
+        return {step: [Path(path)] for step, path in cutter.items() if path} | {
+            step: [path] for step, path in zip(GIVEN_DICTIONARIES, self.given_dictionaries(), strict=False)
+        }
 
     def piece_file(self) -> str | None:
         """The name, in a prepared directory, of what cuts the other languages."""

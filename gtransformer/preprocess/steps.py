@@ -68,7 +68,7 @@ class Steps:
         return self.checksums[path]
 
     def _stamp(self, name: str) -> Path:
-        return self.output / "steps" / f"{name.replace(':', '.')}.json"
+        return stamp_path(self.output, name)
 
     def _key(self, inputs: Sequence[Path], settings: dict[str, Any]) -> dict[str, Any]:
         key = {"settings": settings, "inputs": {self._label(path): self.checksum(path) for path in inputs}}
@@ -148,6 +148,11 @@ class Steps:
                     if label not in kept:
                         (self.output / label).unlink(missing_ok=True)
                 path.unlink()
+
+
+def stamp_path(output: Path, name: str) -> Path:
+    """Where a step's stamp lies."""
+    return output / "steps" / f"{name.replace(':', '.')}.json"
 
 
 def stamped_inputs(stamp: Path) -> dict[str, str] | None:

@@ -28,6 +28,7 @@ class Workspace:
         # mBART's languages have a country, too (en_XX); corpora are named without.
         self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
         self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None
+        self.given = settings.vocabulary_files()
         if "train" not in self.splits and not self.borrowed:
             missing = f"concatenated_{settings.source_lang}2{settings.target_lang}_train_{settings.source_lang}.txt"
             raise UserError(
@@ -77,8 +78,9 @@ class Workspace:
 
         self.steps.run(f"{name}:{split}", [*inputs, *extra], outputs, settings, work)
 
-    def borrow(self, name: str, source: Path, target: Path) -> None:
+    def borrow(self, name: str, target: Path) -> None:
         """A step that copies a file of the directory that the vocabulary is taken from."""
+        (source,) = self.given[name]
 
         def work() -> dict[str, Any]:
             with atomic_write(target, "wb") as stream, open(source, "rb") as lender:

@@ -16,6 +16,7 @@ from gtransformer.tasks.checkpoint_file import training_done
 logger = logging.getLogger(__name__)
 
 LIMITS = ("max_update", "max_epoch", "stop_time_hours")
+UNLIMITED = "stop_time_hours"  # below 0, too: fairseq asks whether it is above
 LAST = "checkpoint_last.pt"
 
 
@@ -26,10 +27,10 @@ def check_given(given: Any) -> None:
 
 
 def check_limits(options: Any) -> None:
-    """Raise UserError for a negative limit, after which fairseq trains for one update."""
+    """Raise UserError for a negative limit, after which fairseq trains for one update, and for hours that are nan."""
     for name in LIMITS:
         value = getattr(options, name, None)
-        if value is not None and not value >= 0:
+        if value is not None and not (value >= 0 or name == UNLIMITED and value < 0):
             raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
 
 

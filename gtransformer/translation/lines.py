@@ -63,13 +63,15 @@ class InputLine:
         return len(self.tokens) > len(self.sentences)
 
 
-def check_line(text: str, place: str) -> None:
-    """Raise UserError for what is no line of text: with a line break in it, or with half a character.
+def check_line(text: str, place: str) -> str:
+    """A line without its line break, which it may have as in lists of a file's lines.
 
-    Raises TypeError for what is no text at all. ``place`` is for messages.
+    Raises UserError for what is no line of text: with a line break in it, or with half a character; TypeError for what
+    is no text at all. ``place`` is for messages.
     """
     if not isinstance(text, str):
         raise TypeError(f"{place}: is {type(text).__name__}, not a text")
+    text = text.removesuffix("\n")
     if "\n" in text:
         raise UserError(f"{place}: has a line break in it; give every line by itself")
     half = None if text.isascii() else HALF.search(text)
@@ -78,6 +80,7 @@ def check_line(text: str, place: str) -> None:
             f"{place}: holds U+{ord(half[0]):04X}, half a character, which no translation can hold; decode the text "
             "with errors='strict', or 'replace'"
         )
+    return text
 
 
 def read_text(
@@ -93,7 +96,7 @@ def read_text(
     from the training corpus (``preprocess.clean``).
 
     Args:
-        lines: without line ends, the first of them the one behind ``start``.
+        lines: with or without line ends, the first of them the one behind ``start``.
         encode: sentences to subwords, as many as go in.
         split: a line of running text to its sentences; None: a line is a sentence.
         longest: most subwords of a sentence; a longer one is cut. None: no limit.
@@ -101,8 +104,8 @@ def read_text(
     iterator = iter(lines)
     while chunk := list(islice(iterator, CHUNK)):
         read: list[InputLine] = []
-        for number, text in enumerate(chunk, start.lines + 1):
-            check_line(text, f"line {number}")
+        for number, given in enumerate(chunk, start.lines + 1):
+            text = check_line(given, f"line {number}")
             clean = clean_line(text)
             if is_document_mark(text) or is_blank(clean):
                 start = start.after_break()
@@ -120,7 +123,7 @@ def documents_to_lines(
 ) -> Iterator[InputLine]:
     """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document.
 
-    A line break may end a sentence, as in lists of a file's lines. Raises UserError as ``check_line``.
+    Raises UserError as ``check_line``.
     """
     place = TextPosition()
     for document in documents:
@@ -128,8 +131,7 @@ def documents_to_lines(
         read = [InputLine(DOCUMENT, place, breaks=True)]
         for text in document:
             place = place.after_sentence()
-            check_line(text.removesuffix("\n"), f"document {place.documents}, sentence {place.sentences}")
-            clean = clean_line(text.removesuffix("\n"))
+            clean = clean_line(check_line(text, f"document {place.documents}, sentence {place.sentences}"))
             read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 

@@ -50,6 +50,21 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
     assert not list((tmp_path / "killed").glob("*.tmp"))
 
 
+def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
+    """Run again it makes no update and writes nothing, be it over by updates or by time; with more to do it goes on."""
+    few = ["--max-tokens=200"]
+    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=2")))) == [1, 2]
+    files = [tmp_path / f"checkpoint_{name}.pt" for name in ("last", "best")]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
+    for over in (["--max-update=2"], ["--max-update=3", "--stop-time-hours=0.000001"]):
+        output = run(*training(copy_corpus, tmp_path, *few, *over))
+        assert f"{files[0]} has been trained for 2 updates, " in output and "nothing is left to do" in output
+        assert not losses(output)
+        assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
+    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
+    assert files[0].read_bytes() != before[0][0]
+
+
 @pytest.fixture
 def truncated(copier, tmp_path):
     path = tmp_path / "checkpoint_last.pt"

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.prepare import main
-from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw
+from gtransformer.preprocess.manifest import check_same
+from gtransformer.preprocess.settings import Settings
+from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw, run
 
 
 def failure(capsys, *arguments: str) -> str:
@@ -33,13 +35,37 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
     """Models are of the corpus as it was prepared; and raw files are not to lie among what is made of them."""
     before = (prepared / "manifest.json").read_bytes()
     for options, other in (
-        (["--max-instance-tokens", "90"], "--max-instance-tokens: 70, not 90"),
+        (["--max-instance-tokens", "90"], "--max-instance-tokens: 128, not 90"),
         (["--max-sents", "1"], "--max-sents: None, not 1"),
     ):
         err = failure(capsys, str(raw), str(prepared), *OPTIONS, *options)
         assert f"{prepared}: prepared with other options ({other}), and models of it need it as it is" in err
     assert (prepared / "manifest.json").read_bytes() == before
     assert f"{raw}: holds the raw corpus" in failure(capsys, str(raw), str(raw), *OPTIONS)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": "x"}', '{"settings": {"langs": ["de"]}}'])
+def test_a_manifest_that_cannot_be_used_is_none(tmp_path, content):
+    """Nothing is finished where it says nothing; preparing goes on and writes it anew."""
+    (tmp_path / "manifest.json").write_text(content)
+    check_same(tmp_path, Settings(), None)
+
+
+def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, capsys):
+    """What it consists of counts, not where it lies."""
+    small, output, lender = make_raw(tmp_path / "raw", {"dev": 2}), tmp_path / "out", tmp_path / "moved"
+    run(small, output, "--vocabulary", str(prepared))
+    shutil.copytree(prepared, lender)
+    run(small, output, "--vocabulary", str(lender))
+    with open(lender / "bpe.codes", "a") as stream:
+        stream.write("x y\n")
+    before = (output / "manifest.json").read_bytes()
+    capsys.readouterr()
+    err = failure(capsys, str(small), str(output), *OPTIONS, "--vocabulary", str(lender))
+    assert f"prepared with other options (another vocabulary: {lender / 'bpe.codes'}), and models of it need" in err
+    assert (output / "manifest.json").read_bytes() == before
+    err = failure(capsys, str(raw), str(prepared), *OPTIONS, "--vocabulary", str(lender))
+    assert "prepared with other options (--vocabulary: False, not True)" in err
 
 
 @pytest.mark.parametrize(

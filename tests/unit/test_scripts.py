@@ -34,6 +34,40 @@ def test_ci_runs_the_tests():
     assert os.access(script, os.X_OK) and "scripts/test.sh" in script.read_text()
 
 
+@pytest.mark.parametrize(
+    ("there", "terminal", "installs"),
+    [
+        ({"google-chrome-stable": 0}, False, False),
+        ({"chromium": 1, "chromium-browser": 0}, False, False),
+        ({"chromium-browser": 1}, False, True),
+        ({}, False, True),
+        ({}, True, False),
+    ],
+)
+def test_ci_installs_a_browser_where_none_runs(tmp_path: Path, there: dict, terminal: bool, installs: bool):
+    """And not for somebody who sits at a terminal. Programs of the system are small scripts here."""
+    programs, checkout = tmp_path / "bin", tmp_path / "checkout"
+    for name in (".ci", "scripts"):
+        (checkout / name).mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci")
+    (checkout / "scripts" / "test.sh").write_text("echo tests\n")
+    programs.mkdir()
+    for name in ("bash", "dirname", "timeout"):
+        (programs / name).symlink_to(shutil.which(name))
+    said = {name: f"exit {status}" for name, status in there.items()}
+    for name, what in (said | {"id": "echo 0", "apt-get": f'echo "$*" >>"{tmp_path}/installed"'}).items():
+        (programs / name).write_text(f"#!{shutil.which('bash')}\n{what}\n")
+        (programs / name).chmod(0o755)
+    reader, writer = os.openpty() if terminal else os.pipe()
+    done = subprocess.run([programs / "bash", ".ci/run"], cwd=checkout, env={"PATH": str(programs)}, stdout=writer)
+    os.close(writer)
+    output = os.read(reader, 10_000).decode()
+    os.close(reader)
+    assert done.returncode == 0 and output.endswith(("tests\n", "tests\r\n"))
+    assert (tmp_path / "installed").exists() == installs
+    assert ("no Chromium: tests of pages in a browser are skipped" in output) == (0 not in there.values())
+
+
 def test_no_hyperparameters_in_shell():
     options = ("--lr", "--dropout", "--max-tokens", "--warmup-updates", "--beam", "--arch")
     for script in SCRIPTS:

@@ -6,9 +6,13 @@ import json
 import struct
 
 import pytest
+import torch
+from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
+from fairseq.data.indexed_dataset import IndexedDatasetBuilder, infer_dataset_impl
 
 from gtransformer.data.places import Place
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config
@@ -46,6 +50,20 @@ def test_binaries_that_are_not_whole(corpus, lang, end, change, message):
     with pytest.raises(UserError, match="; prepare the corpus again$") as caught:
         task(folder).load_dataset("train")
     assert f"{folder}/train.en-de.{lang}." in str(caught.value) and message in str(caught.value)
+
+
+def test_other_layouts_are_left_to_fairseq(tmp_path):
+    """Huffman codes, and what was written before there were memory-mapped binaries."""
+    codes, prefix = HuffmanCodeBuilder(), str(tmp_path / "huffman")
+    codes.add_symbols("a", "b", "b")
+    with HuffmanMMapIndexedDatasetBuilder(prefix, codes.build_code()) as builder:
+        builder.add_item(["a", "b"])
+    older = IndexedDatasetBuilder(str(tmp_path / "older.bin"))
+    older.add_item(torch.tensor([4, 5]))
+    older.finalize(str(tmp_path / "older.idx"))
+    for name, layout in (("huffman", "huffman"), ("older", "cached")):
+        assert infer_dataset_impl(str(tmp_path / name)) == layout
+        check_binary(tmp_path / name)
 
 
 def test_a_dictionary_that_is_damaged(corpus):

@@ -71,6 +71,12 @@ def test_what_is_no_sentence(model):
     ):
         with pytest.raises(UserError, match=message):
             model.translate([DOCUMENT[0], text])
+    plain = ["One.\u2028", "", "<d>", "Two."]
+    bare, ended = (
+        [line for window in model.translate_lines(lines) for line in window]
+        for lines in (plain, [f"{line}\n" for line in plain])
+    )
+    assert [one.line for one in ended] == [one.line for one in bare]
     with pytest.raises(UserError, match="line 2: has a line break in it"):
         list(model.translate_lines(["One.", "Two.\nThree."]))
     with pytest.raises(TypeError, match="line 1: is int, not a text"):

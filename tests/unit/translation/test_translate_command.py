@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from gtransformer.cli.translate import main
+from gtransformer.cli.translate import main, parse
 from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
@@ -156,6 +156,17 @@ def test_mistakes(translate, text, tmp_path):
     assert main(["--model", str(tmp_path / "nothing"), str(path)]) == 1
     assert "no such model directory; make one with scripts/export.sh" in translate(path)[1]
     assert path.read_text() == "\n".join(TEXT) + "\n"
+
+
+def test_where_files_stand():
+    for words, files in (
+        (["--", "-x.txt"], ["-x.txt"]),
+        (["a", "--beam", "2", "b", "--", "-x.txt", "--", "-o"], ["a", "b", "-x.txt", "--", "-o"]),
+        (["a", "--beam", "2"], ["a"]),
+        ([], []),
+    ):
+        args = parse(["--model", "D", *words])
+        assert args.input == files and str(args.model) == "D" and args.output is None
 
 
 def test_output_to_a_device_or_through_a_link(translate, text, tmp_path):

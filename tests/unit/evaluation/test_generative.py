@@ -76,6 +76,30 @@ def test_a_form_that_the_sentence_has_twice():
         outcome("", "Ich kenne Sie.", ["Ich kenne sie."])
 
 
+def test_two_phenomena_in_one_sentence(letters, items):
+    """Each is judged by itself, whatever the other one became; a sentence without the pronoun is not right."""
+    you = ("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
+    thou = ("Hast du sie gesehen?", "Hast du ihn gesehen?", "Hast du es gesehen?")
+    for text, expected in (
+        *[(row[0], "right") for row in (you, thou)],
+        *[(text, "wrong") for row in (you, thou) for text in row[1:]],
+        ("Haben Sie gesehen?", "neither"),
+        ("Hast du gesehen?", "neither"),
+    ):
+        assert outcome(text, thou[0], thou[1:], others=[you]) == expected, text
+        assert outcome(text, you[0], you[1:], others=[thou]) == expected, text
+    assert outcome("Brauchst du es?", "Brauchen Sie es?", ["Brauchen Sie sie?"], others=[
+        ("Brauchst du es?", "Brauchst du sie?")
+    ]) == "right"  # fmt: skip
+    mixed = [item for item in items if item.others]
+    lines = [letters[item.document].lines[item.sentence] for item in mixed]
+    assert all(len(line.cues) > 1 for line in lines) and {item.phenomenon for item in mixed} >= {"pronoun", "address"}
+    for item in mixed:
+        for right, *wrong in item.others:
+            given = (item.correct, item.wrong, "", item.others)
+            assert outcome(right, *given) == "right" and {outcome(text, *given) for text in wrong} == {"wrong"}
+
+
 @pytest.fixture
 def corpus(letters, tmp_path, helpers):
     """The letters as a prepared split, an instance each; the items; the reference and a worse translation."""

@@ -10,6 +10,7 @@ from itertools import combinations_with_replacement, pairwise
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.errors import UserError
 from gtransformer.evaluation.realignment import cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
 
@@ -129,3 +130,8 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     text.write_text("a b c d\ne f\n")
     assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
     assert "so open each by a line <d>" in capsys.readouterr().err
+
+
+def test_a_text_without_documents_is_refused_before_it_fills_the_memory():
+    with pytest.raises(UserError, match="of 20000 sentences and 100000 words is too long .* open documents by <d>"):
+        cut_points(["a"] * 100_000, [["a"]] * 20_000)

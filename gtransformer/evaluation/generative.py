@@ -106,7 +106,7 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
     judged = []
     for item in items:
         name = f"item {item.id}"
-        document = references[item.document] if item.document < len(references) else []
+        document = references[item.document] if 0 <= item.document < len(references) else []
         if not 0 <= item.sentence < len(document) or document[item.sentence] != item.correct:
             raise UserError(
                 f"{name}: its right translation {item.correct!r} is not the reference of sentence {item.sentence} of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -132,6 +133,13 @@ def test_the_command(corpus, items, capsys):
     assert {"command", "commit", "versions", "rule", "items_sha256"} <= result.keys()
 
 
+def test_a_negative_document(letters, items):
+    references = [[line.de for line in letter.lines] for letter in letters]
+    last = next(item for item in items if item.document == len(letters) - 1)
+    with pytest.raises(UserError, match="use the items that belong to the corpus"):
+        judge([replace(last, document=-1)], references, references)
+
+
 def test_items_of_another_corpus(prepared, hypotheses, corpus, capsys):
     line = [str(prepared), f"--items={corpus / 'items.json'}", f"--output={corpus / 'out.json'}"]
     assert main([*line, "--hypotheses", str(hypotheses)]) == 1
@@ -160,6 +168,8 @@ def test_ctxpro(tmp_path, capsys):
     assert list(found["by_rule_and_distance"]) == ["gender"] and bare("„Wie geht's?“") == "wie gehts"
     text.write_text("Sie\n", encoding="utf-8")
     assert main(line) == 1 and "1 lines, but the suite has 3 entries" in capsys.readouterr().err
+    write_json(items, [{**CTXPRO[0], "ante distance": -1}])
+    assert main(line) == 1 and "entry 0 has no valid 'ante distance'" in capsys.readouterr().err
     write_json(items, [{**CTXPRO[0], "expected": "!"}])
     assert main(line) == 1 and "entry 0 has no valid 'expected'" in capsys.readouterr().err
     assert main([*line, str(tmp_path)]) == 1 and "leave it out" in capsys.readouterr().err

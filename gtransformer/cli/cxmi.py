@@ -19,7 +19,18 @@ from tqdm import tqdm
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.capacity import capacity_of
 from gtransformer.evaluation.corpus_instances import corpus_instances
-from gtransformer.evaluation.cxmi import ALL, CHUNK, LEAST, by_word, context_name, most_helped, report, score_contexts
+from gtransformer.evaluation.cxmi import (
+    ALL,
+    BOTH,
+    CHUNK,
+    LEAST,
+    SOURCE,
+    by_word,
+    context_name,
+    most_helped,
+    report,
+    score_contexts,
+)
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
@@ -64,7 +75,8 @@ def main(argv: list[str] | None = None) -> None:
     find_sidecar(args.prepared, args.split)  # before the model is loaded
     contexts = [0, *sorted(set(args.context)), ALL]
     scorer, task = load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, together=args.batch_sentences)
-    corpus = corpus_instances(task, args.prepared, args.split, capacity_of(task, args.prepared))
+    capacity = capacity_of(task, args.prepared)
+    corpus = corpus_instances(task, args.prepared, args.split, capacity)
     began = time.monotonic()
     found = score_contexts(scorer, corpus, contexts, progress)
     seconds = round(time.monotonic() - began, 2)
@@ -79,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
         "checkpoint_sha256": sha256(args.path),
         "split": args.split,
         **({"batch_sentences": scorer.together} if scorer.in_batches else {}),
-        **report(found, contexts),
+        **report(found, contexts, SOURCE if capacity.target_sentences == 1 and not scorer.in_batches else BOTH),
         "words": most_helped(rows, context_name(ALL)),
         "seconds": seconds,
     }

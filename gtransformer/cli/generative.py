@@ -22,7 +22,7 @@ from gtransformer.files import check_output, read_json, sha256, write_json
 
 RULES = {
     "phenomenon": "forms of the right translation as often as there, of words that right and wrong ones have in "
-    "different numbers",
+    "different numbers, and in what else context decides in the sentence where it has such words, too",
     "rule": "ctxpro: the expected word in the sentence, lower-cased, without punctuation",
 }
 

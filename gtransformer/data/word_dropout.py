@@ -47,7 +47,8 @@ class CurrentWordDropout(WordDropout):
     Where the last sentence of an instance is the current one, these are its words. Where all are current, as in a whole
     document, sentences take turns [ours]: in one epoch the first, third, ... are current, in the next the second,
     fourth, ...; so what stands next to a sentence with masks is whole, and a sentence is context of others without
-    masks in every other epoch.
+    masks in every other epoch, and half of the words may be replaced. An instance of a single sentence has no context,
+    and no masks.
 
     Args:
         opening: index of ``<s>``, which every sentence begins with.
@@ -61,4 +62,6 @@ class CurrentWordDropout(WordDropout):
     def where(self, tokens: Tensor, turn: int) -> Tensor:
         """(length,) bool, the tokens of the sentences that are current in this turn."""
         sentence = tokens.eq(self.opening).cumsum(dim=0)
+        if len(sentence) and sentence[-1] == 1:  # nothing stands beside it in which its words could be found
+            return torch.zeros_like(tokens, dtype=torch.bool)
         return sentence.eq(sentence[-1:]) if self.last else (sentence + turn) % 2 == 1

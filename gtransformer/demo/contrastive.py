@@ -7,14 +7,14 @@ right one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gtransformer.demo.ambiguity import AMBIGUOUS
 from gtransformer.demo.dice import Dice
 from gtransformer.demo.document import Letter, SentencePair
 from gtransformer.demo.german import GENDERS, PRONOUNS
-from gtransformer.demo.lexicon import Sense
+from gtransformer.demo.lexicon import Sense, Word
 from gtransformer.demo.template import REGISTERS
 
 PHENOMENA = ("pronoun", "address", "ambiguity")
@@ -25,23 +25,47 @@ def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, l
 
     ``register`` is that of the document. Raises KeyError if the line does not show the phenomenon.
     """
-    line.cues[phenomenon]
-    template, slots = line.template, line.slots
     if phenomenon == "pronoun":
-        form = PRONOUNS[line.gender][0 if template.pronoun == "er" else 1]
-        detail = f"it -> {form}"
-        wrong = [template.german(slots, register, gender) for gender in GENDERS if gender != line.gender]
+        detail = f"it -> {PRONOUNS[line.gender][0 if line.template.pronoun == 'er' else 1]}"
     elif phenomenon == "address":
         detail = f"you -> {register}"
-        wrong = [template.german(slots, other, line.gender) for other in REGISTERS if other != register]
     else:
-        sense = slots["X"]
-        assert isinstance(sense, Sense)
-        word = sense.en.removeprefix("the ")
-        detail = f"{word} -> {sense.de}"
-        others = [settled.sense for settled in AMBIGUOUS[word] if settled.sense != sense]
-        wrong = [template.german({**slots, "X": other}, register, line.gender) for other in others]
-    return detail, [text for text in dict.fromkeys(wrong) if text != line.de]
+        sense = line.slots["X"]
+        detail = f"{_word(sense)} -> {sense.de}"
+    return detail, _written(line, register, {}, _mistakes(line, phenomenon, register))[1:]
+
+
+def variants_beside(line: SentencePair, phenomenon: str, register: str) -> list[list[str]]:
+    """Right and wrong sentences, as of ``variants``, for every mistake in another phenomenon that the line shows."""
+    wrong = _mistakes(line, phenomenon, register)
+    others = [mistake for other in line.cues if other != phenomenon for mistake in _mistakes(line, other, register)]
+    return [_written(line, register, other, wrong) for other in others]
+
+
+def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[str, Any]]:
+    """What ``Template.german`` is given otherwise for each wrong value of a phenomenon that the line shows."""
+    line.cues[phenomenon]
+    if phenomenon == "pronoun":
+        return [{"gender": gender} for gender in GENDERS if gender != line.gender]
+    if phenomenon == "address":
+        return [{"register": other} for other in REGISTERS if other != register]
+    sense = line.slots["X"]
+    senses = [settled.sense for settled in AMBIGUOUS[_word(sense)] if settled.sense != sense]
+    return [{"slots": {**line.slots, "X": other}} for other in senses]
+
+
+def _word(sense: Word | Sense) -> str:
+    """The English noun of a sense."""
+    assert isinstance(sense, Sense)
+    return sense.en.removeprefix("the ")
+
+
+def _written(
+    line: SentencePair, register: str, base: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """The German of ``base``, what is given otherwise, and of each of ``wrong`` on top of it, each sentence once."""
+    given = {"slots": line.slots, "register": register, "gender": line.gender, **base}
+    return list(dict.fromkeys(line.template.german(**{**given, **other}) for other in ({}, *wrong)))
 
 
 def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:

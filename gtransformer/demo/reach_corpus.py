@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gtransformer.demo.contrastive import PHENOMENA, contrastive_file, variants
+from gtransformer.demo.contrastive import PHENOMENA, contrastive_file, variants, variants_beside
 from gtransformer.demo.corpus import describe, make_folder, passages, write_splits, write_text
 from gtransformer.demo.document import Letter, write_document
 from gtransformer.demo.reach import DISTANCES, VERSIONS, write_group
@@ -44,7 +44,8 @@ def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict
 def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
     """The content of a file of items: every sentence of a split whose German needs context, by all phenomena.
 
-    Distances as in ``reach_items``; a group is a document.
+    Distances as in ``reach_items``; a group is a document. ``others``: where a sentence shows several phenomena, right
+    and wrong translations of its own with another one wrong.
     """
     found = (_items_of(letter, PHENOMENA, number, number) for number, letter in enumerate(letters))
     return contrastive_file(chain.from_iterable(found), split)
@@ -59,6 +60,7 @@ def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int)
                 detail, wrong = variants(line, phenomenon, letter.register)
                 target = index - disclosed.get((phenomenon, cue), cue)
                 disclosed[phenomenon, cue] = index
+                others = variants_beside(line, phenomenon, letter.register) if len(phenomena) > 1 else []
                 yield {
                     "phenomenon": phenomenon,
                     "detail": detail,
@@ -70,6 +72,7 @@ def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int)
                     "distance_target": target,
                     "correct": line.de,
                     "wrong": wrong,
+                    **({"others": others} if others else {}),
                 }
 
 

@@ -30,7 +30,8 @@ class Item:
 
     ``distance_source`` and ``distance_target``: sentences back to the nearest that discloses the answer on that side;
     ``distance`` is the smaller one. None where a set does not tell the sides apart. Items of one ``group`` differ in
-    the answer alone, so their outcomes depend on each other; None: on no other's.
+    the answer alone, so their outcomes depend on each other; None: on no other's. ``others``: right and wrong
+    translations, in this order, in which something else that context decides in this sentence is wrong.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Item:
     distance_source: int | None = None
     distance_target: int | None = None
     group: int | None = None
+    others: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
             if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
                 raise UserError(f"{path}: entry {number} of 'items' has no valid {key!r} ({kind.__name__}); correct it")
         wrong = entry.get("wrong")
-        if not isinstance(wrong, list) or not wrong or not all(isinstance(text, str) for text in wrong):
+        if not _lists(wrong, str) or not wrong:
             raise UserError(
                 f"{path}: entry {number} of 'items' has no valid 'wrong' (list of at least one text); correct it"
             )
@@ -94,10 +96,22 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
         for key, value in more.items():
             if not isinstance(value, int):
                 raise UserError(f"{path}: entry {number} of 'items' has no valid {key!r} (int); correct it")
+        others = entry.get("others", [])
+        texts = [text for row in others for text in row] if _lists(others, list) else [None]
+        if not _lists(texts, str) or not all(len(row) > 1 for row in others):
+            raise UserError(
+                f"{path}: entry {number} of 'items' has no valid 'others' (lists of two or more texts); correct it"
+            )
+        more["others"] = tuple(map(tuple, others))
         items.append(Item(**{key: entry[key] for key in kinds}, wrong=tuple(wrong), **more))
     if not items:
         raise UserError(f"{path}: the contrastive set has no items")
     return data["split"], items
+
+
+def _lists(value: object, kind: type) -> bool:
+    """Whether a value is a list of such ones."""
+    return isinstance(value, list) and all(isinstance(one, kind) for one in value)
 
 
 def score_items(

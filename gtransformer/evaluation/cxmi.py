@@ -22,7 +22,8 @@ from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE
 
 ALL = None  # as much context as the model takes
-SIGNATURE = "cxmi|unit:nats|mean:tokens|side:both|context:previous"
+SIGNATURE = "cxmi|unit:nats|mean:tokens|side:{}|context:previous"
+BOTH, SOURCE = "both", "source"  # sides that have context
 CHUNK = 512  # sentences at a time: requests of a corpus with all contexts would fill the memory
 LEAST = 10  # occurrences of a word in the list of those that context helps most
 SHOWN = 20
@@ -94,10 +95,16 @@ def score_contexts(
                     place.current[0],
                     requests[row[0]].target[-1],
                     [scores[one][0] for one in row],
-                    [len(requests[one].source) - 1 for one in row],
+                    [_reach(requests[one]) for one in row],
                 )
             )
     return found
+
+
+def _reach(request: Request) -> int:
+    """How many source sentences before the last one are read, those of its batch among them."""
+    beside = zip(range(len(request.before), 0, -1), request.before, strict=True)
+    return max(len(request.source) - 1, *(back + len(one.source) - 1 for back, one in beside), 0)
 
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
@@ -132,9 +139,9 @@ def _last(source: TokenLists, target: TokenLists, most: int, number: int) -> tup
     return source[-(most + 1) :], kept, number + len(target) - len(kept)
 
 
-def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None]) -> dict:
+def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side: str = BOTH) -> dict:
     """Per context: mean log probability of a token, CXMI with its standard error over documents, and its mean over
-    sentences. ``contexts[0]`` is without context.
+    sentences. ``contexts[0]`` is without context; ``side``: which sides have any, ``BOTH`` or ``SOURCE``.
     """
     documents = [one.document for one in found for _ in one.scores[0]]
     result: dict[str, dict] = {}
@@ -150,7 +157,7 @@ def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None]) -> d
             "mean_context_sentences": sum(one.context[number] for one in found) / len(found),
         }
     return {
-        "signature": SIGNATURE,
+        "signature": SIGNATURE.format(side),
         "documents": len(set(documents)),
         "sentences": len(found),
         "tokens": len(documents),

@@ -4,6 +4,8 @@ An item of a contrastive set (``contrastive.Item``) has a right translation and 
 forms that its context decides: a pronoun, the words of address, an ambiguous noun with its article. In a translation
 these forms are counted: it is right if it has each as often as the right translation, wrong if as often as one of the
 wrong ones, and neither otherwise (the form is missing, or forms are mixed). The rest of the sentence does not matter.
+Where a sentence holds the forms of something else, too, that context decides, and a word may be either's (*sie*, the
+thing, and polite *Sie*), those of both are counted together, and what the other one is does not matter.
 In the set of the demo's language the grammar made the wrong translations by writing the right one's template out for
 another gender, register or sense, so that the forms are those of the grammar.
 """
@@ -14,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar
@@ -56,21 +59,43 @@ class Judged:
         }
 
 
-def outcome(output: str, correct: str, wrong: Sequence[str], name: str = "a text") -> str:
+def outcome(
+    output: str, correct: str, wrong: Sequence[str], name: str = "a text", others: Sequence[Sequence[str]] = ()
+) -> str:
     """One of ``OUTCOMES``. Upper and lower case are the same, as a form may open the sentence.
+
+    Args:
+        others: rows of right and wrong texts in which something else is wrong (``Item.others``).
 
     Raises UserError where the words of right and wrong are the same, so that nothing can be told by them.
     """
-    right, *others = [Counter(re.findall(r"\w+", text.lower())) for text in (correct, *wrong)]
-    for other, text in zip(others, wrong, strict=True):
-        if other == right:
-            raise UserError(f"{name}: {correct!r} and {text!r} have the same words; leave this item out")
-    deciding = {word for other in others for word in {*right, *other} if right[word] != other[word]}
-    found = Counter(re.findall(r"\w+", output.lower()))
-    if all(found[word] == right[word] for word in deciding):
+    rows = [(correct, *wrong), *others]
+    words = [[_words(text) for text in row] for row in rows]
+    for right, text in product((row[0] for row in rows), (text for row in rows for text in row[1:])):
+        if _words(right) == _words(text):
+            raise UserError(f"{name}: {right!r} and {text!r} have the same words; leave this item out")
+    deciding = {word for row in words for other in row[1:] for word in _differing(row[0], other)}
+    beside = {word for row in words[1:] for word in _differing(row[0], words[0][0])}
+    if deciding & beside:
+        deciding |= beside
+    else:  # a word is one's or the other's, so that either can be judged alone
+        words = words[:1]
+    found = _words(output)
+
+    def agrees(text: Counter[str]) -> bool:
+        return all(found[word] == text[word] for word in deciding)
+
+    if any(agrees(row[0]) for row in words):
         return RIGHT
-    agree = (all(found[word] == other[word] for word in deciding) for other in others)
-    return WRONG if any(agree) else NEITHER
+    return WRONG if any(agrees(text) for row in words for text in row[1:]) else NEITHER
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
+
+
+def _differing(one: Counter[str], other: Counter[str]) -> set[str]:
+    return {word for word in {*one, *other} if one[word] != other[word]}
 
 
 def judge(items: Sequence[Item], texts: Documents, references: Documents) -> list[Judged]:
@@ -81,14 +106,14 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
     judged = []
     for item in items:
         name = f"item {item.id}"
-        document = references[item.document] if item.document < len(references) else []
+        document = references[item.document] if 0 <= item.document < len(references) else []
         if not 0 <= item.sentence < len(document) or document[item.sentence] != item.correct:
             raise UserError(
                 f"{name}: its right translation {item.correct!r} is not the reference of sentence {item.sentence} of "
                 f"document {item.document}; use the items that belong to the corpus"
             )
         output = texts[item.document][item.sentence]
-        found = outcome(output, item.correct, item.wrong, name)
+        found = outcome(output, item.correct, item.wrong, name, item.others)
         distances = {key: getattr(item, key) for key in ("distance", *SIDES) if getattr(item, key) is not None}
         judged.append(Judged(item.id, item.phenomenon, found, output, distances, item.group))
     return judged

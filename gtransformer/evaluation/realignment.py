@@ -19,6 +19,7 @@ from gtransformer.evaluation.metrics import UNSPACED
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
+MOST = 1 << 31  # bytes of what is kept
 FAR = 1 << 60  # more than any document costs
 
 
@@ -30,7 +31,8 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
         references: the words of each sentence.
         own: positions at which the translation itself has borders.
 
-    Exact, in a time that is the product of both lengths; what is kept is the product of words and sentences.
+    Exact, in a time that is the product of both lengths; what is kept is the product of words and sentences. Raises
+    UserError where that is more than ``MOST``.
     """
     count, least = len(words), len(words) + 1
     # One number says all of a path: edits, then cuts beside own borders, then where the sentence at hand begins.
@@ -42,6 +44,11 @@ def cut_points(words: Sequence[str], references: Sequence[Sequence[str]], own: S
     strange = np.full(least, least, dtype=np.int64)
     strange[[0, count, *own]] = 0
     kept = np.uint16 if least < 1 << 16 else np.uint32
+    if len(references) * least * np.dtype(kept).itemsize > MOST:
+        raise UserError(
+            f"a document of {len(references)} sentences and {count} words is too long to be aligned anew "
+            f"(more than {MOST >> 30} GiB); if it is several, open documents by <d>"
+        )
     begins = np.empty((len(references), least), dtype=kept)
     path = np.full(least, FAR, dtype=np.int64)
     path[0] = 0

@@ -139,7 +139,9 @@ def segments_of_text(
             document_segments([reference[d][part] for d, part in cut]),
         )
     produced = [[sentence for sentence in document if sentence is not None] for document in placed]
-    return _segments(placed, produced, reference, instances, tokenizer, ("sentences",) if alignment == MWER else ())
+    # Instances are parts of what was cut anew, and so are documents of which something is left out.
+    levels = ("sentences", "instances", *(("documents",) if sidecar is not None and sidecar.dropped else ()))
+    return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 
 
 def _segments(

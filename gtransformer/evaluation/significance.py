@@ -52,8 +52,10 @@ def compare(
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
 
     Random numbers start from the environment variable SACREBLEU_SEED (12345), as in sacrebleu's command, whose
-    values these are. Raises UserError for an unknown test, for a seed that is no number, for one system alone, for a
-    score that a system lacks and for systems that were not scored against the same references.
+    values these are; but of systems that have all counts in common the p-value is 1, where sacrebleu's rule, how often
+    a difference is larger than the real one, gives the least that there is. Raises UserError for an unknown test, for a
+    seed that is no number, for one system alone, for a score that a system lacks and for systems that were not scored
+    against the same references.
     """
     if test not in TESTS:
         raise UserError(f"unknown test {test!r}; choose from: {', '.join(TESTS)}")
@@ -76,7 +78,9 @@ def compare(
             f"the variable SACREBLEU_SEED is {seed!r}; set it to a whole number, or to none for no fixed seed"
         )
     rows = {name: one.rows for name, one in statistics.items()}
+    drawn_whole = ""
     if test == BY_DOCUMENT and level.segments == "sentences":
+        drawn_whole = "|drawn:documents"
         rows = {name: summed(own, [place[0] for place in systems[name].places]) for name, own in rows.items()}
     drawn = {name: [name] * len(own) for name, own in rows.items()}  # in the segments' place: only rows count
     with _quiet():
@@ -90,10 +94,10 @@ def compare(
     (name,) = signatures
     return {
         system: Resampling(
-            p_value=float(result.p_value),
+            p_value=1.0 if rows[system] == rows[baseline] else float(result.p_value),
             mean=None if result.mean is None else float(result.mean),
             interval=None if result.ci is None else float(result.ci),
-            signature=systems[baseline].signed(str(signatures[name]), level.segments),
+            signature=systems[baseline].signed(str(signatures[name]), level.segments) + drawn_whole,
         )
         for (system, _), result in zip(others, results[name][1:], strict=True)
     }

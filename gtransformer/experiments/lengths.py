@@ -6,6 +6,7 @@ import argparse
 import contextlib
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gtransformer.experiments.run import make_run
 from gtransformer.experiments.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
 
+MANIFEST = "manifest.json"  # of a prepared corpus
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 # What a recipe may say of its instances, and no other length has.
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
@@ -49,7 +51,15 @@ class Lengths:
             raise UserError(f"{self.run.checkpoint}: no such checkpoint; train the recipe first, or give --checkpoint")
         self.recipe, self.args = args.recipe, args
         self.directory = args.output.absolute()
-        self.model = sha256(self.run.checkpoint)
+        manifest = self.run.prepared / MANIFEST
+        if not manifest.is_file():
+            raise UserError(f"{manifest}: no such file; prepare the recipe's corpus first, or give --prepared")
+        self.model, self.corpus = sha256(self.run.checkpoint), sha256(manifest)
+        scoring = self.run.recipe.options("score")  # the table is of the usual metrics against untouched text
+        own = scoring.get("metrics", [])
+        metrics = dict.fromkeys([*USUAL, *(own if isinstance(own, list) else [own])])
+        self.scoring = {**scoring, "metrics": list(metrics), "reference": "raw", "align": MWER}
+        self.scoring.pop("paper", None)
         self.pipeline = Pipeline(self.directory, "measurement of lengths")
         for name, options in self.lengths.items():
             self._add(name, options)
@@ -61,8 +71,11 @@ class Lengths:
     def _add(self, name: str, options: Options) -> None:
         folder, split = self.folder(name), self.args.split
         told = {**dict.fromkeys(INSTANCES, ""), **options}
-        changes = [*self.args.set, *(f"task.{key}={value}" for key, value in told.items())]
-        settings = {"options": load_recipe(self.recipe, changes).options("task", "generate"), "model": self.model}
+        # In section generate, too, where a recipe may say that it translates other instances than it trains on.
+        of_sections = product(("task", "generate"), told.items())
+        changes = [*self.args.set, *(f"{section}.{key}={value}" for section, (key, value) in of_sections)]
+        options = load_recipe(self.recipe, changes).options("task", "generate")
+        settings = {"options": options, "model": self.model, "corpus": self.corpus}
         places = {"output": folder, "prepared": self.run.prepared, "checkpoint": self.run.checkpoint, "split": split}
         command = run_command(self.recipe, self.run.raw, "generate", places, [*changes, *BATCHES])
         log, translations = folder / "translate.log", folder / f"{split}.jsonl"
@@ -70,12 +83,11 @@ class Lengths:
         self.pipeline.add(Stage(f"translate-{folder.name}", {**settings, "split": split}, [translations], work))
         output = folder / f"{split}.scores.json"
         work = partial(self._score, translations, output)
-        scored = Stage(f"score-{folder.name}", {"align": MWER}, [output], work, [f"translate-{folder.name}"])
+        scored = Stage(f"score-{folder.name}", self.scoring, [output], work, [f"translate-{folder.name}"])
         self.pipeline.add(scored)
 
     def _score(self, translations: Path, output: Path) -> None:
-        options = {"hypotheses": translations, "split": self.args.split, "output": output, "align": MWER}
-        options["metrics"] = list(USUAL)
+        options = {**self.scoring, "hypotheses": translations, "split": self.args.split, "output": output}
         with open(output.with_name("score.log"), "w", encoding="utf-8") as log, contextlib.redirect_stdout(log):
             call_command("score", str(self.run.prepared), options)
 
@@ -99,6 +111,8 @@ class Lengths:
             "changes": list(self.args.set),
             "checkpoint": str(self.run.checkpoint),
             "checkpoint_sha256": self.model,
+            "prepared": str(self.run.prepared),
+            "manifest_sha256": self.corpus,
             "split": self.args.split,
             "lengths": found,
         }

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+import torch
 from fairseq import options as fairseq_options
 
 from gtransformer.errors import UserError
@@ -17,6 +18,7 @@ from gtransformer.experiments.commands import parser_of
 from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe, to_arguments
 from gtransformer.experiments.run_record import SECTIONS
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
 from gtransformer.tasks.generation import check_generation
 from gtransformer.tasks.grouping_options import check_training, grouping_of
 from gtransformer.tasks.strategy import strategy_of
@@ -103,6 +105,9 @@ def check_task(given: argparse.Namespace, stage: str) -> None:
     else:
         check_training(cfg)
         check_given(given)
+        trained, said = frozen_by(given)
+        if trained != ALL and torch.cuda.is_available():  # without a GPU recipes train in full precision
+            check_rounding(given, said.removeprefix("with "))
 
 
 def _refuse(name: str, stage: str, message: str) -> NoReturn:

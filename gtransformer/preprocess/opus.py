@@ -8,6 +8,7 @@ side are left out. Sentences are the text of ``<s>`` or, where words are marked 
 
 from __future__ import annotations
 
+import lzma
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -93,7 +94,9 @@ def _elements(path: Path, tag: str) -> Iterator[tuple[str, ElementTree.Element]]
                     element.clear()
         except ElementTree.ParseError as error:
             raise UserError(f"{path}, line {error.position[0]}: damaged XML ({error.msg})") from None
-        except (OSError, EOFError, zlib.error) as error:
+        except (ValueError, LookupError) as error:  # of expat: what the file says of its encoding
+            raise UserError(f"{path}: its encoding cannot be read ({error}); convert the file to UTF-8") from None
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise UserError(f"{path}: cannot be read ({error}); fetch the file again") from None
 
 

@@ -37,7 +37,8 @@ class TranslationDocConfig(TranslationConfig):
     coword_dropout: float = option(
         0.0,
         "CoWord: probability of replacing a word of the current source sentence by <mask> in training, context "
-        "untouched; where all sentences of an instance are current, every other one is in each epoch",
+        "untouched; where all sentences of an instance are current, every other one is in each epoch, so that P / 2 of "
+        "all words are replaced; no word of an instance of one sentence is",
     )
     decoder_start: ChoiceEnum(DECODER_STARTS) = option(
         "bos",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,12 +102,8 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
             f"{option} is the second step of training, but there is nothing to start from; give --finetune-from-model "
             "CHECKPOINT of the first step, and --load-partial if it is a sentence model"
         )
-    rounding = None if whole is None else next((name for name in ROUNDING if whole.common[name]), None)
-    if rounding:
-        raise UserError(
-            f"{option}: --{rounding} rounds all parameters, also those that are to stay as they are; give --amp or "
-            "--autocast bfloat16 in its place"
-        )
+    if whole is not None:
+        check_rounding(whole.common, option)
     names = [name for name, _ in model.named_parameters()]
     new = {name for name in names if not model.is_pretrained(name)}
     if not new:
@@ -118,6 +115,16 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
         count += parameter.numel() * parameter.requires_grad
     total = sum(parameter.numel() for parameter in model.parameters())
     logger.info("%s: %d of %d parameters are trained", option, count, total)
+
+
+def check_rounding(common: DictConfig | Namespace, option: str) -> None:
+    """UserError for a precision among fairseq's options in which ``option`` cannot leave parameters as they are."""
+    rounding = next((name for name in ROUNDING if getattr(common, name)), None)
+    if rounding:
+        raise UserError(
+            f"{option}: --{rounding} rounds all parameters, also those that are to stay as they are; give --amp or "
+            "--autocast bfloat16 in its place"
+        )
 
 
 def layer_of(name: str) -> str | None:

@@ -43,7 +43,8 @@ def read_expectations(path: Path) -> list[Expectation]:
     for number, entry in enumerate(data):
         for key, kinds in (("expected", str), ("rule", str), ("ante distance", int | None)):
             value = entry.get(key) if isinstance(entry, dict) else None
-            if not isinstance(value, kinds) or (key == "expected" and not bare(value)):
+            empty = key == "expected" and isinstance(value, str) and not bare(value)
+            if not isinstance(value, kinds) or empty or (isinstance(value, int) and value < 0):
                 raise UserError(f"{path}: entry {number} has no valid {key!r}; correct it")
         document = str(entry.get("document id", number))
         found.append(Expectation(number, entry["expected"], entry["rule"], document, entry.get("ante distance")))

@@ -66,15 +66,14 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
             raise UserError("the systems were asked for choices over different items; start in another directory")
     phenomena = sorted({one["phenomenon"] for one in items})
     places = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
-    result = {"by_phenomenon": _with_mean({name: cell(runs, baseline, places[name]) for name in phenomena}, phenomena)}
+    result = {"by_phenomenon": _cells(runs, baseline, places)}
     for side in SIDES:
         rows: dict[str, dict[str, Any]] = {}
         for first, _ in BUCKETS:
             row = bucket_name(first)
             chosen = {name: [i for i in places[name] if bucket_name(items[i][side]) == row] for name in phenomena}
-            cells = {name: cell(runs, baseline, numbers) for name, numbers in chosen.items() if numbers}
-            if cells:
-                rows[row] = _with_mean(cells, phenomena)
+            if any(chosen.values()):
+                rows[row] = _cells(runs, baseline, chosen)
         result[f"by_{side}"] = rows
     return result
 
@@ -98,20 +97,58 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
     if "wrong" in runs[0][0]:
         result["chance"] = 100.0 * statistics.fmean(1 / (1 + len(runs[0][i]["wrong"])) for i in numbers)
     if baseline is not None:
-        differences = [one - other for one, other in zip(own, _shares(baseline, numbers), strict=True)]
+        differences = _shares(runs, numbers, baseline)
         result["difference"] = 100.0 * statistics.fmean(differences)
         result["difference_standard_error"] = standard_error(differences, groups)
     return result
 
 
-def _shares(runs: Sequence[Choices], numbers: Sequence[int]) -> list[float]:
-    """The share of the seeds that solve each item."""
-    return [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
+def _shares(runs: Sequence[Choices], numbers: Sequence[int], baseline: Sequence[Choices] | None = None) -> list[float]:
+    """The share of the seeds that solve each item, less that of the baseline's if one is given."""
+    own = [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
+    if baseline is None:
+        return own
+    return [one - other for one, other in zip(own, _shares(baseline, numbers), strict=True)]
 
 
-def _with_mean(cells: dict[str, dict[str, Any]], phenomena: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The cells of all phenomena and their mean, each counting the same; without it where one is missing."""
-    return cells | {MEAN: mean_cell(list(cells.values()))} if list(cells) == list(phenomena) else cells
+def _cells(
+    runs: Sequence[Choices], baseline: Sequence[Choices] | None, places: Mapping[str, Sequence[int]]
+) -> dict[str, dict[str, Any]]:
+    """The cells of all phenomena that have items, and their mean, each counting the same, where all of them have.
+
+    Where a group has items of several phenomena (a document has all), the mean's errors are over groups, too.
+    """
+    cells = {name: cell(runs, baseline, numbers) for name, numbers in places.items() if numbers}
+    if len(cells) < len(places):
+        return cells
+    mean = mean_cell(list(cells.values()))
+    groups = {name: [runs[0][i].get("group") for i in numbers] for name, numbers in places.items()}
+    known = [group for found in groups.values() for group in {*found} - {None}]
+    if len(known) > len(set(known)):
+        mean["standard_error"] = joint_error([(_shares(runs, places[name]), found) for name, found in groups.items()])
+        if baseline is not None:
+            mean["difference_standard_error"] = joint_error(
+                [(_shares(runs, places[name], baseline), found) for name, found in groups.items()]
+            )
+    return cells | {MEAN: mean}
+
+
+def joint_error(parts: Sequence[tuple[Sequence[float], Sequence[Any]]]) -> float | None:
+    """Standard error, in points, of the unweighted mean of the means of some parts, whose items share groups.
+
+    Args:
+        parts: of P parts the values x of its n_p items, and their groups.
+
+    The square root of G / (G - 1) times the sum over the G groups of (sum_p r_gp / (P n_p))^2, where r_gp is the sum of
+    x less their mean over the items of part p in group g; None for a single group.
+    """
+    count = sum(len(values) for values, _ in parts)
+    weighted, groups = [], []
+    for values, found in parts:
+        mean = statistics.fmean(values)
+        weighted += [(value - mean) * count / (len(parts) * len(values)) for value in values]
+        groups += found
+    return standard_error(weighted, groups)
 
 
 def mean_cell(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

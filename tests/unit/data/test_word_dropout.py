@@ -71,7 +71,14 @@ def masked(dropout, tokens, number, epoch, instance=0):
     return sorted(set(number[changed].tolist()))
 
 
-@pytest.mark.parametrize("sentences", [1, 2, 5])
+@pytest.mark.parametrize("last", [True, False])
+def test_a_sentence_without_context_is_whole(last):
+    dropout = CurrentWordDropout(1.0, MASK, PROTECTED, seed=1, opening=0, last=last)
+    tokens, number = document(1)
+    assert all(masked(dropout, tokens, number, epoch) == [] for epoch in (1, 2))
+
+
+@pytest.mark.parametrize("sentences", [2, 5])
 def test_the_last_sentence_alone_is_current(sentences):
     dropout = CurrentWordDropout(1.0, MASK, PROTECTED, seed=1, opening=0, last=True)
     tokens, number = document(sentences)

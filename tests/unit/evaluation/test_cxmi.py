@@ -12,8 +12,8 @@ from gtransformer.data.places import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.capacity import capacity_of
 from gtransformer.evaluation.corpus_instances import corpus_instances
-from gtransformer.evaluation.cxmi import ALL, SentenceTokens, by_word, most_helped, report, score_contexts
-from gtransformer.evaluation.sentence_scores import SentenceScorer
+from gtransformer.evaluation.cxmi import ALL, SentenceTokens, _reach, by_word, cut, most_helped, report, score_contexts
+from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
 from tests.saved_model import make_checkpoint
 from tests.unit.evaluation.any_system import make_system, score_by_hand
 from tests.unit.evaluation.test_batch_items import SpelledOut
@@ -126,3 +126,12 @@ def test_words_and_means(pieces, sentencepiece):
 def test_errors(tmp_path, capsys, options, message):
     line = [str(PREPARED), "--path=none.pt", f"--output={tmp_path / 'o.json'}", *options]
     assert main(line) == 1 and message in capsys.readouterr().err
+
+
+def test_how_far_back_a_batch_is_read():
+    """Two sentences before the one in question, the first of them behind one more."""
+    one = [[4]]
+    before = (Beside(one * 2, one * 2, 1), Beside(one, one, 3))
+    whole = Request(one, one, (0,), "x", before, 4)
+    assert [_reach(cut(whole, most)) for most in (0, 1, 2, ALL)] == [0, 1, 2, 3]
+    assert _reach(Request(one * 3, one, (0,), "x", (), 1)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -76,6 +77,30 @@ def test_a_form_that_the_sentence_has_twice():
         outcome("", "Ich kenne Sie.", ["Ich kenne sie."])
 
 
+def test_two_phenomena_in_one_sentence(letters, items):
+    """Each is judged by itself, whatever the other one became; a sentence without the pronoun is not right."""
+    you = ("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
+    thou = ("Hast du sie gesehen?", "Hast du ihn gesehen?", "Hast du es gesehen?")
+    for text, expected in (
+        *[(row[0], "right") for row in (you, thou)],
+        *[(text, "wrong") for row in (you, thou) for text in row[1:]],
+        ("Haben Sie gesehen?", "neither"),
+        ("Hast du gesehen?", "neither"),
+    ):
+        assert outcome(text, thou[0], thou[1:], others=[you]) == expected, text
+        assert outcome(text, you[0], you[1:], others=[thou]) == expected, text
+    assert outcome("Brauchst du es?", "Brauchen Sie es?", ["Brauchen Sie sie?"], others=[
+        ("Brauchst du es?", "Brauchst du sie?")
+    ]) == "right"  # fmt: skip
+    mixed = [item for item in items if item.others]
+    lines = [letters[item.document].lines[item.sentence] for item in mixed]
+    assert all(len(line.cues) > 1 for line in lines) and {item.phenomenon for item in mixed} >= {"pronoun", "address"}
+    for item in mixed:
+        for right, *wrong in item.others:
+            given = (item.correct, item.wrong, "", item.others)
+            assert outcome(right, *given) == "right" and {outcome(text, *given) for text in wrong} == {"wrong"}
+
+
 @pytest.fixture
 def corpus(letters, tmp_path, helpers):
     """The letters as a prepared split, an instance each; the items; the reference and a worse translation."""
@@ -108,6 +133,13 @@ def test_the_command(corpus, items, capsys):
     assert {"command", "commit", "versions", "rule", "items_sha256"} <= result.keys()
 
 
+def test_a_negative_document(letters, items):
+    references = [[line.de for line in letter.lines] for letter in letters]
+    last = next(item for item in items if item.document == len(letters) - 1)
+    with pytest.raises(UserError, match="use the items that belong to the corpus"):
+        judge([replace(last, document=-1)], references, references)
+
+
 def test_items_of_another_corpus(prepared, hypotheses, corpus, capsys):
     line = [str(prepared), f"--items={corpus / 'items.json'}", f"--output={corpus / 'out.json'}"]
     assert main([*line, "--hypotheses", str(hypotheses)]) == 1
@@ -136,6 +168,8 @@ def test_ctxpro(tmp_path, capsys):
     assert list(found["by_rule_and_distance"]) == ["gender"] and bare("„Wie geht's?“") == "wie gehts"
     text.write_text("Sie\n", encoding="utf-8")
     assert main(line) == 1 and "1 lines, but the suite has 3 entries" in capsys.readouterr().err
+    write_json(items, [{**CTXPRO[0], "ante distance": -1}])
+    assert main(line) == 1 and "entry 0 has no valid 'ante distance'" in capsys.readouterr().err
     write_json(items, [{**CTXPRO[0], "expected": "!"}])
     assert main(line) == 1 and "entry 0 has no valid 'expected'" in capsys.readouterr().err
     assert main([*line, str(tmp_path)]) == 1 and "leave it out" in capsys.readouterr().err

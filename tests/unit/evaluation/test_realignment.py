@@ -10,8 +10,11 @@ from itertools import combinations_with_replacement, pairwise
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
 from gtransformer.evaluation.realignment import cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
+from gtransformer.evaluation.segments import segments_of_text
 
 
 def distance(one: list[str], other: list[str]) -> int:
@@ -129,3 +132,17 @@ def test_plain_text_of_other_numbers(tmp_path, capsys):
     text.write_text("a b c d\ne f\n")
     assert main(["--reference-file", str(reference), "--hypotheses", str(text), "--align", "mwer"]) == 1
     assert "so open each by a line <d>" in capsys.readouterr().err
+
+
+def test_a_text_without_documents_is_refused_before_it_fills_the_memory():
+    with pytest.raises(UserError, match="of 20000 sentences and 100000 words is too long .* open documents by <d>"):
+        cut_points(["a"] * 100_000, [["a"]] * 20_000)
+
+
+def test_the_signature_says_what_was_cut_anew():
+    """Of plain text the instances, too; and documents of which a sentence is left out."""
+    text = [["a", "b"]]
+    for dropped, levels in (((), ("sentences", "instances")), ([(0, 1)], ("sentences", "instances", "documents"))):
+        sidecar = Sidecar("test", "en", "de", 2, [(0, 0, 1)], dropped=dropped)
+        assert segments_of_text(text, text, "13a", sidecar, "mwer").realigned == levels
+    assert segments_of_text(text, text, "13a", sidecar).realigned == ()

@@ -184,6 +184,11 @@ def test_a_system_against_itself(systems) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("test", ["bootstrap", "document-bootstrap", "randomisation"])
+def test_no_difference_is_not_significant(systems, test) -> None:
+    assert compare({"A": systems["A"], "again": systems["A"]}, "s_bleu", test, 20)["again"].p_value == 1.0
+
+
 def test_documents_are_drawn_whole(systems) -> None:
     """d-BLEU has as many draws as there are documents, not sentences."""
     result = compare(systems, "d_bleu", "sign")["B"]
@@ -230,7 +235,7 @@ def test_whole_documents_are_drawn(systems, key):
     real = abs(score(rows[1].sum(axis=0)) - score(rows[0].sum(axis=0)))
     larger = sum(one - np.mean(differences) > real for one in differences)
     assert result.p_value == pytest.approx((larger + 1) / 201, abs=0.011)  # sacrebleu counts in float32
-    assert "bs:200" in result.signature
+    assert "bs:200" in result.signature and result.signature.endswith("|drawn:documents")
     assert compare(systems, key, "bootstrap", 200)["B"].interval != result.interval
     by_document = [compare(systems, "d_bleu", test, 200)["B"] for test in ("bootstrap", "document-bootstrap")]
     assert by_document[0] == by_document[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gtransformer.cli.lengths import build_parser, main
-from gtransformer.experiments.lengths import Lengths, lengths_text
+from gtransformer.experiments.lengths import INSTANCES, Lengths, lengths_text
 from tests.unit.experiments.pretended import changes, pretend
 
 
@@ -15,9 +15,13 @@ def lengths(tmp_path):
     (tmp_path / "raw").mkdir(exist_ok=True)
     model = tmp_path / "model.pt"
     model.write_bytes(b"a model")
+    prepared = tmp_path / "prepared"
+    prepared.mkdir(exist_ok=True)
+    (prepared / "manifest.json").write_text("{}")
 
-    def make(*options: str) -> Lengths:
-        line = ["cpu_small", str(tmp_path / "raw"), str(tmp_path / "out"), f"--checkpoint={model}", *options]
+    def make(*options: str, recipe: str = "cpu_small") -> Lengths:
+        places = [f"--checkpoint={model}", f"--prepared={prepared}"]
+        line = [recipe, str(tmp_path / "raw"), str(tmp_path / "out"), *places, *options]
         return Lengths(build_parser().parse_args(line))
 
     return make
@@ -33,10 +37,33 @@ def test_instances_of_other_lengths(lengths):
     assert {"task.instances=disjoint", "task.context-sentences=1"} <= set(changes(stages["translate-2-sentences"]))
 
 
+@pytest.mark.parametrize("recipe", ["cpu_small", "concatenation/small_two"])
+def test_the_options_in_effect(lengths, recipe):
+    """Also where a recipe translates other instances than it trains on."""
+    stages = lengths("--tokens", "30", "--sentences", "4", recipe=recipe).pipeline.stages
+    found = [
+        {key: value for key, value in stages[f"translate-{name}"].settings["options"].items() if key in INSTANCES}
+        for name in ("30-tokens", "4-sentences")
+    ]
+    assert found[0] == {"instances": "greedy", "instance-tokens": 30}
+    assert found[1] == {"instances": "disjoint", "context-sentences": 3}
+
+
+def test_scores_as_the_recipe_wants_them(lengths):
+    """Beside those of the table, and never by order."""
+    made = lengths("--tokens", "30", "--set", "score.tokenize=zh", "--set", "score.metrics=comet")
+    settings = made.pipeline.stages["score-30-tokens"].settings
+    assert settings["tokenize"] == "zh" and settings["align"] == "mwer" and settings["metrics"][-1] == "comet"
+    assert len(pretend(made.pipeline)) == 2
+    assert pretend(lengths("--tokens", "30").pipeline) == ["score-30-tokens"]
+
+
 def test_what_was_done_is_kept_unless_the_model_is_another(lengths, tmp_path):
     assert len(pretend(lengths("--tokens", "30").pipeline)) == 2
     assert pretend(lengths("--tokens", "30", "60").pipeline) == ["translate-60-tokens", "score-60-tokens"]
     (tmp_path / "model.pt").write_bytes(b"another")
+    assert len(pretend(lengths("--tokens", "30").pipeline)) == 2
+    (tmp_path / "prepared" / "manifest.json").write_text("{} ")
     assert len(pretend(lengths("--tokens", "30").pipeline)) == 2
 
 

@@ -271,3 +271,13 @@ def test_switches_are_on_and_off(tmp_path: Path):
     assert recipe.sections["task"]["context-loss"] == "off" and recipe.sections["task"]["sentence-rule"] == "on"
     assert recipe.sections["generate"]["sentence-rule"] == "off"
     check_recipe(recipe, ("train", "generate"))
+
+
+def test_what_is_frozen_is_not_rounded(monkeypatch):
+    """Half precision is known before anything runs, where there is a GPU to train on; the study has none."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    frozen = ["train.trained-parameters=top", "train.finetune-from-model="]
+    with pytest.raises(UserError, match="--trained-parameters top: --fp16 rounds all parameters, also those"):
+        check_recipe(load_recipe("gtransformer/warm_small", frozen), ["train"])
+    check_recipe(load_recipe("gtransformer/warm_small", [*frozen, "train.fp16=", "train.amp=true"]), ["train"])
+    check_recipe(load_recipe("gtransformer/warm_small"), ["train"])

@@ -9,6 +9,8 @@ OURS = {
         "load_partial": False, "prepared_from": None, "pretrained_from": None,
     }),
     "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4}),
+    "proof/gtransformer_warm": ("gtransformer/warm_small", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
+    "proof/gtransformer_paper": ("cpu_small_finetune", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
     "proof/concatenation": ("proof/sentences", {
         "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
     }),

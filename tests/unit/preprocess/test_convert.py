@@ -124,6 +124,8 @@ def test_opus(tmp_path, opus):
         (LINKS.replace('"3;4"', '"3"'), {}, [], "a link whose xtargets are '3'"),
         (LINKS.replace("a.xml", "z.xml"), {}, [], "z.xml: no such file, nor z.xml.gz; give with --documents"),
         (LINKS.replace("</cesAlign>", ""), {}, ["--returning=new"], "de-en.xml, line 10: damaged XML"),
+        (LINKS.replace('"utf-8"', '"shift_jis"'), {}, [], "de-en.xml: its encoding cannot be read"),
+        (LINKS.replace('"utf-8"', '"foo"'), {}, [], "de-en.xml: its encoding cannot be read"),
         (LINKS, {}, ["-t", "fr"], "are not of en and fr, by the folders"),
         (LINKS, {"de/1999/a.xml": '<d><s id="1">a</s><s id="1">b</s></d>'}, [], "sentence id '1' is missing or stands"),
         (LINKS, {"de/1999/a.xml": '<d><s id="1">a &lt;s></s></d>'}, [], "<s> inside sentence 1 is reserved"),
@@ -132,6 +134,13 @@ def test_opus(tmp_path, opus):
 )
 def test_what_users_run_into_with_opus(opus, links, documents, more, message):
     assert message in opus(links, documents, *more)
+
+
+def test_damaged_xz(tmp_path, capsys):
+    (tmp_path / "de-en.xml.xz").write_bytes(b"no such thing at all")
+    line = ["opus", str(tmp_path / "out"), "--split=test", f"--alignment={tmp_path / 'de-en.xml.xz'}"]
+    assert main([*line, f"--documents={tmp_path}"]) == 1
+    assert "de-en.xml.xz: cannot be read" in capsys.readouterr().err
 
 
 def test_damaged_compression(tmp_path, opus):

@@ -7,7 +7,15 @@ from matplotlib.image import imread
 
 from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.errors import UserError
-from gtransformer.experiments.arena.result import accuracies, cell, contexts_of, mean_cell, scores_of, spread
+from gtransformer.experiments.arena.result import (
+    accuracies,
+    cell,
+    contexts_of,
+    joint_error,
+    mean_cell,
+    scores_of,
+    spread,
+)
 from gtransformer.experiments.arena.table import arena_text, reach_table
 
 # Two seeds of a system and of the baseline on four items: solved.
@@ -66,6 +74,15 @@ def test_items_of_a_group_count_together():
 def test_a_system_that_is_the_baseline_differs_by_nothing():
     found = cell(runs(SYSTEM), runs(SYSTEM), range(4))
     assert (found["difference"], found["difference_standard_error"]) == (0.0, 0.0)
+
+
+def test_phenomena_that_share_documents():
+    """Residuals of two groups, 0.5 and -0.5 for each item: what rises together counts together, else it cancels out."""
+    one, other = ([1.0, 0.0], [0, 1]), ([1.0, 1.0, 0.0, 0.0], [0, 0, 1, 1])
+    # (0.5 / (2 * 2) + 1 / (2 * 4))^2, twice, times 2 / 1: 0.25 squared.
+    assert joint_error([one, other]) == pytest.approx(100 * (2 * 2 * 0.25**2) ** 0.5)
+    assert joint_error([one, ([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1])]) == pytest.approx(0.0)
+    assert joint_error([([1.0], [5]), ([0.0], [5])]) is None
 
 
 def test_the_mean_of_phenomena():

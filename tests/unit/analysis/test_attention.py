@@ -16,6 +16,8 @@ from gtransformer.analysis.attention_text import drawn_text, gate_table, to_json
 from gtransformer.errors import UserError
 from tests.support import fairseqs_model, random_document, tiny_model, with_engine
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = [3, 1, 4]  # words; a sentence has two tokens more
 
 

@@ -12,6 +12,8 @@ from gtransformer.benchmark.systems import SYSTEMS, Setting, System
 from gtransformer.cli import benchmark
 from gtransformer.cli.benchmark import _workloads, build_parser, main
 
+pytestmark = pytest.mark.slow
+
 TINY = ["--arch=gtransformer_tiny", "--vocabularies=100", "--batch-tokens=64", "--documents=2", "--beam=2"]
 
 

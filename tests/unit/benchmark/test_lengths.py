@@ -15,6 +15,8 @@ from gtransformer.benchmark.report import table
 from gtransformer.benchmark.systems import Setting, System
 from gtransformer.cli.benchmark import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_kept_storages_count_once_and_parameters_do_not():
     layer = nn.Linear(4, 8)

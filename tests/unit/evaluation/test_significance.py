@@ -20,6 +20,8 @@ from gtransformer.evaluation.sign_test import binomial_p_value, sign_test
 from gtransformer.evaluation.significance import compare
 from tests.unit.evaluation.corpus_metric import corpus_metric
 
+pytestmark = pytest.mark.slow
+
 WORDS = "the cat sat on a mat and it was very warm there so nobody went home before night".split()
 SEED = 12345  # sacrebleu's
 

@@ -18,6 +18,8 @@ from tests.bert import WORDS, save_bert
 from tests.support import pad_batch, relative_error, tiny_dictionary
 from tests.unit.models.test_pretrained import force_local
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 2, "encoder_attention_heads": 2,
     "decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_layers": 2, "decoder_attention_heads": 2,

@@ -20,6 +20,8 @@ from tests.support import ragged, relative_error
 from tests.unit.models.batch_documents import CONTEXT, document, made
 from tests.unit.models.batch_oracle import BatchOracle
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-11  # float64
 NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 DOCFLAT, ABD, MBE = (DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig), (MbeModel, MbeConfig)

@@ -27,6 +27,8 @@ from tests.unit.models.oracle_checks import (
     check_logits,
 )
 
+pytestmark = pytest.mark.slow
+
 # Words by sentence of the source, the last one being current, and of the target's one sentence.
 SHAPES = [([3], 4), ([2, 4, 1], 2), ([0, 3], 0), ([1, 0, 0], 3), ([0], 1), ([2, 2, 2, 2, 3], 5)]
 NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}

@@ -25,6 +25,8 @@ from tests.support import ROOT, ragged, random_document, tiny_config
 from tests.unit.models.test_incremental import check_every_step
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def neighbours():

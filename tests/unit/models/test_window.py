@@ -20,6 +20,8 @@ from tests.unit.models import window_oracle
 from tests.unit.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 RATIO = 1.3
 # Words by sentence, source and target: one-token documents, far more on one side, more sentences on one side.
 SHAPES = [([3, 1, 5], [2, 2, 4]), ([0], [0]), ([9, 8], [1, 0]), ([1], [7]), ([2, 2, 2], [3]), ([4], [2, 1, 1])]

@@ -18,6 +18,8 @@ from gtransformer.report.pages.inspection import keys_kept, write_inspection
 from tests.pages import Page, browser, check_alone, try_page
 from tests.unit.models.test_document_transformer import beside_model
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = ["The old dog sleeps.", "Mary finds </script> & her <b>book.", "The river sleeps near a house."]
 
 

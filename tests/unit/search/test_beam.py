@@ -10,6 +10,8 @@ from gtransformer.search import beam as beam_module
 from tests.support import random_lengths, tiny_model
 from tests.unit.search.conftest import Translator
 
+pytestmark = pytest.mark.slow
+
 MODELS = {"combined": {}, "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}}
 OPTIONS = {
     "greedy": {"beam": 1},

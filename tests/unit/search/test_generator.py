@@ -12,6 +12,8 @@ from tests.support import fairseqs_model, tiny_model
 from tests.unit.search.conftest import Translator
 from tests.unit.search.test_beam import assert_same
 
+pytestmark = pytest.mark.slow
+
 WAYS = {
     "ours": {},
     "fairseq's loop": {"no_repeat_ngram_size": 4},

@@ -14,6 +14,8 @@ from fairseq.data import Dictionary
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from tests.support import PARITY, tiny_task
 
+pytestmark = pytest.mark.slow
+
 HERE = PARITY / "search"
 TOLERANCE = 1e-5
 

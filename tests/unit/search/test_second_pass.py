@@ -18,6 +18,8 @@ from tests.unit.models.batch_documents import Batch, document, made
 from tests.unit.models.batch_steps import BatchSteps, Hypothesis
 from tests.unit.models.test_batch_decoding import contexts_of, steps_of
 
+pytestmark = pytest.mark.slow
+
 SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
 SYSTEMS = {
     "C": (DocFlatModel, DocFlatConfig, {}),

@@ -24,6 +24,8 @@ from tests.unit.search.conftest import Translator
 from tests.unit.tasks.test_document_batches import DOCFLAT, iterator
 from tests.unit.tasks.test_grouping import Optimizer, load
 
+pytestmark = pytest.mark.slow
+
 ENCODER = {"batch_attention_in": "encoder"}
 TRANSLATING = {
     "docflat": (DocFlatModel, DocFlatConfig, ENCODER),

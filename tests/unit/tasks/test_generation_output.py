@@ -14,6 +14,8 @@ from gtransformer.tasks.generation_output import TranslationWriter, split_senten
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_model
 
+pytestmark = pytest.mark.slow
+
 
 def generate(corpus_folder, prefix, order, dictionary, **options):
     """Translate the test split batch by batch, as fairseq-generate does."""

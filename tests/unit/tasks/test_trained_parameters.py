@@ -13,6 +13,8 @@ from tests.unit.models.oracle_checks import batch
 from tests.unit.models.test_document_transformer import pairs
 from tests.unit.tasks.test_finetuning import build, prepared, sentence_model  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {
     "positions": "sentence",
     "gate_bias": 5,

@@ -15,6 +15,8 @@ from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.two_passes import TwoPasses
 from tests import saved_model as saved
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["The old dog sleeps.", "Mary finds her book.", "The river sleeps near a house.", "Her dog finds two trees."]
 DOCUMENTS = [TEXT, TEXT[1:3], [], [TEXT[3], " ", TEXT[0]], TEXT[::-1] * 5]
 SLIDING = ["--instances", "sliding", "--context-sentences", "2", "--batch-order", "document", "--context-loss", "off"]

@@ -13,8 +13,6 @@ import pytest
 from gtransformer.corpora.transfer import NotFound, fetch
 from gtransformer.errors import UserError
 
-pytestmark = pytest.mark.slow
-
 
 class Interrupting(http.server.BaseHTTPRequestHandler):
     """Serves one file with ranges; breaks off after ``limit`` bytes of each answer."""

@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.lengths import Lengths, lengths_text
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.run import SPLITS
 from gtransformer.files import atomic_write, write_json
-from gtransformer.preprocess.parallel import available_cores
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,10 +49,8 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"--jobs {args.jobs}: give at least 1")
     lengths = Lengths(args)
     end_on_signals()
-    gpu = torch.cuda.is_available()
-    at_once = args.jobs or (1 if gpu else available_cores())
     with lengths.pipeline as pipeline:
-        pipeline.run("lengths", at_once, None if gpu else max(1, available_cores() // at_once))
+        pipeline.run("lengths", *shares(args.jobs))
         result = lengths.collect()
         write_json(args.output / "lengths.json", result | provenance("gtransformer.cli.lengths", argv))
         shown = lengths_text(result)

@@ -11,8 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from gtransformer.errors import UserError
 from gtransformer.experiments.progress import Progress
+from gtransformer.preprocess.parallel import available_cores
 
 
 @dataclass
@@ -28,6 +31,17 @@ class Job:
     log: Path
     status: Callable[[], str | None] = lambda: None
     after: Sequence[str] = ()
+
+
+def shares(jobs: int | None = None) -> tuple[int, int | None]:
+    """How many programs run at a time, ``jobs`` or as many as suit the machine, and with how many threads each.
+
+    A GPU has one at a time, and None, as many threads as it likes; those on a CPU share its cores.
+    """
+    if torch.cuda.is_available():
+        return jobs or 1, None
+    at_once = jobs or available_cores()
+    return at_once, max(1, available_cores() // at_once)
 
 
 def run_jobs(

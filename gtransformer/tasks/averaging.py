@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
-from gtransformer.tasks.checkpoint_file import read_settings, read_state
+from gtransformer.tasks.checkpoint_file import read_settings, read_state, updates_of
 from gtransformer.tasks.finetuning import STRUCTURE
 
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
@@ -72,7 +72,7 @@ def average(paths: Sequence[Path], output: Path) -> None:
 
 def _updates(path: Path) -> int:
     try:
-        return int(read_state(path)["optimizer_history"][-1]["num_updates"])
+        return updates_of(read_state(path))
     except (KeyError, IndexError, TypeError):
         raise UserError(
             f"{path}: does not say how many updates it was trained for; name the files to average"

@@ -55,19 +55,29 @@ def trained_seconds(path: Path) -> float:
     The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
     with it is said when fairseq loads it.
     """
-    try:
-        return float(load_lazily(path)["extra_state"]["previous_training_time"])
-    except Exception:  # a damaged file makes the loader raise anything
-        return 0.0
+    return training_done(path)[1]
 
 
 def training_done(path: Path) -> tuple[int, float]:
     """Updates and seconds of training that a fairseq checkpoint goes on from; 0 where it does not say, as above."""
     try:
-        updates = int(load_lazily(path)["optimizer_history"][-1]["num_updates"])
-    except Exception:
+        state = load_lazily(path)
+    except Exception:  # a damaged file makes the loader raise anything
+        return 0, 0.0
+    try:
+        updates = updates_of(state)
+    except (LookupError, TypeError, ValueError):
         updates = 0
-    return updates, trained_seconds(path)
+    try:
+        seconds = float(state["extra_state"]["previous_training_time"])
+    except (LookupError, TypeError, ValueError):
+        seconds = 0.0
+    return updates, seconds
+
+
+def updates_of(state: dict[str, Any]) -> int:
+    """How many updates a checkpoint's model was trained for; KeyError, IndexError or TypeError if it does not say."""
+    return int(state["optimizer_history"][-1]["num_updates"])
 
 
 def load_lazily(path: Path) -> Any:

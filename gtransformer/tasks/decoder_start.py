@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from gtransformer.errors import CheckpointError, UserError
 from gtransformer.tasks.checkpoint_file import read_settings
-from gtransformer.tasks.finetuning import pretrained_path
+from gtransformer.tasks.finetuning import LAST, pretrained_path
 
 TASK = "translation_doc"
 
@@ -49,5 +49,5 @@ def check_start_of_training(whole: DictConfig | None) -> None:
     """The same for the checkpoint that a training begins from, its own last one or another's."""
     if whole is None:
         return
-    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / "checkpoint_last.pt"
+    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
     check_decoder_start(read_settings(path).get("task", {}), path)

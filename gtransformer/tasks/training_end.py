@@ -12,12 +12,12 @@ from omegaconf import DictConfig
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import check_sizes
 from gtransformer.tasks.checkpoint_file import training_done
+from gtransformer.tasks.finetuning import LAST
 
 logger = logging.getLogger(__name__)
 
 LIMITS = ("max_update", "max_epoch", "stop_time_hours")
 UNLIMITED = "stop_time_hours"  # below 0, too: fairseq asks whether it is above
-LAST = "checkpoint_last.pt"
 
 
 def check_given(given: Any) -> None:

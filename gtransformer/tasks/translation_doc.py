@@ -28,7 +28,7 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
 from gtransformer.tasks.dictionaries import add_symbols, language_index, load_dictionary
 from gtransformer.tasks.epoch_options import check_order_options
-from gtransformer.tasks.finetuning import check_system, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import LAST, check_system, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import check_first_pass, check_not_training, open_first_pass
 from gtransformer.tasks.generation import (
     check_alignment,
@@ -187,7 +187,7 @@ class TranslationDocTask(FairseqTask):
             check_not_training(self.cfg)
             check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
             whole = whole_config(cfg)
-            if whole is not None and whole.checkpoint.restore_file == "checkpoint_last.pt":
+            if whole is not None and whole.checkpoint.restore_file == LAST:
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)
             check_end(whole)

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gtransformer.analysis.curves import read_curve
 from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
@@ -22,13 +20,13 @@ from gtransformer.experiments.arena.result import accuracies, contexts_of, score
 from gtransformer.experiments.arena.table import arena_text
 from gtransformer.experiments.commands import call_command, python_command, run_command
 from gtransformer.experiments.comparison.result import count_parameters, machine
+from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.experiments.run import FIRST_PASS
 from gtransformer.experiments.run_places import model_file
 from gtransformer.files import atomic_write, read_json, write_json
-from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")  # the budget is the same for all: nobody stops early
@@ -41,9 +39,7 @@ class Arena:
     def __init__(self, args: argparse.Namespace, terms: Terms):
         self.terms, self.directory = terms, args.output.absolute()
         self.sizes = {key: getattr(args, key) for key in ("documents", "dev_documents", "test_documents", "items")}
-        gpu = torch.cuda.is_available()
-        self.at_once = args.jobs or (1 if gpu else available_cores())
-        self.threads = None if gpu else max(1, available_cores() // self.at_once)
+        self.at_once, self.threads = shares(args.jobs)
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
         self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
         self.context_items = self.directory / "context_items.json"

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
@@ -24,12 +22,12 @@ from gtransformer.experiments.comparison.result import (
     recipe_result,
     set_scores,
 )
+from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.experiments.run_places import model_file
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
-from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 PREPARED = {raw: prepared for prepared, raw in RAW.items()}
@@ -41,8 +39,7 @@ class Comparison:
     def __init__(self, args: argparse.Namespace, plan: Plan, sets: list[TextSet]):
         self.plan, self.directory, self.sets = plan, args.output.absolute(), sets
         self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
-        self.at_once = args.jobs
-        self.threads = None if torch.cuda.is_available() else max(1, available_cores() // args.jobs)
+        self.at_once, self.threads = shares(args.jobs)
         self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
         self.pipeline = Pipeline(self.directory, "comparison")
         self._add_corpora()

@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import BLEU_LC
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import python_command
+from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Program, Stage
 from gtransformer.experiments.progress import batch_status, duration, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
@@ -29,7 +30,6 @@ from gtransformer.experiments.studies.study import Study, StudyRun
 from gtransformer.experiments.studies.table import summary, table
 from gtransformer.files import read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
-from gtransformer.preprocess.parallel import available_cores
 
 # What a study reads from the log of a training; the paper's figures, entropies too.
 NEEDED = ("train.log-format=json",)
@@ -96,8 +96,7 @@ class Runner:
         for run in todo:
             if self.folder(run).name not in pipeline.stages:
                 pipeline.add(self.stage(run))
-        threads = None if torch.cuda.is_available() else max(1, available_cores() // self.jobs)
-        pipeline.run(self.study.figure, self.jobs, threads, finished, failed)
+        pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
 
     def order(self, run: StudyRun) -> None:

@@ -41,6 +41,14 @@ def build_parser() -> argparse.ArgumentParser:
         help_text = f"{what} (%(default)s)"
         parser.add_argument(option, type=at_least(1), default=default, metavar="N", help=help_text)
     parser.add_argument(
+        "--beside",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="arena.json of others, run on the same terms: their systems are shown beside",
+    )
+    parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
     )
     return parser

@@ -15,6 +15,7 @@ from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import MWER
+from gtransformer.experiments.arena.beside import put_beside, read_beside
 from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms
 from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
 from gtransformer.experiments.arena.table import arena_text
@@ -44,6 +45,7 @@ class Arena:
         self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
         self.context_items = self.directory / "context_items.json"
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
+        self.beside = read_beside(args.beside, self._terms(), terms.systems)
         self.pipeline = Pipeline(self.directory, "arena")
         self._add_corpus()
         self._add_start()
@@ -89,8 +91,7 @@ class Arena:
         name = self.terms.start
         recipe, folder, own = self.terms.recipe(name), self.folder(name), self.terms.own_changes(name, None)
         command = self._command(name, self.raw, "train", folder, self.prepared, [*UNLIMITED, *own])
-        updates = self.terms.start_updates or recipe.sections["train"].get("max-update")
-        self._add_training(folder, recipe, own, command, updates, ["prepare-prepared"])
+        self._add_training(folder, recipe, own, command, self.terms.updates_of_start(), ["prepare-prepared"])
 
     def _add_run(self, name: str, seed: int) -> None:
         """One system with one seed: fine-tuned, translating, scored, and asked for its contrastive choices."""
@@ -202,19 +203,19 @@ class Arena:
                     ),
                 },
             }
-        start = self.folder(terms.start) / "train.log"
+        own = {"machine": machine(), "jobs": self.at_once, "threads": self.threads, "systems": systems}
+        return put_beside({"version": 1, **self._terms(), **own}, self.beside)
+
+    def _terms(self) -> dict[str, Any]:
+        """What the systems of two arenas must have in common to be compared."""
+        terms = self.terms
         return {
-            "version": 1,
             "corpus": {"name": DEMO, **self.sizes},
             "seeds": list(terms.seeds),
             "updates": terms.updates,
-            "start": {"recipe": terms.start, "updates": read_curve(start).train[-1][0]},
+            "start": {"recipe": terms.start, "updates": terms.updates_of_start()},
             "baseline": BASELINE,
             "changes": list(terms.changes),
-            "machine": machine(),
-            "jobs": self.at_once,
-            "threads": self.threads,
-            "systems": systems,
         }
 
     def finish(self, argv: list[str] | None) -> None:

@@ -67,6 +67,10 @@ class Terms:
         """A system's recipe, or the start's."""
         return self.plan.recipes[name]
 
+    def updates_of_start(self) -> int | None:
+        """Of the start's training; None if its recipe does not limit them."""
+        return self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
+
     def own_changes(self, name: str, seed: int | None) -> list[str]:
         """What a training does otherwise than its recipe says, besides ``changes``; ``seed`` None: the start's."""
         found = [] if seed is None else [f"train.seed={seed}"]

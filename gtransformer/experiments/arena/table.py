@@ -41,12 +41,20 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 "item counts by how many of the seeds solve it",
                 *notes,
                 f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that",
+                *(_origin(one, result["baseline"]) for one in result.get("beside", [])),
                 f"all: {result['updates']} updates from '{result['start']['recipe']}', a sentence Transformer of "
                 f"{result['start']['updates']} updates",
             ]
         )
     )
     return "\n\n".join(blocks)
+
+
+def _origin(beside: Mapping[str, Any], baseline: str) -> str:
+    """Where systems of another arena come from."""
+    known = [word for word in (beside["machine"]["processor"], beside.get("commit", "")[:7]) if word]
+    score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
+    return f"of another arena ({', '.join(known)}), compared with its '{baseline}' (s-BLEU {score}): {names}"
 
 
 def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:

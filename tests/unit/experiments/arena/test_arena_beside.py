@@ -1,0 +1,78 @@
+"""Systems of other arenas beside this one's: only on the same terms, and their origin is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.experiments.arena.beside import put_beside, read_beside
+from gtransformer.experiments.arena.table import arena_text
+from tests.support import ROOT
+
+RECORDED = ROOT / "exp_logs" / "arena" / "arena.json"
+TERMS = ("corpus", "seeds", "updates", "start", "baseline", "changes")
+
+
+@pytest.fixture
+def result() -> dict:
+    return json.loads(RECORDED.read_text(encoding="utf-8"))
+
+
+def split(result: dict, folder: Path, *names: str) -> Path:
+    """What the arena of some of the systems would have written."""
+    path = folder / f"{names[-1]}.json"
+    systems = {name: result["systems"][name] for name in names}
+    path.write_text(json.dumps({**result, "systems": systems}), encoding="utf-8")
+    return path
+
+
+def test_two_halves_are_the_whole(result, tmp_path):
+    terms, halves = {key: result[key] for key in TERMS}, list(result["systems"])
+    first = {**result, "systems": {name: result["systems"][name] for name in halves[:3]}}
+    other = split(result, tmp_path, "sentences", *halves[3:])
+    whole = put_beside(first, read_beside([other], terms, halves[:3]))
+    assert whole["systems"] == result["systems"] and list(whole["systems"]) == halves
+    (origin,) = whole["beside"]
+    assert origin["file"] == other.name and origin["systems"] == halves[3:] and origin["commit"] == result["commit"]
+    shown, alone = arena_text(whole), arena_text(result)
+    (line,) = set(shown.splitlines()) - set(alone.splitlines())
+    assert line.startswith(f"of another arena ({result['machine']['processor']}, {result['commit'][:7]}), compared")
+    assert line.endswith(", ".join(halves[3:]))
+    assert put_beside(result, []) == result
+
+
+def test_where_they_come_from_is_not_lost_on_the_way(result, tmp_path):
+    terms = {key: result[key] for key in TERMS}
+    path = split({**result, "beside": [{"file": "earlier.json"}]}, tmp_path, "sentences", "lst")
+    whole = put_beside(result, read_beside([path], terms, ["sentences"]))
+    assert [one["file"] for one in whole["beside"]] == ["lst.json", "earlier.json"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("updates", 5, "on other terms: updates 5, here 1000; set by --updates"),
+        ("seeds", [1], "on other terms: seeds \\[1\\], here \\[1, 2\\]; set by --seeds"),
+        ("changes", [], "set by --set"),
+    ],
+)
+def test_other_terms(result, tmp_path, key, value, words):
+    path = split({**result, key: value}, tmp_path, "sentences", "lst")
+    with pytest.raises(UserError, match=f"lst.json: its systems cannot stand .*{words}"):
+        read_beside([path], {name: result[name] for name in TERMS}, ["sentences"])
+
+
+def test_a_system_in_two_files(result, tmp_path):
+    paths = [split(result, tmp_path, "sentences", "window", "lst"), split(result, tmp_path, "sentences", "window")]
+    with pytest.raises(UserError, match="window.json: 'window' is in another file of --beside, too"):
+        read_beside(paths, {}, ["sentences"])
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"systems": {}}'])
+def test_no_result(tmp_path, text):
+    (tmp_path / "x.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="x.json: no result of an arena"):
+        read_beside([tmp_path / "x.json"], {}, ["sentences"])

@@ -91,7 +91,9 @@ def test_every_document_by_two_passes(model, parts):
     assert found[3][1] == [] and [len(one) for one in found] == [len(one) for one in DOCUMENTS]
     by_16 = spelled_out(model, texts[4], first, together=16)
     assert [nbest[0] for nbest in model.nbest(DOCUMENTS[4:])[0]] == by_16
-    assert (by_16 != wanted[4]) == model.engine.model.reads_batch
+    # Products of other shapes may round otherwise: what does not read the batch is the same but for that.
+    same = all(a.text == b.text and abs(a.score - b.score) < 1e-4 for a, b in zip(by_16, wanted[4], strict=True))
+    assert same != model.engine.model.reads_batch
 
 
 def test_nbest_of_every_sentence(model):

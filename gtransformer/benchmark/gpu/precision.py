@@ -64,13 +64,12 @@ def train(data: Path, folder: Path, way: str, device: str, small: bool) -> dict:
         *WAYS[way], *(["--cpu"] if device == "cpu" else []),
     ]  # fmt: skip
     path = os.pathsep.join(filter(None, [str(PLUGIN.parent), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        list(map(str, command)), env=os.environ | {"PYTHONPATH": path}, text=True, capture_output=True
-    )
+    environment, both = os.environ | {"PYTHONPATH": path}, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(list(map(str, command)), env=environment, text=True, **both)
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+        last = (done.stdout.strip().splitlines() or [f"status {done.returncode}"])[-1]
         raise UserError(f"fairseq-train {way}: {last}")
-    steps = steps_of(done.stdout + done.stderr)
+    steps = steps_of(done.stdout)
     states = [
         read_state(path)["model"]
         for path in sorted(folder.glob("checkpoint_*_*.pt"), key=lambda path: int(path.stem.split("_")[-1]))

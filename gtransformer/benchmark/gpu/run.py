@@ -106,12 +106,17 @@ def _run(part: Part, check: Check) -> dict:
     return {
         "state": state,
         "error": error and error[:1000],
-        "commands": [shlex.join(command) for command in commands],
+        "commands": [_shown(command, check) for command in commands],
         "seconds": round(time.monotonic() - began, 1),
         "limit": limit,
         "figures": figures,
         "output_tail": "" if state == DONE else output[-TAIL:],
     }
+
+
+def _shown(command: list[str], check: Check) -> str:
+    """A command as a record has it: nothing in it is of this machine alone, but where a corpus lies."""
+    return shlex.join(["python", *command[1:]]).replace(str(check.work), "WORK").replace(f"{ROOT}/", "")
 
 
 def _within(command: list[str], stream, seconds: float, check: Check) -> int | str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tarfile
 import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gtransformer.benchmark.gpu import kernels, run
+from gtransformer.benchmark.gpu import kernels, precision, run
 from gtransformer.benchmark.gpu import pack as packing
 from gtransformer.benchmark.gpu.parts import PARTS, Check, Part
 from gtransformer.benchmark.gpu.precision import BOUNDS, errors, steps_of
@@ -22,6 +24,7 @@ from gtransformer.cli import run as recipes
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.recipe_check import check_options
+from tests.processes import run_forked
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +64,8 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(monkeypatch, tmp_path, check
     assert start(monkeypatch, tmp_path, check, *parts) == ["bad", "behind", "unread"]
     good, bad = record(tmp_path, "good"), record(tmp_path, "bad")
     assert (good["state"], good["error"], good["figures"]) == ("done", None, {"lines": 2})
-    assert good["rehearsal"] and good[CARD] == "a machine" and "print(2)" in good["commands"][0]
+    assert good["rehearsal"] and good[CARD] == "a machine"
+    assert good["commands"] == ["python -c 'print(1); print(2)'"]  # and not by this machine's path
     assert (bad["state"], bad["error"]) == ("failed", "error: no such thing") and "begun" in bad["output_tail"]
     assert record(tmp_path, "behind")["error"] == "needs bad, which is not done"
     assert record(tmp_path, "unread")["state"] == "failed"
@@ -236,13 +240,24 @@ def test_a_folder_for_a_machine_without_network(monkeypatch, tmp_path):
         packing.pack(folder, names, "3.12", "abc", corpus, prepared)
 
 
+def test_updates_in_mixed_precision_are_compared(monkeypatch, tmp_path):
+    """On a CPU, where the scale is 1 and all is float32, they are the same; a training that fails is said."""
+    forked = SimpleNamespace(run=run_forked, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    monkeypatch.setattr(precision, "subprocess", forked)
+    found = precision.compare(tmp_path, "cpu", small=True)
+    assert found.keys() == {"float32", "amp"} and all(row["within"] for row in found.values())
+    assert len(found["amp"]["loss"]) == len(found["amp"]["gnorm"]) == precision.UPDATES and found["amp"]["moved"] > 0.01
+    monkeypatch.setitem(precision.WAYS, "amp", ["--patience=much"])
+    found = precision.compare(tmp_path, "cpu", small=True)
+    assert not found["amp"]["within"] and "argument --patience: invalid" in found["amp"]["error"]
+
+
 def test_a_part_from_its_command_to_its_record(tmp_path):
-    """A rehearsal of two parts, as a user runs it."""
+    """A rehearsal as a user runs it."""
     line = ["--device", "cpu", "--small", "--output", str(tmp_path), "--work", str(tmp_path / "work")]
-    assert gpu_check.main(["varlen", "amp", *line]) == 0
-    rows = record(tmp_path, "varlen")["figures"]["varlen"]
+    assert gpu_check.main(["varlen", *line]) == 0
+    found = record(tmp_path, "varlen")
+    assert found["rehearsal"] and found["versions"]["torch"] and found["machine"]["cores"] and found["device"] == "CPU"
+    assert found["commands"] == ["python -m gtransformer.benchmark.gpu.measure varlen WORK --device cpu --small"]
+    rows = found["figures"]["varlen"]
     assert len(rows) == 12 and all(row["within"] for row in rows)
-    found = record(tmp_path, "amp")
-    assert found["rehearsal"] and found["versions"]["torch"] and found["machine"]["cores"]
-    amp = found["figures"]["amp"]
-    assert amp.keys() == {"float32", "amp"} and amp["amp"]["within"] and len(amp["amp"]["loss"]) == 6

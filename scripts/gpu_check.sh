@@ -19,6 +19,7 @@ PYTHON="${WANTED_PYTHON:-python3}"
 GPU_PACK="$(cd "$GPU_PACK" && pwd)"
 site="$GPU_PACK/site"
 if [[ ! -f "$site/complete" ]]; then
+    mkdir -p "$site"
     "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$site" "$GPU_PACK"/wheels/*.whl ||
         fail "the wheels of $GPU_PACK do not fit $("$PYTHON" --version); make them anew with scripts/gpu_check.sh pack --python"
     touch "$site/complete"

@@ -10,6 +10,10 @@ import inspect
 import logging
 import sys
 import warnings
+from difflib import get_close_matches
+from functools import partial, wraps
+
+from gtransformer.errors import UserError
 
 FAIRSEQ = "fairseq-fixed==0.12.3.1"
 MINIMUM_TORCH = (2, 6)
@@ -33,6 +37,7 @@ def check() -> None:
     go_on_timing()
     quiet_hydra()
     compose_quickly()
+    say_unknown_architectures()
 
 
 def quiet_hydra() -> None:
@@ -198,3 +203,27 @@ def _restore_running(self, state_dict) -> None:
     """fairseq's ``StopwatchMeter.load_state_dict``, but that it runs."""
     self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
     self.start()
+
+
+def say_unknown_architectures() -> None:
+    """Let ``--arch`` with a name that is none be said in one sentence, instead of behind a list of all names."""
+    from fairseq import options
+
+    def with_checked_architecture(parser, add=options.add_model_args):
+        group = add(parser)
+        (action,) = (one for one in group._group_actions if one.dest == "arch")
+        known, action.choices = list(action.choices), None
+        action.type = partial(_known_architecture, known=known)
+        return group
+
+    if not hasattr(options.add_model_args, "__wrapped__"):
+        options.add_model_args = wraps(options.add_model_args)(with_checked_architecture)
+
+
+def _known_architecture(name: str, known: list[str]) -> str:
+    if name not in known:
+        like = get_close_matches(name, known) or ["gtransformer_base", "doc_transformer_base"]
+        raise UserError(
+            f"--arch: there is no architecture '{name}'; {len(known)} are known, {', '.join(like)} and others"
+        )
+    return name

@@ -40,5 +40,5 @@ def without_forced(sample: dict, forced: Sequence[int], padding: int) -> dict:
 
 def counted(features: Tensor, targets: Tensor, padding: int) -> tuple[Tensor, Tensor]:
     """Only the rows of features (tokens, channels) and targets (tokens,) whose target is not padding."""
-    rows = targets.ne(padding)
-    return features[rows], targets[rows]
+    rows = targets.ne(padding).nonzero().squeeze(1)  # once for both: on a GPU it waits
+    return features.index_select(0, rows), targets.index_select(0, rows)

@@ -171,6 +171,23 @@ def first_tokens(dataset, stored: Path | None = None) -> np.ndarray:
     return first
 
 
+def foreign_token(dataset, words: int, stored: Path | None = None) -> int | None:
+    """A token of the instances that is none of so many ``words``, counted from 0; None if there is none such.
+
+    ``stored``: as for ``InstanceDataset.first_unopened``.
+    """
+    if isinstance(dataset, MMapIndexedDataset) and stored is not None and len(dataset):
+        tokens = mapped_tokens(dataset, stored)[0]
+        blocks = (tokens[begin : begin + SEARCHED_AT_ONCE] for begin in range(0, len(tokens), SEARCHED_AT_ONCE))
+    else:
+        blocks = (tokens.numpy() for _, tokens in read_all(dataset))
+    for block in blocks:
+        for token in (block.min(initial=0), block.max(initial=0)):
+            if not 0 <= token < words:
+                return int(token)
+    return None
+
+
 def mapped_tokens(dataset: MMapIndexedDataset, stored: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All tokens of a dataset that lies in the file ``stored``, end to end; each instance's first token and length."""
     sizes = np.asarray(dataset.sizes, dtype=np.int64)

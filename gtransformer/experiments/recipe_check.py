@@ -70,12 +70,12 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     else:
         parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
     parser.error = partial(_refuse, recipe.name, stage)
-    given = parse(parser, arguments)
-    if getattr(given, "task", None) == "translation_doc":
-        try:
+    try:
+        given = parse(parser, arguments)
+        if getattr(given, "task", None) == "translation_doc":
             check_task(given, stage)
-        except UserError as error:
-            _refuse(recipe.name, stage, str(error))
+    except UserError as error:
+        _refuse(recipe.name, stage, str(error))
 
 
 def check_averaging(recipe: Recipe) -> None:

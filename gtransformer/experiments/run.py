@@ -78,7 +78,7 @@ class Run:
                 )
             options["finetune-from-model"] = self.pretrained
         start = options.get("finetune-from-model") or options.get("sentence-model")
-        if start and "stop-time-hours" in options:
+        if start and float(options.get("stop-time-hours") or 0) > 0:  # 0: no limit
             # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
             spent = trained_seconds(Path(start)) / 3600
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.processes import take_lock
 from gtransformer.files import write_json
 
+# What fairseq says whenever it is imported, for its speech task; tensorboard, which serves as well, is installed.
+ADVICE = re.compile(rb"[^\n]*\| Please install tensorboardX: pip install tensorboardX\n")
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
 
 
@@ -65,7 +68,7 @@ def was_run(name: str, command: list[str], directory: Path) -> bool:
 
 
 def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:
-    """Run a program, its output passed through as it comes and appended to a log; returns its exit status.
+    """Run a program, its output passed through as it comes and appended to a log (but ADVICE); returns its exit status.
 
     Of a progress bar that redraws itself, the log keeps the last state. ``inherited`` are file descriptors that the
     program keeps open.
@@ -79,6 +82,7 @@ def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> 
         try:
             rest = b""
             while chunk := os.read(process.stdout.fileno(), 1 << 16):
+                chunk = ADVICE.sub(b"", chunk)
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
                 *lines, rest = (rest + chunk).split(b"\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from gtransformer.modules.banded import BandedPattern, slides
@@ -17,6 +16,7 @@ from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import RelativePositions
+from gtransformer.modules.upload import on_device
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
@@ -113,7 +113,7 @@ class MultiheadAttention(nn.Module):
     def _told(self, numbers: SentenceNumbers | None, side: Tensor, tags: np.ndarray) -> Tensor:
         if numbers is None:
             return side
-        distinct, place = (torch.from_numpy(one).to(side.device) for one in np.unique(tags, return_inverse=True))
+        distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
         return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:

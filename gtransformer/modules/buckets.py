@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
+from gtransformer.modules.upload import on_device
 
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
 # slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
@@ -109,11 +110,11 @@ def make_plan(reach: Reach, buckets: Iterable[HostBucket], before: np.ndarray | 
         index, real = bucket.query_index, bucket.query_real
         position[index[real]] = filled + np.flatnonzero(real.ravel())
         filled += index.size
-        mask = None if bucket.mask is None else torch.from_numpy(bucket.mask).unsqueeze(1).to(device)
-        on_device = (torch.from_numpy(side.ravel()).to(device).view(side.shape) for side in (index, bucket.key_index))
-        made.append(Bucket(*on_device, mask, bucket.causal, bucket.diagonal))
+        mask = None if bucket.mask is None else on_device(bucket.mask, device).unsqueeze(1)
+        sides = (on_device(side.ravel(), device).view(side.shape) for side in (index, bucket.key_index))
+        made.append(Bucket(*sides, mask, bucket.causal, bucket.diagonal))
     position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-    return BucketPlan(reach, made, torch.from_numpy(position).to(device))
+    return BucketPlan(reach, made, on_device(position, device))
 
 
 def segment_attention(

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores
+from gtransformer.modules.upload import on_device
 
 
 class DensePattern:
@@ -29,10 +30,9 @@ class DensePattern:
         rank = np.full(self.keys.total, -1)
         rank[reach.order] = np.arange(len(reach.order))
         # Ranks are padded one too high, so that padding's 0 becomes -1.
-        ranks = self.keys.pad(torch.from_numpy(rank + 1).to(self.keys.device)).unsqueeze(1) - 1
+        ranks = self.keys.pad(on_device(rank + 1, self.keys.device)).unsqueeze(1) - 1
         first, last = (
-            self.queries.pad(torch.from_numpy(bound).to(self.queries.device)).unsqueeze(2)
-            for bound in (reach.first, reach.last)
+            self.queries.pad(on_device(bound, self.queries.device)).unsqueeze(2) for bound in (reach.first, reach.last)
         )
         self.allowed = (first <= ranks) & (ranks < last)
 

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.modules.upload import on_device
+
 
 class Ragged:
     """Where the N real tokens of a padded (batch, length) block lie, and which document and sentence each is in.
@@ -27,9 +29,12 @@ class Ragged:
         self.batch, self.length = real.shape
         self.tags = tags
         self.device = real.device
-        real_on_host = real.cpu().numpy()  # the only synchronisation with the device, once a forward pass
+        absent = torch.iinfo(tags.dtype).min
+        # The only synchronisation with the device: one for each layout of a batch.
+        on_host = torch.where(real, tags, absent).cpu().numpy()
+        real_on_host = on_host != absent
         self.doc, column = np.nonzero(real_on_host)
-        self.tag = tags.cpu().numpy()[self.doc, column]
+        self.tag = on_host[self.doc, column]
         self.doc_lengths = real_on_host.sum(axis=1)
         self.doc_starts = np.concatenate([[0], np.cumsum(self.doc_lengths)])
         self._flat = self.doc * self.length + column
@@ -42,12 +47,12 @@ class Ragged:
     @cached_property
     def index(self) -> Tensor:
         """(N,) int64: position of each token in the flattened padded block."""
-        return torch.from_numpy(self._flat).to(self.device)
+        return on_device(self._flat, self.device)
 
     @cached_property
     def offset(self) -> Tensor:
         """(N,) int64: position of each token in its document, from 0."""
-        return torch.from_numpy(self.position).to(self.device)
+        return on_device(self.position, self.device)
 
     @cached_property
     def position(self) -> np.ndarray:

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gtransformer.modules.upload import on_device
+
 logger = logging.getLogger(__name__)
 
 
@@ -40,10 +42,10 @@ class VarlenSegments:
     def __init__(self, query_order: np.ndarray, key_order: np.ndarray, rows: np.ndarray, device: torch.device):
         self.query_index = _indices(query_order, rows[:, 0], rows[:, 1])
         key_index = _indices(key_order, rows[:, 2], rows[:, 3])
-        self.query = torch.from_numpy(self.query_index).to(device)
-        self.key = torch.from_numpy(key_index).to(device)
+        self.query = on_device(self.query_index, device)
+        self.key = on_device(key_index, device)
         self.query_bounds, self.key_bounds = (
-            torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)).to(device)
+            on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
             for lengths in (rows[:, 1], rows[:, 3])
         )
         self.longest = int(rows[:, 1].max(initial=0)), int(rows[:, 3].max(initial=0))

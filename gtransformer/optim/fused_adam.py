@@ -131,7 +131,7 @@ class OnePassAdam(Adam):
                 [],
                 list(torch.full((len(states),), step - 1.0, device=device).unbind()),
                 fused=True,
-                grad_scale=torch.as_tensor(scale, dtype=torch.float32, device=device) if scaled else None,
+                grad_scale=_as_tensor(scale, device) if scaled else None,
                 amsgrad=False,
                 beta1=beta1,
                 beta2=beta2,
@@ -140,6 +140,13 @@ class OnePassAdam(Adam):
                 eps=group["eps"] / math.sqrt(1 - beta2**step),
                 maximize=False,
             )
+
+
+def _as_tensor(number: float | Tensor, device: torch.device) -> Tensor:
+    """A number as a tensor on a device, made there: copying it would mean waiting for a GPU."""
+    if isinstance(number, Tensor):
+        return number.to(device, torch.float32)
+    return torch.full((), number, dtype=torch.float32, device=device)
 
 
 def _fits(p: Tensor) -> bool:

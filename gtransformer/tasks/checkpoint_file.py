@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from omegaconf import OmegaConf
@@ -55,15 +55,27 @@ def trained_seconds(path: Path) -> float:
     The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
     with it is said when fairseq loads it.
     """
-    return training_done(path)[1]
+    return training_done(path).seconds
 
 
-def training_done(path: Path) -> tuple[int, float]:
-    """Updates and seconds of training that a fairseq checkpoint goes on from; 0 where it does not say, as above."""
+class Done(NamedTuple):
+    """What a training that goes on from a checkpoint has behind it.
+
+    ``task_state``: what the task keeps; ``metric``: which one says what checkpoint is best. Both None if not known.
+    """
+
+    updates: int
+    seconds: float
+    task_state: Any = None
+    metric: str | None = None
+
+
+def training_done(path: Path) -> Done:
+    """What a fairseq checkpoint goes on from; 0, and no state, where it does not say, as above."""
     try:
         state = load_lazily(path)
     except Exception:  # a damaged file makes the loader raise anything
-        return 0, 0.0
+        return Done(0, 0.0)
     try:
         updates = updates_of(state)
     except (LookupError, TypeError, ValueError):
@@ -72,7 +84,11 @@ def training_done(path: Path) -> tuple[int, float]:
         seconds = float(state["extra_state"]["previous_training_time"])
     except (LookupError, TypeError, ValueError):
         seconds = 0.0
-    return updates, seconds
+    try:
+        metric = state["cfg"]["checkpoint"]["best_checkpoint_metric"]
+    except (LookupError, TypeError):
+        metric = None
+    return Done(updates, seconds, state.get("task_state") if isinstance(state, dict) else None, metric)
 
 
 def updates_of(state: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
 from gtransformer.data.sentences import StoredSide
-from gtransformer.data.stored import InstanceDataset, check_binary
+from gtransformer.data.stored import InstanceDataset, check_binary, foreign_token
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
@@ -216,7 +216,14 @@ class Loader:
         dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
         if dataset is None:
             return None
-        return StoredSide(self.instances(dataset, dataset.sizes, dictionary), Path(f"{prefix}{lang}.bin"))
+        file = Path(f"{prefix}{lang}.bin")
+        token = foreign_token(dataset, len(dictionary), file)
+        if token is not None:
+            raise UserError(
+                f"{file}: holds the word number {token}, but dict.{lang}.txt ends at {len(dictionary) - 1}: it "
+                "was made with another dictionary; prepare the corpus again"
+            )
+        return StoredSide(self.instances(dataset, dataset.sizes, dictionary), file)
 
     def _check_dictionaries(self, first: str, path: str) -> None:
         """Raise UserError for data whose words have other numbers; parts of one corpus may have no dictionary."""

@@ -1,4 +1,4 @@
-"""Where a training ends: limits that are none, and one that is resumed when it has all its updates."""
+"""Where a training ends: limits that are none, and one that is resumed when it was at its end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import check_sizes
 from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
+from gtransformer.tasks.patience import resume_patience
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +36,11 @@ def check_limits(options: Any) -> None:
 
 
 def check_end(whole: DictConfig | None) -> None:
-    """Let a training that has all its updates end without another one: fairseq asks only behind each.
+    """Let a training that has all its updates, or no patience left, end without another one: fairseq asks behind each.
 
     That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
-    of the training, which are changed. Raises UserError as ``check_limits``.
+    of the training, which are changed. One that goes on has the patience that was left. Raises UserError as
+    ``check_limits``.
     """
     if whole is None:
         return
@@ -47,7 +49,19 @@ def check_end(whole: DictConfig | None) -> None:
     path = Path(saved.save_dir, LAST)
     if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():
         return
-    updates, seconds = training_done(path)
-    if 0 < most.max_update <= updates or 0 < most.stop_time_hours * 3600 <= seconds:
-        logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, updates, seconds)
-        most.stop_min_lr = math.inf  # which fairseq asks before the first update
+    done = training_done(path)
+    comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
+    worse = resume_patience(done.task_state) if comparable else 0
+    if 0 < most.max_update <= done.updates or 0 < most.stop_time_hours * 3600 <= done.seconds:
+        logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, *done[:2])
+    elif 0 < saved.patience <= worse:
+        logger.info(
+            "%s: %d validations in a row were no better than one before: nothing is left to do; to train on, give more "
+            "than --patience %d",
+            path,
+            worse,
+            saved.patience,
+        )
+    else:
+        return
+    most.stop_min_lr = math.inf  # which fairseq asks before the first update

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -43,10 +41,11 @@ from gtransformer.tasks.grouping_options import grouping_of
 from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
+from gtransformer.tasks.patience import used_patience
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
 from gtransformer.tasks.training_end import check_end
-from gtransformer.tasks.validation_bleu import BleuValidation, log_bleu
+from gtransformer.tasks.validation_bleu import BleuValidation, generator_options, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
 logger = logging.getLogger(__name__)
@@ -106,6 +105,10 @@ class TranslationDocTask(FairseqTask):
             dictionaries.append(load_dictionary(path / f"dict.{lang}.txt"))
             logger.info("[%s] dictionary: %d types", lang, len(dictionaries[-1]))
         return cls(cfg, *dictionaries)
+
+    def state_dict(self) -> dict:
+        """What a checkpoint has of the task: how much of ``--patience`` is used up."""
+        return super().state_dict() | used_patience()
 
     @property
     def source_dictionary(self) -> Dictionary:
@@ -173,6 +176,7 @@ class TranslationDocTask(FairseqTask):
                 "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
                 "--autocast bfloat16, or fairseq's --fp16, which scales it"
             )
+        options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             start_from_sentence_model(cfg, whole_config(cfg), self)
             if wants_ratio(cfg):
@@ -194,9 +198,8 @@ class TranslationDocTask(FairseqTask):
             check_start_of_training(whole)
             check_system(cfg, whole)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
-        if self.cfg.eval_bleu:
-            options = {"max_len_a": 1.2, "max_len_b": 10, **json.loads(self.cfg.eval_bleu_args or "{}")}
-            generator = self.build_generator([model], Namespace(**options))
+        if options is not None:
+            generator = self.build_generator([model], options)
             self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.cfg)
         return model
 

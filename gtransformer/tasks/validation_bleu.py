@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from argparse import Namespace
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ from torch import Tensor, nn
 
 from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.sentence_alignment import align_sentences
+from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation_output import split_sentences
 
@@ -23,6 +26,18 @@ logger = logging.getLogger(__name__)
 
 LEVELS = ("s_bleu", "d_bleu")
 ORDERS = range(4)
+
+
+def generator_options(text: str | None) -> Namespace:
+    """Those of the generator in ``--eval-bleu-args``, behind the task's own. Raises UserError for what is no JSON."""
+    try:
+        given = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        given = error
+    if not isinstance(given, dict):
+        why = f" ({given})" if isinstance(given, Exception) else ""
+        raise UserError(f'--eval-bleu-args {text}: no JSON object{why}; write one, as {{"beam": 4, "lenpen": 1.0}}')
+    return Namespace(**{"max_len_a": 1.2, "max_len_b": 10, **given})
 
 
 class BleuValidation:

@@ -65,6 +65,19 @@ def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
     assert files[0].read_bytes() != before[0][0]
 
 
+def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
+    """Killed behind its last checkpoint a training would otherwise go on, as long again; with more of it, it does."""
+    still = ["--max-tokens=200", "--max-update=6", "--lr=1e-12", "--save-interval-updates=1"]
+    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    assert list(losses(output)) == [1, 2, 3] and "hasn't improved for last 2 runs" in output
+    last = tmp_path / "checkpoint_last.pt"
+    assert torch.load(last)["task_state"]["patience"]["runs"] == 2
+    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    assert f"{last}: 2 validations in a row were no better than one before: nothing is left to do" in output
+    assert not losses(output)
+    assert list(losses(run(*training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
+
+
 @pytest.fixture
 def truncated(copier, tmp_path):
     path = tmp_path / "checkpoint_last.pt"

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import inspect
+import re
 import sys
 import warnings
 from collections import OrderedDict
@@ -10,6 +11,7 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 import torch
+from fairseq import options
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging.meters import StopwatchMeter
@@ -18,6 +20,7 @@ from hydra.core.override_parser import overrides_parser
 from omegaconf import OmegaConf
 
 from gtransformer import compat
+from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
 
@@ -111,6 +114,25 @@ def test_what_is_composed_quickly_is_what_hydra_composes(saved_model, monkeypatc
         monkeypatch.setattr(getattr(module, name), attribute, getattr(getattr(as_installed(module), name), attribute))
     monkeypatch.setattr(utils, "inspect", inspect)
     assert quick == [convert_namespace_to_omegaconf(arguments)] * 2
+
+
+def test_an_architecture_that_is_none():
+    """One sentence, with names like it; those that there are are taken, of fairseq's too."""
+    for arch in ("gtransformer_base", "transformer_iwslt_de_en"):
+        assert training_parser().parse_known_args(["data", "--arch", arch])[0].arch == arch
+    with pytest.raises(UserError) as caught:
+        training_parser().parse_known_args(["data", "--arch", "gtransformer_bse"])
+    assert re.fullmatch(
+        r"--arch: there is no architecture 'gtransformer_bse'; \d+ are known, gtransformer_base, .* and others",
+        str(caught.value),
+    )
+    before = options.add_model_args
+    compat.say_unknown_architectures()
+    assert options.add_model_args is before
+
+
+def training_parser():
+    return options.get_training_parser("translation_doc")
 
 
 def test_a_restored_stopwatch_runs():

@@ -19,8 +19,8 @@ NETWORK = BASE | {"modules", "data"}
 # fairseq, may import all.
 ALLOWED = {
     "colours": set(),
-    "compat": set(),
     "errors": set(),
+    "compat": BASE,
     "files": BASE,
     "settings": BASE | {"files"},
     "installation": set(),

@@ -75,6 +75,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         incremental_state: dict | None = None,
         features_only: bool = False,
         ragged: bool = False,
+        layout: Ragged | None = None,
         **unused,
     ) -> tuple[Tensor, dict]:
         """Predict the next token at every position, or at the last one when ``incremental_state`` is given.
@@ -86,6 +87,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             incremental_state: fairseq's per-model dictionary; this decoder keeps its caches in it.
             features_only: top states instead of logits.
             ragged: top states of the real tokens only, (tokens, channels), and their ``layout`` among the extras.
+            layout: of the tokens, where it has been made.
 
         Returns:
             logits (batch, length, vocabulary), zero at padding, or (rows, 1, vocabulary); and a dictionary whose
@@ -97,7 +99,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             x = x if features_only else incremental_state[STATE].logits(x)
             return x.unsqueeze(1), {"attn": [None]}
         with self.autocast():
-            layout = self.layout(prev_output_tokens)
+            layout = layout or self.layout(prev_output_tokens)
             x = self.extract_ragged(prev_output_tokens, layout, memory.expanded())
             if ragged:
                 return x, {"attn": [None], "layout": layout}

@@ -18,6 +18,7 @@ from gtransformer.modules.dropout import dropout
 from gtransformer.modules.embedding import embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
@@ -98,7 +99,7 @@ class DocumentEmbedding(LayerStack):
         """The position (N,) int64 of each token, from 0, and a number that all are below."""
         if not self.restarts:
             return layout.offset, layout.length
-        return torch.from_numpy(layout.within).to(layout.device), int(layout.within.max(initial=-1)) + 1
+        return on_device(layout.within, layout.device), int(layout.within.max(initial=-1)) + 1
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""

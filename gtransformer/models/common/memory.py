@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Memory:
             return self
         padded = self.layout.pad(self.states).index_select(0, self.rows)
         real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.rows)
-        tags = self.layout.pad(torch.from_numpy(self.layout.tag).to(self.states.device)).index_select(0, self.rows)
+        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.rows)
         layout = Ragged(real, tags)
         beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
         known = {name: one.index_select(0, self.rows) for name, one in self.known.items()}

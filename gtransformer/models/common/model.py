@@ -83,8 +83,9 @@ class DocumentModel(FairseqEncoderDecoderModel):
         With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
         extras, for losses that make logits themselves.
         """
+        layout = self.decoder.layout(prev_output_tokens)  # read now: behind the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
 
     @property
     def leaves_marks_out(self) -> bool:

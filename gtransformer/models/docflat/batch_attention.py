@@ -13,6 +13,7 @@ from gtransformer.modules.attention import MultiheadAttention, make_pattern
 from gtransformer.modules.linear import Linear
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import by_document
+from gtransformer.modules.upload import on_device
 
 
 class FlatBatchAttention(nn.Module):
@@ -37,7 +38,7 @@ class FlatBatchAttention(nn.Module):
         """
         chosen = current_tokens(layout)
         flat = end_to_end(layout.doc[chosen] + 1, layout.device)
-        index = torch.from_numpy(chosen).to(layout.device)
+        index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
         return x.index_copy(0, index, self.taken_in(own, found).to(x.dtype))
@@ -73,7 +74,7 @@ class AttentionBetweenInstances(nn.Module):
         means = mean_by_document(x, layout)
         flat = end_to_end(np.arange(1, layout.batch + 1), layout.device)
         found = self.attention(means, means, make_pattern(engine, by_document(flat, flat)))
-        return x + found.to(x.dtype).index_select(0, torch.from_numpy(layout.doc).to(layout.device))
+        return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
 
 def attention_of(cfg: BatchAttentionConfig, side: str) -> MultiheadAttention:
@@ -91,11 +92,11 @@ def current_tokens(layout: Ragged) -> np.ndarray:
 
 def end_to_end(tags: np.ndarray, device: torch.device) -> Ragged:
     """The layout of (n,) tokens as one document; ``tags`` (n,) int64 say what each is of."""
-    tags = torch.from_numpy(tags).to(device).unsqueeze(0)
+    tags = on_device(tags, device).unsqueeze(0)
     return Ragged(torch.ones_like(tags, dtype=torch.bool), tags)
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
     """x (N, channels) -> (batch, channels), over the real tokens of each document; zero without any."""
-    lengths = torch.from_numpy(np.maximum(layout.doc_lengths, 1)).to(layout.device)
+    lengths = on_device(np.maximum(layout.doc_lengths, 1), layout.device)
     return layout.pad(x).sum(dim=1) / lengths.to(x.dtype).unsqueeze(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from gtransformer.models.docflat.step import FrontStep, KeptInputs
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.numbers import SentenceNumbers
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 class BatchFront(nn.Module):
@@ -66,9 +66,7 @@ class FrontEmbedding(DocumentEmbedding):
     def _numbered(self, x: Tensor, layout: Ragged, first: Tensor) -> Tensor:
         """x (N, channels) with the number of its sentence in place of every ``<s>``; ``first`` (batch,) int64."""
         begins = layout.begins
-        begin, doc, tag = (
-            torch.from_numpy(one).to(layout.device) for one in (begins, layout.doc[begins], layout.tag[begins])
-        )
+        begin, doc, tag = (on_device(one, layout.device) for one in (begins, layout.doc[begins], layout.tag[begins]))
         numbers = first.index_select(0, doc) + tag - 1
         return x.index_copy(0, begin, self.batch_front.numbers(numbers, x.dtype).to(x.dtype))
 

@@ -28,6 +28,7 @@ from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.batch_attention import FlatBatchAttention
 from gtransformer.modules.linear import PackedLinear
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 class FrontStep(InputStep):
@@ -94,9 +95,9 @@ class FrontStep(InputStep):
         opened = np.flatnonzero(opens)
         if self.front.numbers is not None and len(opened):
             numbers = self.first[documents[opened]] + tags[opened] - 1
-            index, numbers = (torch.from_numpy(one).to(tokens.device) for one in (opened, numbers))
+            index, numbers = (on_device(one, tokens.device) for one in (opened, numbers))
             x = x.index_copy(0, index, self.front.numbers(numbers, x.dtype).to(x.dtype))
-        where = torch.from_numpy(offsets).to(tokens.device)
+        where = on_device(offsets, tokens.device)
         return self.decoder.placed(x, where, int(offsets.max(initial=0)) + 1)
 
 
@@ -168,7 +169,7 @@ class FlatStep:
     def reorder(self, rows: np.ndarray) -> None:
         """Row i goes on with what row ``rows[i]`` was."""
         if self.own and not (len(rows) == len(self.own[0]) and (rows == np.arange(len(rows))).all()):
-            index = torch.from_numpy(rows).to(self.own[0].device)
+            index = on_device(rows, self.own[0].device)
             self.own = [side.index_select(0, index) for side in self.own]
 
     def finish(self, sentence: int, x: Tensor) -> None:
@@ -193,7 +194,7 @@ class KeptInputs(PrefixState):
         offsets = np.repeat(self.lengths, self.beam)
         self._widen(int(offsets.max(initial=0)) + 1)
         rows = torch.arange(len(tokens), device=self.device)
-        self.inputs[rows, torch.from_numpy(offsets).to(self.device)] = self.front.step(tokens, offsets, opens, tags)
+        self.inputs[rows, on_device(offsets, self.device)] = self.front.step(tokens, offsets, opens, tags)
         return super().step(tokens, opens, tags)
 
     def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:

@@ -30,6 +30,15 @@ def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
     assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
 
 
+def test_advice_about_another_package_is_left_out(tmp_path: Path, capfdbinary):
+    """The rest of the output comes as it is. The line is written at once, as logging does."""
+    said = "now | INFO | fairseq.tasks.text_to_speech | Please install tensorboardX: pip install tensorboardX"
+    code = f"import sys; print('before'); sys.stdout.write({said!r} + '\\n'); print('loss 1\\rloss 2\\ntensorboardX')"
+    assert run_logged([sys.executable, "-c", code], tmp_path / "log") == 0
+    assert (tmp_path / "log").read_text().splitlines()[-3:] == ["before", "loss 2", "tensorboardX"]
+    assert capfdbinary.readouterr().out == b"before\nloss 1\rloss 2\ntensorboardX\n"
+
+
 def test_failed_stage_leaves_no_record(tmp_path: Path):
     run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
     with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):

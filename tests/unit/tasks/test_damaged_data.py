@@ -8,7 +8,7 @@ import struct
 import pytest
 import torch
 from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
-from fairseq.data.indexed_dataset import IndexedDatasetBuilder, infer_dataset_impl
+from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder, infer_dataset_impl
 
 from gtransformer.data.places import Place
 from gtransformer.data.sidecar import Sidecar
@@ -71,6 +71,29 @@ def test_a_dictionary_that_is_damaged(corpus):
     path.write_text(path.read_text() + "w1 1\n")
     with pytest.raises(UserError, match=r"dict\.de\.txt, line \d+: 'w1' stands in line \d+ already; keep one"):
         task(path.parent)
+
+
+@pytest.mark.parametrize("layout", [MMapIndexedDatasetBuilder, IndexedDatasetBuilder])
+@pytest.mark.parametrize("lang", ["en", "de"])
+def test_words_that_the_dictionary_has_not(corpus, lang, layout):
+    """Binarised with a larger dictionary; the language symbols and <mask> at its end are words."""
+    folder = corpus(train=4)
+    size = len(task(folder).source_dictionary)
+    prefix = str(folder / f"train.en-de.{lang}")
+    for last, fits in ((size - 1, True), (size, False)):
+        writer = layout(f"{prefix}.bin")
+        for number in range(4):
+            writer.add_item(torch.tensor([0, 4, last if number == 2 else 5, 2, 2]))
+        writer.finalize(f"{prefix}.idx")
+        if fits:
+            task(folder).load_dataset("train")
+            continue
+        with pytest.raises(UserError) as caught:
+            task(folder).load_dataset("train")
+        assert str(caught.value) == (
+            f"{prefix}.bin: holds the word number {size}, but dict.{lang}.txt ends at {size - 1}: it was made with "
+            "another dictionary; prepare the corpus again"
+        )
 
 
 def test_a_sidecar_with_other_counts(corpus):

@@ -1,14 +1,19 @@
-"""Limits of a training that are none."""
+"""Limits of a training that are none, and what is left of its patience."""
 
 from __future__ import annotations
 
+import logging
 import math
+import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
+from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.training_end import check_limits
+from gtransformer.tasks.training_end import check_end, check_limits
+from tests.support import tiny_task
 
 
 def test_limits():
@@ -17,3 +22,57 @@ def test_limits():
     for name, value in (("max_update", -1), ("max_epoch", -1), ("stop_time_hours", math.nan)):
         with pytest.raises(UserError, match=f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit"):
             check_limits(SimpleNamespace(**{name: value}))
+
+
+def start(monkeypatch):
+    """What counts in the program of a training that is started anew: fairseq's has its count in attributes."""
+    counter = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(should_stop_early=counter))
+    return counter
+
+
+def whole(folder, patience=3, metric="loss", reset=False):
+    """All options of a training, as far as its end depends on them."""
+    return OmegaConf.create({
+        "optimization": {"max_update": 100, "max_epoch": 0, "stop_time_hours": 0.0, "stop_min_lr": -1.0},
+        "checkpoint": {"save_dir": str(folder), "restore_file": "checkpoint_last.pt", "reset_optimizer": False,
+                       "reset_meters": reset, "patience": patience, "best_checkpoint_metric": metric},
+    })  # fmt: skip
+
+
+@pytest.fixture
+def task(dictionary):
+    return tiny_task(dictionary)
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "counted", "ends"),
+    [
+        (3, {}, True, True),
+        (2, {}, True, False),
+        (3, {"patience": 4}, True, False),
+        (3, {"patience": -1}, True, False),
+        (3, {"metric": "bleu"}, False, False),
+        (3, {"reset": True}, False, False),
+    ],
+)
+def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, runs, options, counted, ends):
+    """A training that it has ended makes no update; one that it has not goes on with what was left of it."""
+    caplog.set_level(logging.INFO)
+    counter = start(monkeypatch)
+    assert task.state_dict() == {}  # before the first validation
+    counter.best, counter.num_runs = 4.5, runs
+    state = {"optimizer_history": [{"num_updates": 7}], "task_state": task.state_dict(), "cfg": whole(tmp_path)}
+    torch.save(state, tmp_path / "checkpoint_last.pt")
+    counter, again = start(monkeypatch), whole(tmp_path, **options)
+    check_end(again)
+    assert vars(counter) == ({"best": 4.5, "num_runs": runs} if counted else {})
+    assert (again.optimization.stop_min_lr == math.inf) == ends
+    assert (f"{runs} validations in a row were no better than one before: nothing is left to do" in caplog.text) == ends
+
+
+def test_a_checkpoint_from_before_says_nothing_of_patience(tmp_path, monkeypatch):
+    torch.save({"optimizer_history": [{"num_updates": 7}], "cfg": whole(tmp_path)}, tmp_path / "checkpoint_last.pt")
+    counter, again = start(monkeypatch), whole(tmp_path)
+    check_end(again)
+    assert not vars(counter) and again.optimization.stop_min_lr == -1.0

@@ -6,7 +6,8 @@ import pytest
 from fairseq.logging import meters, metrics
 from sacrebleu.metrics import BLEU
 
-from gtransformer.tasks.validation_bleu import bleu_counts, current_alone, log_bleu
+from gtransformer.errors import UserError
+from gtransformer.tasks.validation_bleu import bleu_counts, current_alone, generator_options, log_bleu
 
 
 def random_texts(draw, documents):
@@ -38,6 +39,16 @@ def test_counts_add_up_to_sacrebleu(tokenize):
     assert values["s_bleu"] == pytest.approx(s_bleu, abs=0.006)
     assert values["d_bleu"] == pytest.approx(d_bleu, abs=0.006)
     assert values["bleu"] == values["s_bleu"]
+
+
+def test_options_of_the_generator():
+    assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
+    assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}
+    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4"):
+        with pytest.raises(UserError) as caught:
+            generator_options(text)
+        assert str(caught.value).startswith(f"--eval-bleu-args {text}: no JSON object")
+        assert str(caught.value).endswith('; write one, as {"beam": 4, "lenpen": 1.0}')
 
 
 def test_perfect_and_hopeless():

@@ -9,6 +9,7 @@ from gtransformer.models.common.decoding.history import visible_to_score
 from gtransformer.models.common.windows import LINEAR, ONE_TO_ONE, AlignedWindow
 from gtransformer.modules.alignment import by_sentence_step, linear_step, one_to_one_step, sentence_starts
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 class AroundSource:
@@ -46,7 +47,7 @@ class AroundSource:
         there = (place >= 0) & (place < lengths[..., None])
         first = self.layout.doc_starts[self.documents][:, None, None]
         device = self.layout.device
-        self.index = torch.from_numpy(first + np.clip(place, 0, lengths[..., None] - 1)).to(device)
+        self.index = on_device(first + np.clip(place, 0, lengths[..., None] - 1), device)
         scores = visible_to_score(there.reshape(-1, 1, 1, there.shape[-1]), device, torch.float32)
         self.mask = torch.zeros((), device=device) if scores is None else scores
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, History
+from gtransformer.modules.upload import on_device
 
 
 class SlotCache:
@@ -80,7 +81,7 @@ class DocumentCache(SlotCache):
             self.trunk = [widened(side, max(needed, 2 * side.shape[2])) for side in self.trunk]
         for group, start, length, ancestors in moves:
             slots = torch.arange(start, start + len(ancestors), device=self.trunk[0].device)
-            beams = torch.from_numpy(ancestors).to(slots.device)
+            beams = on_device(ancestors, slots.device)
             for trunk, side in zip(self.trunk, self.sides, strict=True):
                 trunk[group, :, length : length + len(ancestors)] = side[group][:, slots, beams]
 

@@ -13,6 +13,7 @@ from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoding.history import History
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
+from gtransformer.modules.upload import on_device
 
 
 class Forced:
@@ -39,13 +40,13 @@ class Forced:
         self.history = history
         self.dtype = decoder.embed_tokens.weight.dtype
         lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
-        self.groups = torch.from_numpy(np.flatnonzero(lengths)).to(memory.states.device)
+        self.groups = on_device(np.flatnonzero(lengths), memory.states.device)
         begun = [prefix for prefix in prefixes if len(prefix)]
         padded = torch.nn.utils.rnn.pad_sequence(begun, batch_first=True, padding_value=decoder.padding)
         self.layout = decoder.layout(padded)
         self.layout.whole = False
         self.tokens = self.layout.pack(padded)
-        rows = torch.from_numpy(documents).to(self.groups.device)[self.groups]
+        rows = on_device(documents, self.groups.device)[self.groups]
         memories = replace(memory, rows=rows).expanded().by_name()
         self.view = View(str(decoder.cfg.group_attention), self.layout, memories)
         begins = [np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes]
@@ -55,5 +56,5 @@ class Forced:
         within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
         group = np.repeat(np.arange(len(lengths)), kept)
         self.group, self.slot, self.token = (
-            torch.from_numpy(side).to(self.groups.device) for side in (group, places[0] + within, places[1] + within)
+            on_device(side, self.groups.device) for side in (group, places[0] + within, places[1] + within)
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
 from gtransformer.modules.linear import PackedLinear
+from gtransformer.modules.upload import on_device
 
 Pack = Callable[..., PackedLinear]
 
@@ -36,7 +36,7 @@ class InputStep:
             tokens: (rows,) int64 on the device; offsets: (rows,) int64, their places in their documents, from 0.
             opens, tags: (groups, beam), as of ``StepState.step``.
         """
-        where = torch.from_numpy(offsets).to(tokens.device)
+        where = on_device(offsets, tokens.device)
         return self.decoder.embed(tokens, where, int(offsets.max(initial=0)) + 1)
 
     def force(self, forced: Forced) -> Tensor:

@@ -18,6 +18,7 @@ from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 class PrefixState:
@@ -49,17 +50,17 @@ class PrefixState:
         """
         if self.steps == self.tokens.shape[1]:
             self.tokens = torch.cat([self.tokens, torch.full_like(self.tokens, self.decoder.padding)], dim=1)
-        last = torch.from_numpy(np.repeat(self.lengths, self.beam)).to(self.device)
+        last = on_device(np.repeat(self.lengths, self.beam), self.device)
         self.tokens[torch.arange(len(tokens), device=self.device), last] = tokens
         self.lengths += 1
         prefixes = self.tokens[:, : self.steps]
-        rows = torch.from_numpy(np.repeat(self.documents, self.beam)).to(self.device)
+        rows = on_device(np.repeat(self.documents, self.beam), self.device)
         memory = replace(self.memory, rows=rows)
         with self.decoder.autocast():
             layout = self.decoder.layout(prefixes)
             layout.whole = False
             x = self.top_states(prefixes, layout, memory.expanded())
-        return x[torch.from_numpy(layout.doc_starts[1:] - 1).to(self.device)]
+        return x[on_device(layout.doc_starts[1:] - 1, self.device)]
 
     def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Of all tokens of the prefixes (rows, length), (N, channels)."""

@@ -22,6 +22,7 @@ from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.linear import PackedLinear
 from gtransformer.modules.relative import clipped_distance
+from gtransformer.modules.upload import on_device
 
 
 class Sight:
@@ -141,7 +142,7 @@ class SourceDocument(Sight):
         offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
         tags = layout.tag[places[0]]
-        token, group, offset = (torch.from_numpy(one).to(self.side.device) for one in places)
+        token, group, offset = (on_device(one, self.side.device) for one in places)
         found = self.project(self.side.memory.states.index_select(0, token))
         keys, values = self.module.split_parts(found)
         for held, side in zip(self.sides, (self.module.told_key(keys, tags), values), strict=True):

@@ -13,6 +13,7 @@ from gtransformer.models.common.decoding.history import visible_to_score
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 ROUND = 8  # windows are as wide as a multiple of this
 
@@ -72,16 +73,16 @@ class SourceWindow:
             self.width = -(-needed // ROUND) * ROUND
             changed[:] = True
         self.first = first
-        self.changed = torch.from_numpy(np.flatnonzero(changed)).to(self.device)
+        self.changed = on_device(np.flatnonzero(changed), self.device)
         column = first[:, None] + np.arange(self.width)
         if len(self.changed):
             index = np.minimum(column[changed], self.spans.total - 1)
-            self.index = torch.from_numpy(index).to(self.device)
+            self.index = on_device(index, self.device)
         seen = (column[:, None] >= start[..., None]) & (column[:, None] < (start + length)[..., None])
         blind = length == 0
         seen[blind] = True  # what comes of it is thrown away
         self.mask = visible_to_score(seen[:, None], self.device, torch.float32)
-        self.blind = torch.from_numpy(blind).to(self.device) if blind.any() else None
+        self.blind = on_device(blind, self.device) if blind.any() else None
 
 
 class SourceSide:

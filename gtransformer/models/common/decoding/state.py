@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from gtransformer.models.common.decoding.attention_step import LayerStep
@@ -22,6 +21,7 @@ from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
+from gtransformer.modules.upload import on_device
 
 
 class CachedState:
@@ -114,7 +114,7 @@ class CachedState:
         self.documents = self.documents[groups]
         for side in self.sides.values():
             side.pick(self.documents)
-        picked = torch.from_numpy(groups).to(self.device)
+        picked = on_device(groups, self.device)
         for sight in self.sights:
             sight.pick(picked)
 

@@ -200,7 +200,8 @@ def _call_main(cfg, main, **options):
         group.distributed_no_spawn = True
     if on_cpu and group.distributed_world_size > 1:
         group.distributed_backend = "gloo"
-        if group.distributed_init_method is None and not group.distributed_no_spawn:
+        slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # which has started them; fairseq asks it where they meet
+        if group.distributed_init_method is None and not group.distributed_no_spawn and not slurm:
             port = group.distributed_port if group.distributed_port > 0 else random.randint(10_000, 60_000)
             group.distributed_init_method = f"tcp://localhost:{port}"
             torch.multiprocessing.spawn(_one_of_several, (cfg, main, options), nprocs=group.distributed_world_size)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,8 +60,13 @@ def measure(folder: Path, kind: str, processes: int, others: int, max_tokens: in
     Returns instances and batches, seconds of the processor (loading, cutting batches, beginning an epoch, going on with
     one that ``others`` have begun), and the memory in MiB that this process alone has, before and then.
     """
-    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
-        return pool.apply(_measured, (folder, kind, processes, others, max_tokens))
+    return apart(_measured, folder, kind, processes, others, max_tokens)
+
+
+def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``work`` returns in a process of its own, so that no memory that others have freed is taken by it."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(work, arguments)
 
 
 def _measured(folder: Path, kind: str, processes: int, others: int, max_tokens: int) -> dict:

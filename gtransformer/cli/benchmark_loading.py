@@ -6,7 +6,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from gtransformer.benchmark.loading import INSTANCES, KINDS, SENTENCES, measure, write_corpus
+from gtransformer.benchmark.loading import INSTANCES, KINDS, SENTENCES, apart, measure, write_corpus
 from gtransformer.benchmark.machine import machine
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import current_commit
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> None:
             f"--pairs {args.pairs}: give {SENTENCES * INSTANCES} or more, and at least 1 of everything else"
         )
     with tempfile.TemporaryDirectory() as folder:
-        files = write_corpus(Path(folder), args.pairs)
+        files = apart(write_corpus, Path(folder), args.pairs)
         result = {
             "about": "loading a corpus of random words in the layout of scripts/prepare.sh",
             "settings": {"pairs": args.pairs, "processes": args.processes, "others": args.others}

@@ -18,7 +18,7 @@ def test_loading_is_measured(tmp_path, capsys):
     assert main(options) == 0
     result = json.loads(output.read_text())
     assert [run["kind"] for run in result["runs"]] == list(KINDS)
-    assert [run["instances"] for run in result["runs"]] == [50, 50, 1000, 1000]
+    assert [run["instances"] for run in result["runs"]] == [50, 75, 1000, 1000]
     assert all(run["batches"] > 10 and run["mib"]["epoch"] > 0 for run in result["runs"])
     assert len(capsys.readouterr().out.splitlines()) == len(KINDS)
     assert main([*options, "--pairs", "10"]) == 1

@@ -52,8 +52,9 @@ def test_what_is_left_of_an_epoch_comes_once(loaded, change):
         seen += [batch for own in begun for batch in own]
         assert all(one.state_dict() == made[0].state_dict() for one in made)
         state = made[0].state_dict() if taken else state
-    rest = [ids(one) for one in running]
-    assert all(rest) and max(map(len, rest)) - min(map(len, rest)) <= 1
+    left = [list(one) for one in running]
+    rest = [ids(batches) for batches in left]
+    assert all(rest) and len(set(map(len, left))) == 1
     seen += [batch for own in rest for batch in own]
     assert sorted(one for batch in seen for one in batch) == list(range(len(dataset)))
     following = [ids(one.next_epoch_itr(shuffle=True)) for one in made]

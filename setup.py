@@ -25,6 +25,7 @@ def version() -> str:
 # command -> module in gtransformer/cli; every module has main(argv=None)
 COMMANDS = {
     "prepare": "prepare",
+    "merge": "merge",
     "convert": "convert",
     "postprocess": "postprocess",
     "score": "score",

@@ -67,6 +67,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (Hugging Face transformers)"
     )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="every Nth document of the training set, from the Ith on, counted from 0; shard 0 has the other splits, "
+        "too; scripts/merge.sh puts shards together that were prepared with the same --vocabulary",
+    )
     parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     parser.add_argument(

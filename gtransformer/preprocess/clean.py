@@ -19,6 +19,7 @@ from gtransformer.preprocess.parallel import progress
 _BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")
 _ANY = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+WHOLE = (0, 1)  # the share of a corpus that is all of it
 
 
 @dataclass
@@ -58,9 +59,18 @@ def is_blank(line: str) -> bool:
     return not line or (not line[0].isalnum() and all(unicodedata.category(sign)[0] in "ZC" for sign in line))
 
 
-def clean_documents(documents: Iterable[list[Pair]], report: CleanReport) -> Iterator[list[Pair]]:
-    """Yield the cleaned documents that have sentences left, counting in ``report``."""
+def clean_documents(
+    documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE
+) -> Iterator[list[Pair]]:
+    """Yield the cleaned documents that have sentences left, counting in ``report``.
+
+    ``share`` (i, n): of these documents every n-th, from the i-th on, as if there were no others.
+    """
+    number, (own, shards) = 0, share
     for document in documents:
+        if number % shards != own:
+            number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
+            continue
         report.documents_read += 1
         report.sentences_read += len(document)
         kept = []
@@ -77,6 +87,7 @@ def clean_documents(documents: Iterable[list[Pair]], report: CleanReport) -> Ite
             if not (no_source or no_target):
                 kept.append((source, target))
         if kept:
+            number += 1
             report.documents += 1
             report.sentences += len(kept)
             yield kept
@@ -91,18 +102,23 @@ def clean_files(
     target_output: str | Path,
     label: str = "clean",
     sentence_pairs: bool = False,
+    share: tuple[int, int] = WHOLE,
 ) -> CleanReport:
     """Clean a pair of raw files into two others in the format of documents, both written whole or not at all.
 
-    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. Raises UserError as
-    ``corpus.read_pairs`` does, and if nothing is left.
+    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. ``share``: see
+    ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport()
     with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
         documents = read_documents(source, target, sentence_pairs)
-        for document in clean_documents(progress(documents, label, unit=" documents"), report):
+        for document in clean_documents(progress(documents, label, unit=" documents"), report, share):
             source_stream.writelines(document_lines([[pair[0] for pair in document]]))
             target_stream.writelines(document_lines([[pair[1] for pair in document]]))
+        if not report.sentences and share[0]:
+            raise UserError(
+                f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"
+            )
         if not report.sentences:
             raise UserError(f"{source}, line 1: no sentence pair has text on both sides; check the files")
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,13 +41,11 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
     clean, cut = reports[f"clean:{split}"], reports[f"instances:{split}"]
     unknown = reports["binarise"]["unknown"][split]
     tokens = dict(zip(pair, (cut["source_tokens"], cut["target_tokens"]), strict=True))
-    number = cut["instances"]
     return {
         "sentences": cut["sentences"],
         "documents": cut["documents"],
-        "instances": number,
-        "sentences_per_instance": round(cut["sentences"] / number, 2),
-        "tokens_per_instance": {lang: round(count / number, 2) for lang, count in tokens.items()},
+        "instances": cut["instances"],
+        **_averages(cut["sentences"], tokens, cut["instances"]),
         "tokens": tokens,
         "unknown_tokens": unknown,
         "sentences_over_instance_limit": cut["sentences_over_instance_limit"],
@@ -66,6 +65,27 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
     }
 
 
+def _averages(sentences: int, tokens: dict[str, int], instances: int) -> dict[str, Any]:
+    """Sentences and tokens of an instance."""
+    return {
+        "sentences_per_instance": round(sentences / instances, 2),
+        "tokens_per_instance": {lang: round(count / instances, 2) for lang, count in tokens.items()},
+    }
+
+
+def added(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The counts of a split that was prepared in parts, in the order of ``split_counts``."""
+    total = _sums(parts)
+    return total | _averages(total["sentences"], total["tokens"], total["instances"])
+
+
+def _sums(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        name: _sums([part[name] for part in parts]) if isinstance(value, dict) else sum(part[name] for part in parts)
+        for name, value in parts[0].items()
+    }
+
+
 def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
     """What the manifest says of the settings; ``lent``: that of the corpus which the vocabulary is taken from."""
     return {
@@ -82,6 +102,7 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
         "sentencepiece": settings.sentencepiece,
         "bpe_codes": settings.bpe_codes,
         "bert": settings.bert,
+        "shard": settings.shard,
     }
 
 
@@ -96,7 +117,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
         return
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(part), dict) for part in READ):
         return
-    before = manifest["settings"]
+    before = {"shard": None, **manifest["settings"]}
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
     pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
     pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))

@@ -12,7 +12,7 @@ from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
-from gtransformer.preprocess.clean import clean_files
+from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import read_pairs
 from gtransformer.preprocess.instance_files import sidecar_name, write_instances
 from gtransformer.preprocess.parallel import progress
@@ -74,13 +74,15 @@ class Preparation(Workspace):
                 pass
 
     def _clean(self, split: str) -> None:
-        outputs, pairs = self.sides("text", split), self.settings.sentence_pairs
+        outputs, pairs, share = self.sides("text", split), self.settings.sentence_pairs, self.settings.share(split)
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], *outputs, label=f"clean {split}", sentence_pairs=pairs)
+            report = clean_files(*self.splits[split], *outputs, f"clean {split}", pairs, share)
             return {**asdict(report), "summary": report.summary()}
 
-        self.steps.run(f"clean:{split}", self.splits[split], outputs, {"sentence_pairs": True} if pairs else {}, work)
+        settings = {"sentence_pairs": True} if pairs else {}
+        settings |= {"shard": share} if share != WHOLE else {}
+        self.steps.run(f"clean:{split}", self.splits[split], outputs, settings, work)
 
     def _tokenise(self, split: str) -> None:
         normalise, moses = self.settings.normalise_punctuation, self.settings.moses

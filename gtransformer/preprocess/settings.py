@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
+from gtransformer.preprocess.clean import WHOLE
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE
 
 # What a BERT's tokeniser may consist of.
@@ -24,6 +26,7 @@ class Settings:
     sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side. ``bert``: a folder with
     a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
     ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
+    ``shard``: "I/N", every N-th document of the training set, from the I-th on; the first shard has the other splits.
     """
 
     source_lang: str = "en"
@@ -42,6 +45,7 @@ class Settings:
     bpe_codes: str | None = None
     dictionary: str | None = None
     bert: str | None = None
+    shard: str | None = None
 
     def check(self) -> None:
         """Raise UserError, naming the options of the command, for values that make no sense."""
@@ -49,6 +53,7 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
+        shard_numbers(self.shard)
         if self.source_lang == self.target_lang:
             raise UserError(f"source and target language are both {self.source_lang}; give two with -s and -t")
         if self.langs and (not set(self.pair()) <= set(self.langs) or len(set(self.langs)) < len(self.langs)):
@@ -80,6 +85,10 @@ class Settings:
             return ()
         return (self.target_lang,) if self.bert else self.pair()
 
+    def share(self, split: str) -> tuple[int, int]:
+        """Which shard of how many of a split's documents are to be prepared."""
+        return shard_numbers(self.shard) if split == "train" else WHOLE
+
     def given_dictionaries(self) -> list[Path]:
         """The dictionary files that were given, if any: one for both sides, or source and target where they differ."""
         if not self.dictionary:
@@ -110,6 +119,17 @@ class Settings:
         if self.sentencepiece:
             return SENTENCEPIECE_FILE
         return WORDPIECE_FILE if self.bert else None
+
+
+def shard_numbers(shard: str | None) -> tuple[int, int]:
+    """(i, n) of "i/n", the i-th of n shards, counted from 0. Raises UserError for anything else; None: the whole."""
+    if shard is None:
+        return WHOLE
+    found = re.fullmatch(r"(\d+)/(\d+)", shard, re.ASCII)
+    number, shards = map(int, found.groups()) if found else (0, 0)
+    if not number < shards:
+        raise UserError(f"--shard {shard}: give I/N, which shard of how many, I from 0 to N - 1 (of four: 0/4 to 3/4)")
+    return number, shards
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:

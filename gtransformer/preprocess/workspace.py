@@ -27,6 +27,11 @@ class Workspace:
             raise UserError(f"{output}: holds the raw corpus; give another directory to write to")
         # mBART's languages have a country, too (en_XX); corpora are named without.
         self.splits = find_splits(raw, *(lang.partition("_")[0] for lang in settings.pair()))
+        number, shards = settings.share("train")
+        if shards > 1 and "train" not in self.splits:
+            raise UserError(f"{raw}: holds no training set, which --shard {settings.shard} is of; leave it out")
+        if number:
+            self.splits = {"train": self.splits["train"]}
         self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None
         self.given = settings.vocabulary_files()
         if "train" not in self.splits and not self.borrowed:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
-from gtransformer.data.batching import make_divisible, mixed, share_documents
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.errors import UserError
+from gtransformer.tasks.epoch_iterator import DocumentIterator, EpochIterator
 from gtransformer.tasks.first_pass import sentences_together
 
 logger = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ def batch_iterator(
     skip_remainder_batch: bool = False,
     grouped_shuffling: bool = False,
     update_epoch_batch_itr: bool = False,
-) -> EpochBatchIterator:
+) -> EpochIterator:
     """The iterator over a dataset; arguments as of ``FairseqTask.get_batch_iterator``.
 
     Unless ``disable_iterator_cache`` or ``update_epoch_batch_itr`` says otherwise, a dataset has one for all epochs,
@@ -63,11 +62,7 @@ def batch_iterator(
         longest = max_positions if task.longest is None else task.longest
         indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)
     batches = dataset.batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple)
-    if dataset.documents is None:
-        kind, batches = EpochBatchIterator, make_divisible(batches, num_shards)
-    else:
-        kind, batches = DocumentIterator, share_documents(batches, dataset.documents[:, 0], num_shards)
-    made = kind(
+    made = (EpochIterator if dataset.documents is None else DocumentIterator)(
         dataset=dataset,
         collate_fn=dataset.collater,
         batch_sampler=batches,
@@ -85,25 +80,6 @@ def batch_iterator(
     if reused:
         task.dataset_to_epoch_iter[dataset] = made
     return made
-
-
-class DocumentIterator(EpochBatchIterator):
-    """Batches of documents: every process has its own ones, and goes through each in order.
-
-    Shuffled, batches of different documents take turns at random, in every epoch anew. ``batch_sampler`` is a list as
-    of ``share_documents``; ``grouped_shuffling`` means nothing here.
-    """
-
-    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list[np.ndarray]:
-        """This process's batches of an epoch; the same whenever it is asked, in a resumed training, too."""
-        own = list(self.frozen_batches[self.shard_id :: self.num_shards])
-        if shuffle:
-            real = [batch for batch in own if len(batch)]
-            order = mixed(self.dataset.documents_of(real), self.seed + epoch)
-            own[: len(real)] = [real[number] for number in order]
-        if self._supports_prefetch:
-            self.dataset.prefetch([number for batch in own for number in batch])
-        return own
 
 
 def warn_of_long(dataset: DocumentPairDataset, max_tokens: int) -> None:

@@ -52,9 +52,9 @@ def line(command: str, *arguments) -> list[str]:
     return [sys.executable, "-m", f"fairseq_cli.{command}", *map(str, arguments), "--user-dir", USER_DIR]
 
 
-def start(command: str, *arguments) -> processes.Forked:
-    """Start ``fairseq-{command}``; output and errors come through one pipe."""
-    return processes.start(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment())
+def start(command: str, *arguments, **extra: str) -> processes.Forked:
+    """Start ``fairseq-{command}``, ``extra`` in its environment; output and errors come through one pipe."""
+    return processes.start(line(command, *arguments), stdout=PIPE, stderr=STDOUT, text=True, env=environment(**extra))
 
 
 def run(command: str, *arguments, status: int = 0, input: str | None = None) -> str:

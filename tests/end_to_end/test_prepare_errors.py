@@ -111,3 +111,19 @@ def test_bad_options(raw, tmp_path, capsys):
         capsys, str(dev_only), output
     )
     assert not Path(output).exists()
+
+
+@pytest.mark.parametrize("shard", ["2", "2/2", "-1/2", "0/0", "a/b", "1/2/3"])
+def test_shards_that_there_are_not(raw, tmp_path, capsys, shard):
+    output = tmp_path / "out"
+    err = failure(capsys, str(raw), str(output), f"--shard={shard}")
+    assert f"--shard {shard}: give I/N, which shard of how many" in err and not output.exists()
+
+
+def test_shards_of_too_few_documents(prepared, tmp_path, capsys):
+    small, output = make_raw(tmp_path / "raw", {"train": 2}), str(tmp_path / "out")
+    err = failure(capsys, str(small), output, "--shard=2/3", "--vocabulary", str(prepared))
+    assert "has no 3 documents for as many shards" in err
+    small = make_raw(tmp_path / "other", {"dev": 2})
+    err = failure(capsys, str(small), output, "--shard=0/3", "--vocabulary", str(prepared))
+    assert "holds no training set, which --shard 0/3 is of" in err

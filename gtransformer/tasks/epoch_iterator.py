@@ -1,0 +1,115 @@
+"""Epochs that any number of processes can go on with: fairseq's iterator, and what it forgets when that changes.
+
+It saves how many batches of the epoch each process has read. Of another number of processes each skips as many, so that
+sentences are left out or come twice, and as batches are halved and shuffled for a number of processes, these are not
+even the same ones. Here the checkpoint says how many processes read how many batches, and what is left of the epoch is
+divided anew.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from fairseq.data.iterators import EpochBatchIterator
+
+from gtransformer.data.batching import document_order, make_divisible, mixed, share_documents
+
+Batches = list[np.ndarray]
+READ = "read_by_processes"  # in a checkpoint: (processes, batches that each has read), in their order
+
+
+class EpochIterator(EpochBatchIterator):
+    """Batches by size: all processes take turns.
+
+    ``batch_sampler`` is a list of batches, not divided yet; other arguments are fairseq's.
+    """
+
+    def __init__(self, batch_sampler: Batches, num_shards: int = 1, **options):
+        self._undivided = batch_sampler
+        self._resumed: int | None = None  # an epoch that others have begun: (processes, batches that each has read)
+        self._before: list[tuple[int, int]] = []
+        super().__init__(batch_sampler=(), num_shards=num_shards, **options)
+        self._frozen_batches = tuple(self.divided(batch_sampler, num_shards))
+
+    def divided(self, batches: Batches, processes: int) -> Batches:
+        """The same instances in batches of which process i has every ``processes``-th, from the i-th on."""
+        return make_divisible(batches, processes)
+
+    def state_dict(self) -> dict:
+        """fairseq's, and how many processes have read how many batches of the epoch."""
+        state = super().state_dict()
+        if state["iterations_in_epoch"]:
+            before, counted = (self._before, self._counted()) if self.epoch == self._resumed else ([], 0)
+            state[READ] = [*map(list, before), [self.num_shards, state["iterations_in_epoch"] - counted]]
+        return state
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Go on where this number of processes stopped, or with what others have left of the epoch.
+
+        Checkpoints that do not say how many processes there were are taken to be of as many.
+        """
+        before = [(processes, read) for processes, read in state_dict.get(READ, [])]
+        own = before.pop()[1] if before and before[-1][0] == self.num_shards else 0
+        self._resumed, self._before = state_dict["epoch"], before
+        if before:
+            state_dict = {**state_dict, "iterations_in_epoch": self._counted() + own}
+        super().load_state_dict(state_dict)
+
+    def _counted(self) -> int:
+        """Batches that this process would have read itself, had it been one of those before."""
+        read = sum(processes * batches for processes, batches in self._before)
+        return max(1, read // self.num_shards) if read else 0
+
+    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> Batches:
+        """This process's batches of an epoch; the same whenever it is asked.
+
+        Of an epoch that others have begun: nothing for each batch that counts as read, and then its own of the rest.
+        """
+        order = (epoch, fix_batches_to_gpus, shuffle)
+        if epoch != self._resumed or not self._before:
+            return self.own_batches(*order)
+        left = self._undivided
+        for processes, read in self._before:
+            divided = self.divided(left, processes)
+            others = [self._as_one_of(divided, processes, number) for number in range(processes)]
+            gone = {id(batch) for other in others for batch in other.own_batches(*order)[:read]}
+            left = [batch for batch in divided if len(batch) and id(batch) not in gone]
+        rest = self._as_one_of(self.divided(left, self.num_shards), self.num_shards, self.shard_id)
+        return [np.zeros(0, dtype=np.int64)] * self._counted() + rest.own_batches(*order)
+
+    def _as_one_of(self, divided: Batches, processes: int, number: int) -> EpochIterator:
+        """The iterator of process ``number`` of so many, over these batches."""
+        other = copy(self)
+        other._frozen_batches, other.num_shards, other.shard_id = tuple(divided), processes, number
+        return other
+
+    def own_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> Batches:
+        """This process's batches of a whole epoch, as fairseq orders them."""
+        return super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+
+
+class DocumentIterator(EpochIterator):
+    """Batches of documents: every process has its own ones, and goes through each in order.
+
+    Shuffled, batches of different documents take turns at random, in every epoch anew. ``grouped_shuffling`` means
+    nothing here.
+    """
+
+    def divided(self, batches: Batches, processes: int) -> Batches:
+        """See ``share_documents``."""
+        documents = self.dataset.documents
+        first = np.array([batch[0] for batch in batches], dtype=np.int64)
+        in_order = [batches[number] for number in document_order(documents[first])]
+        return share_documents(in_order, documents[:, 0], processes)
+
+    def own_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> Batches:
+        """This process's batches of a whole epoch."""
+        own = list(self.frozen_batches[self.shard_id :: self.num_shards])
+        if shuffle:
+            real = [batch for batch in own if len(batch)]
+            order = mixed(self.dataset.documents_of(real), self.seed + epoch)
+            own[: len(real)] = [real[number] for number in order]
+        if self._supports_prefetch:
+            self.dataset.prefetch([number for batch in own for number in batch])
+        return own

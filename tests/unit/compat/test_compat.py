@@ -20,6 +20,7 @@ from hydra.core.override_parser import overrides_parser
 from omegaconf import OmegaConf
 
 from gtransformer import compat
+from gtransformer.compat import configuration
 from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
@@ -87,7 +88,7 @@ def test_hydra_is_quiet(saved_model):
     arguments = training_arguments(saved_model.parent / "prepared")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        compat.quiet_hydra()
+        configuration.quiet_hydra()
         convert_namespace_to_omegaconf(arguments)
         warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in found] == ["something else"]
@@ -127,7 +128,7 @@ def test_an_architecture_that_is_none():
         str(caught.value),
     )
     before = options.add_model_args
-    compat.say_unknown_architectures()
+    configuration.say_unknown_architectures()
     assert options.add_model_args is before
 
 

@@ -1,0 +1,52 @@
+"""The platform: is it usable; what of fairseq is mended, each in a file of its own (``mend``)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import sys
+
+FAIRSEQ = "fairseq-fixed==0.12.3.1"
+MINIMUM_TORCH = (2, 6)
+
+
+def check() -> None:
+    """Raise ImportError, in one line that says what to install, if Python, PyTorch or fairseq cannot be used."""
+    if not (3, 11) <= sys.version_info[:2]:
+        found = ".".join(map(str, sys.version_info[:2]))
+        raise ImportError(f"gtransformer needs Python 3.11 or newer, this is {found}: run 'bash scripts/setup.sh'")
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"gtransformer needs PyTorch ({error}): pip install 'torch>=2.6'") from None
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < MINIMUM_TORCH:
+        raise ImportError(f"gtransformer needs PyTorch 2.6 or newer, found {torch.__version__}: pip install -U torch")
+    _check_fairseq()
+    from gtransformer.compat import checkpoints, configuration, launching, training
+
+    for room in (checkpoints, training, launching, configuration):
+        room.mend()
+
+
+def _check_fairseq() -> None:
+    # fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
+    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+    installed = {name for name in ("fairseq", "fairseq-fixed") if _is_installed(name)}
+    if "fairseq" in installed:
+        raise ImportError(
+            "the package 'fairseq' of PyPI cannot be used on this Python and overwrites fairseq-fixed: "
+            f"pip uninstall -y fairseq fairseq-fixed && pip install --no-build-isolation {FAIRSEQ}"
+        )
+    try:
+        import fairseq.models  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"gtransformer needs fairseq ({error}): pip install --no-build-isolation {FAIRSEQ}") from None
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

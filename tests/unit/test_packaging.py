@@ -157,7 +157,7 @@ def test_user_dir_when_installed(wheel: Path, tmp_path: Path):
     zipfile.ZipFile(wheel).extractall(site)
     fairseq = Path(importlib.util.find_spec("fairseq").origin).parent
     # fairseq looks for the user-dir beside itself, so it has to lie there; its examples are large and not needed.
-    shutil.copytree(fairseq, site / "fairseq", ignore=shutil.ignore_patterns("examples", "__pycache__"))
+    shutil.copytree(fairseq, site / "fairseq", ignore=shutil.ignore_patterns("examples"))
     script = tmp_path / "elsewhere" / "script.py"
     script.parent.mkdir()
     script.write_text(

@@ -184,6 +184,6 @@ if __name__ == "__main__":
         env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert result.stdout.split() == ["True", str(site / "gtransformer"), "True", "True"], result.stderr

@@ -1,9 +1,10 @@
 """Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in pyproject.toml."""
 
-from glob import glob
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
@@ -20,6 +21,21 @@ def version() -> str:
         if line.startswith("__version__"):
             return line.split("=", 1)[1].strip().strip("\"'")
     raise SystemExit('gtransformer/__init__.py: no line __version__ = "..."')
+
+
+class BuildWithRecipes(build_py):
+    """Copies the recipes into the package, so that they are found wherever and however it is installed.
+
+    An editable installation reads those of the checkout.
+    """
+
+    def run(self) -> None:
+        """Build the package."""
+        super().run()
+        if not self.editable_mode:
+            target = Path(self.build_lib, "gtransformer", "configs")
+            shutil.rmtree(target, ignore_errors=True)  # of an earlier build in the same folder
+            shutil.copytree(ROOT / "configs", target, ignore=shutil.ignore_patterns(".*"))
 
 
 # command -> module in gtransformer/cli; every module has main(argv=None)
@@ -39,6 +55,11 @@ COMMANDS = {
     "inspect": "inspect_document",
     "discourse": "discourse",
     "terms": "terms",
+    "average": "average",
+    "entropy": "entropy",
+    "benchmark": "benchmark",
+    "report": "report",
+    "info": "info",
     "download": "download",
     "run": "run",
     "compare": "compare",
@@ -61,11 +82,7 @@ setup(
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["gtransformer", "gtransformer.*"]),
     package_data={"gtransformer": ["py.typed", "report/papers/*.yaml", "report/pages/templates/*"]},
-    # The recipes travel with the package, so that gtransformer-run finds them without a checkout.
-    data_files=[
-        (f"share/gtransformer/{folder}", sorted(glob(f"{folder}/*.*")))
-        for folder in ["configs", *sorted(name.rstrip("/") for name in glob("configs/*/"))]
-    ],
+    cmdclass={"build_py": BuildWithRecipes},
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "bert", "comet", "discourse")},
     entry_points={

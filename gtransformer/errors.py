@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 
+from gtransformer.installation import as_typed
+
 FULL = (errno.ENOSPC, errno.EDQUOT)
 # fairseq's functions that know a checkpoint's path, and by which name.
 LOADERS = {"load_checkpoint_to_cpu": "path", "load_checkpoint": "filename", "load_model_ensemble_and_task": "filename"}
@@ -43,7 +45,7 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
         try:
             return main(argv) or 0
         except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {as_typed(str(error))}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
@@ -201,7 +203,7 @@ def install_excepthook() -> None:
         if message is None:
             previous(kind, error, trace)
         else:
-            print(f"error: {message}", file=sys.stderr)
+            print(f"error: {as_typed(message)}", file=sys.stderr)
 
     hook.reports_user_errors = True
     sys.excepthook = hook

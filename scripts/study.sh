@@ -14,12 +14,4 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 ensure_setup
-if [[ "${1:-}" == table2 ]]; then
-    (($# > 1)) || fail "give a directory for the results: scripts/study.sh table2 OUTPUT"
-    # A GPU's peak holds the optimizer's state from the second step on.
-    runs="$("$PYTHON" -c 'import torch; print(int(torch.cuda.is_available()))')"
-    run_python -m gtransformer.cli.benchmark --output "$2" --name memory_by_length --what train --windows 10,20 \
-        --context 2 --lengths 736,1472,2208 --batch-tokens 1 --vocabularies 15000 --fresh --runs "$runs" \
-        --systems window_transformer,doc_transformer_dense,doc_transformer,lst_transformer,packed,fairseq "${@:3}"
-fi
 run_python -m gtransformer.cli.study "$@"

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.demo_corpus import at_least
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.arena.arena import Arena
@@ -20,7 +21,7 @@ from gtransformer.experiments.progress import say
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="scripts/arena.sh",
         description=" ".join(__doc__.split()),
         epilog=f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them",

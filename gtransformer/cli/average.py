@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import check_output
 from gtransformer.tasks.averaging import average, last_checkpoints
@@ -12,7 +13,7 @@ from gtransformer.tasks.averaging import average, last_checkpoints
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/average.sh", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="scripts/average.sh", description=__doc__.split(" (")[0] + ".")
     parser.add_argument(
         "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
     )

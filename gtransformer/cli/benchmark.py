@@ -16,6 +16,7 @@ from gtransformer.benchmark.report import add_ratios, add_utilisation, plot, tab
 from gtransformer.benchmark.systems import BATCHED, BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
 from gtransformer.benchmark.windows import WindowSetting, measure_windows, window_table
 from gtransformer.benchmark.worker import worker_threads
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
@@ -28,7 +29,7 @@ WINDOW_SIZE = {"channels": 512, "heads": 8}
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/benchmark.sh", description=__doc__)
+    parser = CommandParser(prog="scripts/benchmark.sh", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark"), help="directory (%(default)s)")
     parser.add_argument("--name", default="benchmark", help="name of the files in it (%(default)s)")
     parser.add_argument(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.comparison.comparison import Comparison
@@ -22,7 +23,7 @@ from gtransformer.experiments.recipe import recipe_names
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="scripts/compare.sh",
         description=" ".join(__doc__.split()),
         epilog=f"recipes: {', '.join(recipe_names())}",

@@ -15,6 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from gtransformer.cli.contrastive_table import suite_table, table
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.capacity import LAST, PLACED, Capacity, capacity_of, usual_place
 from gtransformer.evaluation.contrastive import OPTIONAL, read_items, report, score_items
@@ -30,7 +31,7 @@ from gtransformer.preprocess.encode import read_settings
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     parser.add_argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.preprocess import document_ids, opus
 from gtransformer.preprocess.convert import write_split
@@ -13,7 +14,7 @@ from gtransformer.preprocess.corpus import SPLITS
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/convert.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/convert.sh", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="ids|opus")
     ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as WMT has it")
     ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence a line")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.capacity import capacity_of
 from gtransformer.evaluation.corpus_instances import corpus_instances
@@ -41,7 +42,7 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/cxmi.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/cxmi.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     parser.add_argument("--split", default="test", help="whose references: train, valid or test (%(default)s)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.demonstration import DOCUMENTS, RECIPES, TEST_DOCUMENTS, Demo, finish
@@ -19,7 +20,7 @@ from gtransformer.installation import project_root
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="scripts/demo.sh", description=" ".join(__doc__.split()), epilog="About ten minutes on two CPU cores."
     )
     parser.add_argument("--output", type=Path, metavar="DIR", help="where everything goes (runs/demo)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.demo.corpus import write_corpus
 from gtransformer.errors import cli_main
 
@@ -44,23 +45,23 @@ def split_sizes(options: argparse.Namespace) -> dict[str, int]:
     return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    result = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m gtransformer.cli.demo_corpus",
         description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
         "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
     )
-    result.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
-    add_sizes(result)
-    result.add_argument(
+    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    add_sizes(parser)
+    parser.add_argument(
         "--contrastive-items",
         type=at_least(1),
         default=300,
         metavar="N",
         help="at most so many contrastive items, shared evenly by phenomenon and document (default 300)",
     )
-    return result
+    return parser
 
 
 def print_splits(splits: dict[str, dict]) -> None:
@@ -76,7 +77,7 @@ def print_splits(splits: dict[str, dict]) -> None:
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
-    options = parser().parse_args(argv)
+    options = build_parser().parse_args(argv)
     summary = write_corpus(options.output, split_sizes(options), options.seed, options.contrastive_items)
     print_splits(summary["splits"])
     items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())

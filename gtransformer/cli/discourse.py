@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.discourse.files import score_files
 from gtransformer.evaluation.discourse.taggers import MODELS
@@ -21,7 +22,7 @@ from gtransformer.report.discourse_table import table
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/discourse.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/discourse.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="English text")
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its German reference")
     parser.add_argument(

@@ -9,13 +9,14 @@ import argparse
 import os
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.corpora.download import CORPORA, PUBLIC_HOME, data_directory, download
 from gtransformer.errors import cli_main
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/download.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/download.sh", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", choices=CORPORA)
     parser.add_argument("--data", type=Path, help="where corpora lie ($DATA, or data/ in the checkout)")
     parser.add_argument(

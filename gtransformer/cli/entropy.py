@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gtransformer.analysis import share
 from gtransformer.analysis.split_entropy import measure, table
+from gtransformer.cli.parser import CommandParser
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError, cli_main
@@ -20,7 +21,7 @@ from gtransformer.files import check_output, write_json
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m gtransformer.cli.entropy",
         description="Mean entropy of attention in bits, and how much of cross-attention falls on the source sentence "
         "that is being translated, by layer, beside what flat attention would have.",

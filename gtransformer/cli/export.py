@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.translation.export import export, find_sources
@@ -13,7 +14,7 @@ from gtransformer.translation.options import SearchOptions, add_search_options
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/export.sh", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="scripts/export.sh", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")

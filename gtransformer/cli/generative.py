@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items
 from gtransformer.evaluation.generative import OUTCOMES, judge_translations, report
@@ -29,7 +30,7 @@ RULES = {
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/generative.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/generative.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
     parser.add_argument(
         "--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro"

@@ -16,6 +16,7 @@ from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
 from gtransformer.analysis.attention_text import HEADING, gate_table, to_json
 from gtransformer.analysis.batch_attention import look_across
 from gtransformer.analysis.documents import find_document, given_translation, inspect_document
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, check_output, decode_lines, read_lines, write_json
@@ -28,7 +29,7 @@ from gtransformer.translation.options import add_search_options
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
     parser.add_argument(
         "--model",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.experiments.jobs import shares
@@ -20,7 +21,7 @@ from gtransformer.files import atomic_write, write_json
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
     parser.add_argument("recipe", help="a recipe, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     parser.add_argument("output", type=Path, help="directory to write to")

@@ -5,23 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.parallel import available_cores, map_chunks
 from gtransformer.preprocess.postprocess import LineProcessor
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """Turn BPE, or tokenised and truecased, text into plain text."""
-    parser = argparse.ArgumentParser(prog="python -m gtransformer.cli.postprocess", description=main.__doc__)
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(
+        prog="python -m gtransformer.cli.postprocess",
+        description="Turn BPE, or tokenised and truecased, text into plain text.",
+    )
     parser.add_argument("--lang", required=True, help="language of the text, e.g. de")
     parser.add_argument("--input", help="file to read (default: standard input)")
     parser.add_argument("--output", help="file to write (default: standard output)")
     parser.add_argument("--instances", action="store_true", help="lines are instances (<s> ... </s> <s> ... </s>)")
     parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
-    args = parser.parse_args(argv)
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Turn BPE, or tokenised and truecased, text into plain text."""
+    args = build_parser().parse_args(argv)
     lines = read_lines(args.input or "/dev/stdin")
     chunks = map_chunks(LineProcessor(args.lang, args.moses, args.instances), lines, args.workers, label="postprocess")
     if args.output:

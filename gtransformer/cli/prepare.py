@@ -6,7 +6,9 @@ import argparse
 import shlex
 import sys
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
+from gtransformer.installation import as_typed
 from gtransformer.preprocess.manifest import table
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
@@ -16,7 +18,7 @@ from gtransformer.preprocess.settings import Settings
 
 def build_parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="scripts/prepare.sh",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
         "Run it again after an interruption or a change of the corpus: what still holds is kept.",
@@ -97,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
     """Prepare a corpus and print its counts."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
-    command = shlex.join(["scripts/prepare.sh", *argv])
+    command = as_typed(shlex.join(["scripts/prepare.sh", *argv]))
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
 

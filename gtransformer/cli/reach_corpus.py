@@ -6,34 +6,35 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.demo_corpus import add_sizes, at_least, print_splits, split_sizes
+from gtransformer.cli.parser import CommandParser
 from gtransformer.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 from gtransformer.errors import cli_main
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    result = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m gtransformer.cli.reach_corpus",
         description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "
         f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration corpus and, for "
         "each, three documents like the set's. The same options give the same bytes everywhere.",
     )
-    result.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
-    add_sizes(result)
-    result.add_argument(
+    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    add_sizes(parser)
+    parser.add_argument(
         "--items",
         type=at_least(1),
         default=400,
         metavar="N",
         help="at least so many for each phenomenon and row of distances (default 400)",
     )
-    return result
+    return parser
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
-    options = parser().parse_args(argv)
+    options = build_parser().parse_args(argv)
     summary = write_reach_corpus(options.output, split_sizes(options), options.seed, options.items)
     print_splits(summary["splits"])
     for side, counts in summary["items"].items():

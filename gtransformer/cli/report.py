@@ -8,18 +8,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
+from gtransformer.installation import project_root
 from gtransformer.report.page import make_page
-
-LOGS = Path(__file__).resolve().parents[2] / "exp_logs"
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/report.sh", description=" ".join(__doc__.split()))
+    parser = CommandParser(prog="scripts/report.sh", description=" ".join(__doc__.split()))
     parser.add_argument(
-        "--logs", type=Path, default=LOGS, metavar="DIR", help="the folder of results (exp_logs/ of the checkout)"
+        "--logs",
+        type=Path,
+        default=project_root() / "exp_logs",
+        metavar="DIR",
+        help="the folder of results (exp_logs/)",
     )
     parser.add_argument(
         "--paper", type=Path, action="append", metavar="FILE", help="a paper's figures; repeatable (all that are here)"

@@ -7,15 +7,17 @@ import shlex
 import sys
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.experiments.needs import missing_first
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.recipe import UnknownRecipe, listing
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run import SPLITS, make_run, stages_of
+from gtransformer.installation import as_typed
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(CommandParser):
     """Reads all recipes only where its help is asked for."""
 
     def format_help(self) -> str:
@@ -83,7 +85,7 @@ def main(argv: list[str] | None = None) -> int | None:
     check_recipe(run.recipe, stages, run.extra)
     end_on_signals()
     for command in missing_first(args):
-        print(f"[all] first: bash scripts/run.sh {shlex.join(command)}", flush=True)
+        print(as_typed(f"[all] first: bash scripts/run.sh {shlex.join(command)}"), flush=True)
         if status := main(command):
             return status
     for stage in stages:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.contrastive import Item, read_items
@@ -29,7 +30,7 @@ PAPER = "paper"  # on the command line: the score of the paper's tables, the rel
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/score.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/score.sh", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
     parser.add_argument(
         "--split", default="test", help="which split was translated: train, valid or test (%(default)s)"

@@ -7,10 +7,13 @@ fails does not end the others.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
 
+from gtransformer.cli import benchmark
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.pipeline import Pipeline
@@ -22,10 +25,17 @@ from gtransformer.experiments.studies.plan import listing, study_names
 from gtransformer.experiments.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
 
+MEMORY = "table2"  # of the window-attention paper
+MEMORY_OPTIONS = (
+    "--name memory_by_length --what train --windows 10,20 --context 2 --lengths 736,1472,2208 --batch-tokens 1 "
+    "--vocabularies 15000 --fresh "
+    "--systems window_transformer,doc_transformer_dense,doc_transformer,lst_transformer,packed,fairseq"
+).split()
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
+    parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
     parser.add_argument("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
     parser.add_argument(
         "corpus", nargs="?", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
@@ -60,14 +70,26 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def measure_memory(arguments: list[str]) -> int:
+    """Memory by length, which the benchmark measures: nothing is trained to an end, and no corpus is needed."""
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError(f"give a directory for the results: scripts/study.sh {MEMORY} OUTPUT")
+    # A GPU's peak holds the optimizer's state from the second step on.
+    runs = str(int(torch.cuda.is_available()))
+    return benchmark.main(["--output", arguments[0], *MEMORY_OPTIONS, "--runs", runs, *arguments[1:]])
+
+
 @cli_main
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int | None:
     """Do the study."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == [MEMORY]:
+        return measure_memory(argv[1:])
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.list and args.figure is None:
         print(f"studies:\n{listing()}")
-        return
+        return None
     missing = [name for name in ("figure", "corpus", "output") if getattr(args, name) is None]
     if missing:
         parser.error(f"the following arguments are required: {', '.join(missing)}")
@@ -82,7 +104,7 @@ def main(argv: list[str] | None = None) -> None:
     runner = Runner(study, corpora, jobs, args.keep_checkpoints)
     if args.list:
         show(runner)
-        return
+        return None
     with pipeline:
         size = "miniature" if study.miniature else "full"
         say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")

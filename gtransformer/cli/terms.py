@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.systems import name_systems
@@ -21,7 +22,7 @@ from gtransformer.report.terms_table import table
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="source text, with <d>")
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference")
     parser.add_argument(

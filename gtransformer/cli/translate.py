@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, decode_lines, is_replaceable, read_lines, sha256
 from gtransformer.preprocess.parallel import progress
@@ -35,7 +36,7 @@ from gtransformer.translation.splitter import SentenceSplitter
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
     parser.add_argument(
         "input",
         nargs="*",

@@ -15,6 +15,7 @@ from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import DRAWN
 from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
+from gtransformer.installation import as_typed
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available
 from gtransformer.search.second_pass import SecondPass
@@ -240,8 +241,9 @@ class TranslationDocTask(FairseqTask):
             self.told_of_overlap = True
             logger.warning(
                 "instances overlap (--instances %s): the BLEU at the end counts context, too, and so sentences several "
-                "times; score with --gen-output PREFIX and scripts/score.sh instead",
+                "times; score with --gen-output PREFIX and %s instead",
                 self.cfg.instances,
+                as_typed("scripts/score.sh"),
             )
         for model in () if self.datasets or isinstance(generator, SecondPass) else models:
             check_alone(model, "lines that are typed or handed in")

@@ -18,13 +18,14 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "gtransformer", "configs", "requirements", "setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "README.md",
-    "tests", "scripts", "docs", "exp_logs", ".ci",
+    "CHANGELOG.md", "CITATION.cff", "Dockerfile", ".dockerignore", "tests", "scripts", "docs", "exp_logs", ".ci",
 )  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def test_the_source_distribution_has_the_tests_and_what_they_read(tree: Path):
     folders = ("configs", "docs", "exp_logs", "scripts", "tests")
     wanted = {path.relative_to(tree).as_posix() for name in folders for path in (tree / name).rglob("*")}
     assert {"tests/parity/full.npz", "tests/parity/search/nbest.json", "tests/parity/README.md"} <= wanted
-    assert wanted <= names
+    assert wanted | {"CHANGELOG.md", "CITATION.cff", "Dockerfile", ".dockerignore"} <= names
 
 
 def test_every_module_is_in_the_wheel(wheel: Path):
@@ -73,25 +74,29 @@ def test_every_module_is_in_the_wheel(wheel: Path):
     for folder in ("papers", "pages/templates"):
         files = {str(path.relative_to(ROOT)) for path in (ROOT / "gtransformer/report" / folder).glob("*.*")}
         assert files and files <= names
-    assert not [name for name in names if name.startswith(("tests", "scripts"))]
+    assert "gtransformer/py.typed" in names
+    (other,) = {name.split("/")[0] for name in names} - {"gtransformer"}
+    assert other.endswith(".dist-info"), "tests, scripts or results are in the wheel"
 
 
 def test_recipes_and_licence_are_in_the_wheel(wheel: Path):
+    """The recipes in the package, so that they are found however it is installed."""
     names = zipfile.ZipFile(wheel).namelist()
-    configs = [path for path in (ROOT / "configs").rglob("*") if path.is_file()]
-    assert configs
-    for path in configs:
-        assert any(name.endswith(f"share/gtransformer/{path.relative_to(ROOT)}") for name in names), path
+    configs = {f"gtransformer/{path.relative_to(ROOT)}" for path in (ROOT / "configs").rglob("*") if path.is_file()}
+    assert "gtransformer/configs/base.yaml" in configs and configs <= set(names)
     assert any(re.search(r"dist-info/(licenses/)?LICENSE$", name) for name in names)
 
 
 def test_every_command_has_a_main(wheel: Path):
+    """And every script of the checkout that runs a command is one, under its name."""
     archive = zipfile.ZipFile(wheel)
     (entry_points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
     parser = ConfigParser()
     parser.read_string(archive.read(entry_points).decode())
     commands = dict(parser["console_scripts"])
-    assert {"gtransformer-prepare", "gtransformer-score", "gtransformer-run", "gtransformer-download"} <= set(commands)
+    scripts = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "scripts").glob("*.sh")}
+    called = {name for name, text in scripts.items() if "\nrun_python -m gtransformer.cli." in text}
+    assert len(called) > 15 and {f"gtransformer-{name}" for name in called} <= set(commands)
     for target in commands.values():
         module, function = target.split(":")
         tree = ast.parse(archive.read(module.replace(".", "/") + ".py"))
@@ -127,6 +132,24 @@ def test_the_versions_of_python_are_the_same_everywhere(wheel: Path):
     assert f"Python\n3.{first} to 3.{last} " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_version_is_the_same_everywhere(wheel: Path):
+    """In the wheel's name, as the first one of the list of changes, and where it is cited."""
+    version = wheel.name.split("-")[1]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == str(citation["version"]) == version
+
+
+def test_the_papers_are_cited_as_the_page_of_references_names_them():
+    """Each title is on the page, and each line of the page in the citation file."""
+    page = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    lines = [" ".join(line.split()) for line in page.split("\n* ")[1:]]
+    papers = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]
+    missing = [paper["title"] for paper in papers if not any(paper["title"] in line for line in lines)]
+    assert not missing
+    assert all(any(paper["title"] in line and str(paper["year"]) in line for paper in papers) for line in lines)
+
+
 @pytest.mark.slow
 def test_user_dir_when_installed(wheel: Path, tmp_path: Path):
     """From a foreign directory, ``--user-dir gtransformer`` is the installed package, in spawned processes, too."""
@@ -134,7 +157,7 @@ def test_user_dir_when_installed(wheel: Path, tmp_path: Path):
     zipfile.ZipFile(wheel).extractall(site)
     fairseq = Path(importlib.util.find_spec("fairseq").origin).parent
     # fairseq looks for the user-dir beside itself, so it has to lie there; its examples are large and not needed.
-    shutil.copytree(fairseq, site / "fairseq", ignore=shutil.ignore_patterns("examples", "__pycache__"))
+    shutil.copytree(fairseq, site / "fairseq", ignore=shutil.ignore_patterns("examples"))
     script = tmp_path / "elsewhere" / "script.py"
     script.parent.mkdir()
     script.write_text(
@@ -161,6 +184,6 @@ if __name__ == "__main__":
         env=os.environ | {"PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert result.stdout.split() == ["True", str(site / "gtransformer"), "True", "True"], result.stderr

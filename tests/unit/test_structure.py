@@ -19,11 +19,11 @@ NETWORK = BASE | {"modules", "data"}
 # fairseq, may import all.
 ALLOWED = {
     "colours": set(),
-    "errors": set(),
     "compat": BASE,
+    "installation": set(),
+    "errors": {"installation"},
     "files": BASE,
     "settings": BASE | {"files"},
-    "installation": set(),
     "optional": BASE,
     "modules": BASE,
     "data": BASE | {"files", "modules"},
@@ -34,7 +34,7 @@ ALLOWED = {
     "preprocess": TEXT | {"optional"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
-    "tasks": NETWORK | {"files", "optim", "preprocess", "models", "search"},
+    "tasks": NETWORK | {"files", "installation", "optim", "preprocess", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks"},
     "translation": TEXT | {"settings", "preprocess", "search", "tasks"},
     "analysis": NETWORK | {"colours", "files", "models", "preprocess", "tasks", "translation"},

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
+from gtransformer.benchmark.systems import SYSTEMS
+from gtransformer.cli import benchmark
 from gtransformer.cli.study import main
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import Pipeline
@@ -108,3 +111,18 @@ def test_bfloat16_is_said(arguments, capsys, monkeypatch, options, bfloat16, sai
     monkeypatch.setattr(Corpora, "begin", stop)
     assert main([*arguments, *options]) == 1
     assert ("| train.autocast=bfloat16, as this CPU has the instructions" in capsys.readouterr().out) is said
+
+
+def test_memory_by_length_is_measured_by_the_benchmark(capsys, monkeypatch):
+    """Table 2 of the window-attention paper; further options come after its own."""
+    given = []
+    read = benchmark.build_parser().parse_args
+    monkeypatch.setattr(benchmark, "main", lambda arguments: given.append(read(arguments)) or 3)
+    assert main(["table2", "out", "--lengths", "64"]) == 3
+    (options,) = given
+    assert (options.output, options.name, options.lengths) == (Path("out"), "memory_by_length", "64")
+    assert options.fresh and options.runs == int(torch.cuda.is_available())
+    assert {"window_transformer", "fairseq"} < set(options.systems.split(",")) < set(SYSTEMS)
+    for arguments in (["table2"], ["table2", "--lengths", "64"]):
+        assert main(arguments) == 1 and "scripts/study.sh table2 OUTPUT" in capsys.readouterr().err
+    assert len(given) == 1

@@ -1,0 +1,37 @@
+"""What is installed, and where: for fairseq's ``--user-dir``, for recipes of one's own, for reports of faults."""
+
+from __future__ import annotations
+
+import argparse
+
+import gtransformer
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
+from gtransformer.installation import PACKAGE, config_directory
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="python -m gtransformer.cli.info", description=__doc__.replace("``", ""))
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--user-dir", action="store_true", help="print only the package's directory")
+    only.add_argument("--configs", action="store_true", help="print only the directory of the recipes")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Print versions and places, or one place."""
+    args = build_parser().parse_args(argv)
+    if args.user_dir or args.configs:
+        print(PACKAGE if args.user_dir else config_directory())
+        return
+    found = {"gtransformer": gtransformer.__version__, **package_versions(), "device": device_name()}
+    found |= {"commit": current_commit() or "none", "user-dir": PACKAGE, "configs": config_directory()}
+    width = max(map(len, found))
+    print("\n".join(f"{name:{width}}  {value}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Before a release: build the source distribution, of that the wheel, install it into a fresh environment as
+# docs/install.md says, and try its commands in a folder outside of the checkout: scripts/check_package.sh [DIST]
+# DIST is where the two files are left (default: dist/ in the checkout).
+#
+#   PYTHON=/path/to/python3.13          with which Python (default: python3.12)
+#   GTRANSFORMER_TORCH='torch==2.8.*'   with which PyTorch (default: torch==2.13.0)
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+python="${WANTED_PYTHON:-python3.12}"
+torch="${GTRANSFORMER_TORCH:-torch==2.13.0}"
+mkdir -p "${1:-$ROOT/dist}"
+dist="$(cd "${1:-$ROOT/dist}" && pwd)"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+unset PYTHONPATH
+
+step() { say "check [$SECONDS s]: $*"; }
+
+install() { # modules are compiled when they are imported, which most never are
+    "$work/env/bin/python" -m pip --disable-pip-version-check install --quiet --no-compile "$@"
+}
+
+step "an environment with $("$python" --version), $torch and what builds packages"
+"$python" -m venv "$work/env" || fail "$python could not make a virtual environment; name another with PYTHON="
+install -r "$ROOT/requirements/build.txt" "$torch"
+
+step "source distribution and wheel"
+rm -f "$dist"/gtransformer-*
+cd "$ROOT"
+"$work/env/bin/python" setup.py --quiet egg_info --egg-base "$work" sdist --dist-dir "$dist"
+"$work/env/bin/python" -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation \
+    --wheel-dir "$dist" "$dist"/gtransformer-*.tar.gz
+
+step "installing $(basename "$dist"/gtransformer-*.whl)"
+install --no-build-isolation "$dist"/gtransformer-*.whl "$torch"
+
+mkdir "$work/outside"
+cd "$work/outside"
+step "its commands"
+"$work/env/bin/python" -I "$ROOT/tests/installed.py"
+step "all is well: $(basename -a "$dist"/gtransformer-* | xargs)"

@@ -1,0 +1,138 @@
+"""What scripts/check_package.sh tries in an environment that has the wheel: ``python -I tests/installed.py``.
+
+No test module: it runs in the environment's own Python, without pytest, in an empty folder, and nothing of the checkout
+is imported. Data is read from tests/compatibility, whose model was trained and whose translations are known.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from importlib import import_module
+from importlib.metadata import distribution
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SAVED = HERE / "compatibility"
+PROGRAMS = Path(sys.executable).parent
+PREFIX = "gtransformer-"
+TRAINED = ("--max-update", "6")
+
+
+def say(text: str) -> None:
+    """A line with the time that has passed."""
+    print(f"  {time.monotonic() - STARTED:6.0f} s  {text}", flush=True)
+
+
+def run(*command: object, status: int = 0) -> str:
+    """Run an installed program; its output, or the end of this check with it if it ends with another status."""
+    name, *options = map(str, command)
+    done = subprocess.run([str(PROGRAMS / name), *options], capture_output=True, text=True)
+    output, line = done.stdout + done.stderr, shlex.join([name, *options])
+    need(done.returncode == status, f"{line}: exit status {done.returncode}, not {status}\n{output[-3000:]}")
+    say(line[:110])
+    return output
+
+
+def need(condition: object, text: str) -> None:
+    """End this check where a condition does not hold."""
+    if not condition:
+        raise SystemExit(f"check failed: {text}")
+
+
+def known_documents() -> list[list[str]]:
+    """The documents whose translations are kept in tests/compatibility."""
+    tree = ast.parse((SAVED / "observe.py").read_text(encoding="utf-8"))
+    return next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DOCUMENTS"
+    )
+
+
+def check_names() -> None:
+    """Every command is there, calls itself by its own name, and so does what its help names."""
+    points = [point for point in distribution("gtransformer").entry_points if point.group == "console_scripts"]
+    need(len(points) > 20, "there are hardly any commands")
+    for point in points:
+        need(callable(point.load()), f"{point.name} cannot be called")
+        text = import_module(point.module).build_parser().format_help()
+        need(text.startswith(f"usage: {point.name} "), f"{point.name} calls itself otherwise: {text[:80]}")
+        need("scripts/" not in text, f"the help of {point.name} names scripts: {text}")
+    say(f"{len(points)} commands")
+
+
+def check_a_known_model() -> None:
+    """A trained model of the checkout's tests gives the translations that it gave when it was made: Python, command."""
+    documents = known_documents()
+    expected = json.loads((SAVED / "expected.json").read_text(encoding="utf-8"))["texts"]
+    best = [[line[0]["text"] if line else "" for line in document] for document in expected]
+    from gtransformer import GTransformer
+
+    found = GTransformer.from_pretrained(SAVED / "model", device="cpu").translate(documents, beam=5)
+    need(found == best, f"{documents} became {found}, not {best}")
+    # The last one, as a blank line ends a document of plain text.
+    Path("known.en").write_text("".join(f"{line}\n" for line in documents[-1]))
+    run("gtransformer-translate", "--model", SAVED / "model", "known.en", "-o", "known.de", "--beam", 5, "--cpu")
+    text = Path("known.de").read_text(encoding="utf-8")
+    need(text.splitlines() == best[-1], f"known.de holds {text}, not {best[-1]}")
+
+
+def check_from_corpus_to_translation() -> None:
+    """The demonstration with few documents and hardly any training: all stages, an export, translation, pages."""
+    run("gtransformer-demo", "--documents", 40, "--test-documents", 2, "--skip-baseline", *TRAINED)
+    run("gtransformer-export", "runs/demo/gtransformer", "model")
+    source = Path("runs/demo/prepared/text/test.en")
+    run("gtransformer-translate", "--model", "model", source, "-o", "test.de")
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in (source, Path("test.de"))]
+    need(lines[0] == lines[1] > 50, f"{lines[0]} lines were translated to {lines[1]}")
+    first = source.read_text(encoding="utf-8").splitlines()[:6]
+    Path("first.en").write_text("".join(f"{line}\n" for line in first), encoding="utf-8")
+    run("gtransformer-inspect", "--model", "model", "first.en", "-o", "inside", "--html", "inside.html")
+    translations = "runs/demo/gtransformer/test.jsonl"
+    output = run("gtransformer-score", "runs/demo/prepared", "--hypotheses", translations, "--html", "side.html")
+    need("d-BLEU" in output and "version:" in output, f"no scores: {output}")
+    for page in ("inside.html", "side.html"):
+        need("</html>" in Path(page).read_text(encoding="utf-8"), f"{page} is no page")
+
+
+def check_recipes() -> None:
+    """A recipe over a corpus, and fairseq's own commands with the package's name as --user-dir."""
+    sizes = ("--documents", 30, "--dev-documents", 2, "--test-documents", 2)
+    run("gtransformer-demo-corpus", "--output", "corpus", *sizes)
+    run("gtransformer-run", "cpu_tiny", "corpus", "all", "--set", "train.max-update=4")
+    records = {path.name for path in Path("runs/cpu_tiny/corpus").iterdir()}
+    need({"prepare.json", "train.json", "generate.test.json"} <= records, f"stages are missing: {sorted(records)}")
+    run(
+        "fairseq-generate", "runs/cpu_tiny/corpus/prepared/bin", "--user-dir", "gtransformer", "--langs", "en,de",
+        "--task", "translation_doc", "--path", "runs/cpu_tiny/corpus/checkpoints/checkpoint_best.pt", "--beam", 1,
+        "--max-len-a", 0, "--max-len-b", 3, "--gen-output", "by_name", "--cpu",
+    )  # fmt: skip
+    need(Path("by_name.jsonl").is_file(), "fairseq-generate wrote no by_name.jsonl")
+
+
+def main() -> None:
+    """All of it."""
+    found = dict(line.split(maxsplit=1) for line in run("gtransformer-info").splitlines() if "  " in line)
+    print("\n".join(f"  {name}: {value}" for name, value in found.items()))
+    package, configs = Path(found["user-dir"]), Path(found["configs"])
+    need(Path(sys.prefix).resolve() in package.parents, f"{package} is not the package of this environment")
+    recipes = {path.relative_to(HERE.parent / "configs") for path in (HERE.parent / "configs").rglob("*.*")}
+    need(all((configs / path).is_file() for path in recipes), f"recipes are missing in {configs}")
+    check_names()
+    message = run("gtransformer-translate", "--model", "nowhere", "x.en", status=1)
+    need("make one with gtransformer-export" in message and "scripts/" not in message, message)
+    check_a_known_model()
+    check_from_corpus_to_translation()
+    check_recipes()
+
+
+STARTED = time.monotonic()
+if __name__ == "__main__":
+    assert not any(os.scandir()), "give an empty folder"
+    main()

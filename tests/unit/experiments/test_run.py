@@ -252,30 +252,6 @@ def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, mon
         make_run(parse(borrower, corpus, "prepare")).execute("prepare")
 
 
-def test_errors_on_the_command_line(corpus: Path, capsys):
-    for arguments, message in (
-        (["bsae", str(corpus), "all"], "error: unknown recipe 'bsae'"),
-        (["base", str(corpus), "al"], "error: unknown stage 'al'"),
-        (["base", str(corpus / "none"), "all"], "no such corpus"),
-        (["base", str(corpus), "prepare"], "holds no corpus"),
-        (["base", str(corpus), "all", "--set", "train.nonsense=1"], "recipe 'base', stage train: unrecognized"),
-        (["base", str(corpus), "all", "--set", "generate.beam=x"], "stage generate: argument --beam: invalid int"),
-        (["base", str(corpus), "all", "--set", "prepare.foo=1"], "stage prepare: unrecognized arguments: --foo"),
-        (["base", str(corpus), "score", "--", "--foo"], "stage score: unrecognized arguments: --foo"),
-        (["mbart", str(corpus), "all"], "pretrained/mbart25/dict.txt: not there, but recipe 'mbart' needs it"),
-        (["bert", str(corpus), "train"], "say where it is with --set train.bert-checkpoint=PATH"),
-    ):
-        assert main(arguments) == 1
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1
-
-
-def test_a_directory_that_cannot_be_made(corpus: Path, capsys):
-    (corpus / "concatenated_en2de_train_en.txt").touch()
-    assert main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
-    assert capsys.readouterr().err == f"error: {__file__}/x: cannot be used (Not a directory); give another path\n"
-
-
 @pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])
 def test_all_recipes_are_listed(arguments: list[str], capsys):
     """Without a recipe, with an unknown one, and on request; only the last is no error."""

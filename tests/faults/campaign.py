@@ -1,0 +1,145 @@
+"""A campaign of faults: commands are killed, starved of disk, robbed of files, doubled, and must come out the same.
+
+``python -m tests.faults.campaign --minutes 60 --seed 1 --output FILE.json``. Every fault is drawn from the seed: a
+command, what is done to it, and when. Then the same command is given again, and its results are compared, bit for bit,
+with those of a run that nothing disturbed. FILE.json is written after every fault; the same command goes on behind the
+last one. docs/faults.md says what counts as survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.experiments.processes import end_on_signals
+from gtransformer.files import read_json, write_json
+from tests.faults.strikes import KINDS, Reference, strike
+from tests.faults.trial import Trial, can_mount
+from tests.faults.tried import COMMANDS
+
+FIRST_LIMIT = 1200.0  # seconds for a run that nobody disturbs
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--minutes", type=float, default=30, metavar="M", help="begin no fault after these (%(default)s)"
+    )
+    parser.add_argument("--faults", type=int, default=100, metavar="N", help="so many in all (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other faults (%(default)s)")
+    parser.add_argument("--commands", default=",".join(COMMANDS), metavar="A,B", help="which (%(default)s)")
+    parser.add_argument("--kinds", default=",".join(KINDS), metavar="A,B", help="what is done to them (%(default)s)")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="where to work (default: a temporary folder)")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="the figures, and what to go on from"
+    )
+    return parser
+
+
+def chosen(text: str, known: Any, option: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in known]:
+        raise UserError(f"{option} {text}: '{unknown[0]}' is none of {', '.join(known)}")
+    return names
+
+
+def kind_of(kinds: list[str], seed: int, number: int) -> str:
+    """Each kind once in every round of faults, in an order drawn anew."""
+    order = list(kinds)
+    random.Random(f"{seed}, round {number // len(kinds)}").shuffle(order)
+    return order[number % len(kinds)]
+
+
+def begun(options: argparse.Namespace, settings: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
+    """The figures so far: those of an interrupted campaign of this seed, commands and kinds, else none."""
+    fresh = {**settings, **provenance("tests.faults.campaign", argv), "faults": []}
+    if not options.output.is_file():
+        return fresh
+    found = read_json(options.output)
+    if not isinstance(found, dict) or any(found.get(key) != value for key, value in settings.items()):
+        raise UserError(f"{options.output}: figures of another campaign; name another file")
+    return {**fresh, "faults": found["faults"]}
+
+
+def summary(faults: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tried, survived and lost: by kind and by command, and in all."""
+
+    def counted(some: list[dict[str, Any]]) -> dict[str, int]:
+        outcomes = Counter(fault["outcome"] for fault in some)
+        lost = outcomes["lost"]
+        return {"tried": len(some), "survived": len(some) - lost, "of these refused": outcomes["refused"], "lost": lost}
+
+    names = {key: sorted({fault[key] for fault in faults}) for key in ("kind", "command")}
+    by = {key: {name: counted([one for one in faults if one[key] == name]) for name in names[key]} for key in names}
+    return {"all": counted(faults), "by_kind": by["kind"], "by_command": by["command"]}
+
+
+def undisturbed(trial: Trial) -> Reference:
+    """Two runs that nobody disturbs: what must come out, and that it is the same each time."""
+    found = []
+    for _ in range(2):
+        trial.begin()
+        ended = trial.run(FIRST_LIMIT)
+        if ended.status or ended.fault():
+            raise UserError(f"{trial.name}: fails undisturbed: {ended.output[-2000:]}")
+        found.append((trial.results(), ended.seconds))
+    (first, _), (second, seconds) = found
+    if first != second or not first:
+        other = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
+        raise UserError(f"{trial.name}: two undisturbed runs differ in {', '.join(sorted(other)) or 'nothing'}")
+    trial.keep()
+    return Reference(first, seconds, trial.counter.stat().st_size, trial.size())
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> int:
+    """Try faults until there are enough, or no time is left; status 1 if one was not survived."""
+    options = build_parser().parse_args(argv)
+    commands = chosen(options.commands, COMMANDS, "--commands")
+    kinds = chosen(options.kinds, KINDS, "--kinds")
+    figures = begun(options, {"seed": options.seed, "commands": commands, "kinds": kinds}, argv)
+    end_on_signals()
+    end = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        work = (options.work or Path(folder)).resolve()
+        if "full" in kinds and not can_mount(work):
+            print("full: left out, this user may not mount a small file system")
+            kinds = [kind for kind in kinds if kind != "full"]
+        trials: dict[str, Trial] = {}
+        references: dict[str, Reference] = {}
+        for number in range(len(figures["faults"]), options.faults):
+            if time.monotonic() > end:
+                break
+            draw = random.Random(f"{options.seed} {number}")
+            name = draw.choices(commands, [COMMANDS[one].share for one in commands])[0]
+            kind = kind_of(kinds, options.seed, number)
+            trial = trials.setdefault(name, Trial(name, work)) if name not in trials else trials[name]
+            if name not in references:
+                references[name] = undisturbed(trial)
+                print(f"{name}: {references[name].seconds:.1f} s undisturbed", flush=True)
+            began = time.monotonic()
+            try:
+                outcome = strike(kind, trial, references[name], draw)
+            finally:
+                trial.release()
+            fault = {"number": number, "command": name, "kind": kind, **outcome}
+            fault["seconds"] = round(time.monotonic() - began, 1)
+            print(f"{number}: {name}, {kind}, {fault['struck']}: {fault['outcome']} {fault['why']}", flush=True)
+            figures["faults"].append(fault)
+            write_json(options.output, figures | {"summary": summary(figures["faults"])})
+    totals = summary(figures["faults"])
+    print(f"seed {options.seed}: {totals['all']}")
+    return 1 if totals["all"]["lost"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -157,7 +157,7 @@ SEARCH = [
     ("max_tokens", -1, "--max-tokens -1: must be at least 1"),
 ]
 ROWS = [
-    *(Row(f"{name}: {says}", T, says, file(name, change)) for name, change, says in FILES),
+    *(Row(f"{number}, {one}: {says}", T, says, file(one, change)) for number, (one, change, says) in enumerate(FILES)),
     *(Row(f"{key} {value!r}", T, f"{says}", told(settings={key: value})) for key, value, says in SETTINGS),
     *(Row(f"search: {key} {value!r}", T, f"{says}{AGAIN}", told(search={key: value})) for key, value, says in SEARCH),
     *(

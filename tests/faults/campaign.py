@@ -12,8 +12,10 @@ import argparse
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other faults (%(default)s)")
     parser.add_argument("--commands", default=",".join(COMMANDS), metavar="A,B", help="which (%(default)s)")
     parser.add_argument("--kinds", default=",".join(KINDS), metavar="A,B", help="what is done to them (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many commands at a time (%(default)s)")
     parser.add_argument("--work", type=Path, metavar="DIR", help="where to work (default: a temporary folder)")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help="the figures, and what to go on from"
@@ -83,8 +86,14 @@ def summary(faults: list[dict[str, Any]]) -> dict[str, Any]:
     return {"all": counted(faults), "by_kind": by["kind"], "by_command": by["command"]}
 
 
-def undisturbed(trial: Trial) -> Reference:
-    """Two runs that nobody disturbs: what must come out, and that it is the same each time."""
+def undisturbed(trial: Trial, commit: str | None = None) -> Reference:
+    """Two runs that nobody disturbs: what must come out, and that it is the same each time.
+
+    They are kept for the same commit, so that a campaign that goes on need not repeat them.
+    """
+    note = trial.folder / "reference.json"
+    if commit and note.is_file() and (found := read_json(note))["commit"] == commit:
+        return Reference(**found["reference"])
     found = []
     for _ in range(2):
         trial.begin()
@@ -97,7 +106,64 @@ def undisturbed(trial: Trial) -> Reference:
         other = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
         raise UserError(f"{trial.name}: two undisturbed runs differ in {', '.join(sorted(other)) or 'nothing'}")
     trial.keep()
-    return Reference(first, seconds, trial.counter.stat().st_size, trial.size())
+    reference = Reference(first, seconds, trial.counter.stat().st_size, trial.size())
+    write_json(note, {"commit": commit, "reference": vars(reference)})
+    return reference
+
+
+class Campaign:
+    """Faults by number, each command's one after the other, several commands at a time."""
+
+    def __init__(self, options: argparse.Namespace, commands: list[str], kinds: list[str], figures: dict[str, Any]):
+        self.options, self.commands, self.kinds, self.figures = options, commands, kinds, figures
+        self.end = time.monotonic() + 60 * options.minutes
+        self.lock, self.stopped = threading.Lock(), False
+
+    def run(self, work: Path) -> None:
+        """Try all that were not tried, until no time is left."""
+        done = {fault["number"] for fault in self.figures["faults"]}
+        wanted: dict[str, list[tuple[int, random.Random]]] = {}
+        for number in range(self.options.faults):
+            draw = random.Random(f"{self.options.seed} {number}")
+            name = draw.choices(self.commands, [COMMANDS[one].share for one in self.commands])[0]
+            if number not in done:
+                wanted.setdefault(name, []).append((number, draw))
+        trials = [Trial(name, work) for name in wanted]  # makes what they read
+        try:
+            with ThreadPoolExecutor(self.options.jobs) as pool:
+                for over in [pool.submit(self.try_all, trial, wanted[trial.name]) for trial in trials]:
+                    over.result()
+        finally:
+            self.stopped = True
+            for trial in trials:
+                trial.release()
+
+    def try_all(self, trial: Trial, wanted: list[tuple[int, random.Random]]) -> None:
+        """The faults of one command."""
+        if self.is_over():
+            return
+        reference = undisturbed(trial, self.figures["commit"])
+        print(f"{trial.name}: {reference.seconds:.1f} s undisturbed", flush=True)
+        for number, draw in wanted:
+            if self.is_over():
+                return
+            kind = kind_of(self.kinds, self.options.seed, number)
+            began = time.monotonic()
+            outcome = strike(kind, trial, reference, draw)
+            trial.release()
+            fault = {"number": number, "command": trial.name, "kind": kind, **outcome}
+            self.note(fault | {"seconds": round(time.monotonic() - began, 1)})
+
+    def is_over(self) -> bool:
+        return self.stopped or time.monotonic() > self.end
+
+    def note(self, fault: dict[str, Any]) -> None:
+        """Into the figures, unless the campaign itself was ended meanwhile, and the fault with it."""
+        with self.lock:
+            if not self.stopped:
+                print("{number}: {command}, {kind}, {struck}: {outcome} {why}".format(**fault), flush=True)
+                self.figures["faults"] = sorted([*self.figures["faults"], fault], key=lambda one: one["number"])
+                write_json(self.options.output, self.figures | {"summary": summary(self.figures["faults"])})
 
 
 @cli_main
@@ -108,34 +174,12 @@ def main(argv: list[str] | None = None) -> int:
     kinds = chosen(options.kinds, KINDS, "--kinds")
     figures = begun(options, {"seed": options.seed, "commands": commands, "kinds": kinds}, argv)
     end_on_signals()
-    end = time.monotonic() + 60 * options.minutes
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = (options.work or Path(folder)).resolve()
         if "full" in kinds and not can_mount(work):
             print("full: left out, this user may not mount a small file system")
             kinds = [kind for kind in kinds if kind != "full"]
-        trials: dict[str, Trial] = {}
-        references: dict[str, Reference] = {}
-        for number in range(len(figures["faults"]), options.faults):
-            if time.monotonic() > end:
-                break
-            draw = random.Random(f"{options.seed} {number}")
-            name = draw.choices(commands, [COMMANDS[one].share for one in commands])[0]
-            kind = kind_of(kinds, options.seed, number)
-            trial = trials.setdefault(name, Trial(name, work)) if name not in trials else trials[name]
-            if name not in references:
-                references[name] = undisturbed(trial)
-                print(f"{name}: {references[name].seconds:.1f} s undisturbed", flush=True)
-            began = time.monotonic()
-            try:
-                outcome = strike(kind, trial, references[name], draw)
-            finally:
-                trial.release()
-            fault = {"number": number, "command": name, "kind": kind, **outcome}
-            fault["seconds"] = round(time.monotonic() - began, 1)
-            print(f"{number}: {name}, {kind}, {fault['struck']}: {fault['outcome']} {fault['why']}", flush=True)
-            figures["faults"].append(fault)
-            write_json(options.output, figures | {"summary": summary(figures["faults"])})
+        Campaign(options, commands, kinds, figures).run(work)
     totals = summary(figures["faults"])
     print(f"seed {options.seed}: {totals['all']}")
     return 1 if totals["all"]["lost"] else 0

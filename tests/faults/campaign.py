@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.provenance import current_commit, provenance
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.files import read_json, write_json
 from tests.faults.strikes import KINDS, Reference, strike
@@ -63,7 +63,7 @@ def kind_of(kinds: list[str], seed: int, number: int) -> str:
 
 
 def begun(options: argparse.Namespace, settings: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """The figures so far: those of an interrupted campaign of this seed, commands and kinds, else none."""
+    """The figures so far: those of an interrupted campaign of this seed, commands, kinds and commit, else none."""
     fresh = {**settings, **provenance("tests.faults.campaign", argv), "faults": []}
     if not options.output.is_file():
         return fresh
@@ -172,7 +172,8 @@ def main(argv: list[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     commands = chosen(options.commands, COMMANDS, "--commands")
     kinds = chosen(options.kinds, KINDS, "--kinds")
-    figures = begun(options, {"seed": options.seed, "commands": commands, "kinds": kinds}, argv)
+    settings = {"seed": options.seed, "commands": commands, "kinds": kinds, "commit": current_commit()}
+    figures = begun(options, settings, argv)
     end_on_signals()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = (options.work or Path(folder)).resolve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,10 @@ from typing import Any
 from tests.faults.trial import Ended, Trial, damage
 from tests.faults.tried import COMMANDS
 
+# Checkpoints from which a training would go on; a finished one does without.
+SPARE = re.compile(r"checkpoint_(last|\d+_\d+)\.pt$")
 PAGE = 4096  # bytes; a file system is no smaller
+REMOVE = re.compile(r"[^/]*(/[^:]+): .*\bremove (that folder|/[^ ;,]+)")
 TRIES = 6  # until a fault hits a command at work
 
 
@@ -110,12 +114,11 @@ def nothing_half(trial: Trial, reference: Reference, ended: Ended) -> None:
             raise Lost(f"{name}: half of it, or another, under its name", ended.output)
 
 
-def compare(trial: Trial, reference: Reference, ended: Ended) -> None:
-    """Lost unless all results are there and the same."""
+def compare(trial: Trial, reference: Reference, ended: Ended, spare: str | None = None) -> None:
+    """Lost unless all results are there and the same, but for a ``spare`` one."""
     found = trial.results()
-    if found != reference.results:
-        names = found.keys() | reference.results.keys()
-        other = sorted(name for name in names if found.get(name) != reference.results.get(name))
+    names = found.keys() | reference.results.keys()
+    if other := sorted(name for name in names - {spare} if found.get(name) != reference.results.get(name)):
         kinds = {name: "missing" if name not in found else "other" for name in other}
         kinds |= {name: "too much" for name in found.keys() - reference.results.keys()}
         said = [f"{name} ({kinds[name]})" for name in other]
@@ -198,7 +201,7 @@ def damaged(trial: Trial, reference: Reference, draw: random.Random, struck: lis
     if fault := ended.fault():
         raise Lost(f"{fault} when resumed", ended.output)
     if not ended.status:
-        compare(trial, reference, ended)
+        compare(trial, reference, ended, name if SPARE.search(name) else None)
         return None
     error = ended.error()
     if not error:
@@ -211,9 +214,11 @@ def damaged(trial: Trial, reference: Reference, draw: random.Random, struck: lis
 
 
 def put_right(path: Path, error: str) -> None:
-    """As a user would: away with what is damaged; the run's folder of checkpoints whole where the sentence names it."""
+    """As a user would: away with what is damaged, and with the folder that the sentence says to remove."""
     path.unlink(missing_ok=True)
-    if re.search(r"\.part\b|\.part\.json\b", error):
+    if found := REMOVE.match(error):
+        shutil.rmtree(found[1] if found[2] == "that folder" else found[2])
+    if re.search(r"\.part\b", error):
         for name in (path.name.removesuffix(".json"), f"{path.name.removesuffix('.json')}.json"):
             path.with_name(name).unlink(missing_ok=True)
 

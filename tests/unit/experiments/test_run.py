@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,38 @@ def test_a_model_of_another_corpus_is_neither_kept_nor_trained_on(corpus: Path, 
     with pytest.raises(UserError, match="the model there was trained on another corpus than .* remove that folder"):
         run.train()
     assert len(commands) == 2
+
+
+def test_a_finished_model_is_kept_if_it_is_whole(corpus: Path, monkeypatch, tmp_path: Path, capsys):
+    """Cut short it is made again from what was copied; else it is refused, as fairseq would find nothing left to do."""
+    run = make_run(parse("cpu_tiny", corpus, "train", "--output", tmp_path / "out"))
+    best, last = (run.directory / "checkpoints" / f"checkpoint_{name}.pt" for name in ("best", "last"))
+    trained = []
+
+    def train(name: str, command: list[str], directory: Path, results: dict) -> None:
+        trained.append(name)
+        write_json(directory / f"{name}.json", {"stage": name, "command": command})
+        for path in (last, best):
+            torch.save({"extra_state": {"val_loss": 1.0, "best": 1.0}}, path)
+
+    monkeypatch.setattr(module, "run_stage", train)
+    (run.prepared / "bin").mkdir(parents=True)
+    (run.prepared / "bin" / "train.en-de.en.idx").touch()
+    (run.prepared / "manifest.json").write_text("{}")
+    run.train(), run.train()
+    whole = best.read_bytes()
+    best.write_bytes(whole[:-100])
+    run.train()
+    assert best.read_bytes() == whole and trained == ["train"]
+    assert capsys.readouterr().out.count("[train] done before") == 2
+    last.unlink()
+    for harm in (lambda: best.write_bytes(whole[:100]), lambda: best.rename(last)):
+        harm()
+        with pytest.raises(UserError, match="best.pt: missing or cut short, though the training was finished; put it"):
+            run.train()
+    shutil.rmtree(best.parent)
+    run.train()
+    assert trained == ["train"] * 2 and best.read_bytes() == whole
 
 
 def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:

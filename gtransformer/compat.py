@@ -29,6 +29,7 @@ def check() -> None:
     unscale_once()
     go_on_timing()
     quiet_hydra()
+    quiet_saving()
 
 
 def quiet_hydra() -> None:
@@ -41,6 +42,15 @@ def quiet_hydra() -> None:
         "The version_base",
     ):
         warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
+
+
+def quiet_saving() -> None:
+    """Leave the traceback out that fairseq logs where a checkpoint cannot be written: the error itself is said."""
+    logging.getLogger("fairseq.checkpoint_utils").addFilter(_is_no_traceback)
+
+
+def _is_no_traceback(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Traceback ")
 
 
 def _check_fairseq() -> None:

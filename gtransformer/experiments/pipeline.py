@@ -174,8 +174,9 @@ class Pipeline:
             if stamp.get("identity") != self._identities[name]:
                 if stage.precious or (stamp and "identity" not in stamp):
                     raise UserError(
-                        f"{stage.folder}: was trained with other settings, another corpus or older version than this "
-                        f"{self.what} has; choose another output directory, or remove that folder to train anew"
+                        f"{stage.folder}: was trained with other settings, on another corpus, or by an older version "
+                        f"than this {self.what} has; choose another output directory, or remove that folder to train "
+                        "the model again"
                     )
             elif cut := self._cut(stage):
                 raise UserError(f"{cut}: shorter than when {name} was done; put it back, or remove {stage.folder}")
@@ -237,15 +238,7 @@ class Pipeline:
                     if reason := stage.unwritten():
                         raise UserError(f"{label}: {stage.name} {reason}")
                     finish(stage, time.monotonic() - began)
-            run_jobs(
-                label,
-                list(jobs.values()),
-                at_once,
-                threads,
-                self._lock.fileno(),
-                ended,
-                fail,
-            )
+            run_jobs(label, list(jobs.values()), at_once, threads, self._lock.fileno(), ended, fail)
 
     def _left(self) -> list[Stage]:
         return [stage for name, stage in self.stages.items() if name not in self._over]

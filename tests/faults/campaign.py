@@ -78,8 +78,8 @@ def summary(faults: list[dict[str, Any]]) -> dict[str, Any]:
 
     def counted(some: list[dict[str, Any]]) -> dict[str, int]:
         outcomes = Counter(fault["outcome"] for fault in some)
-        lost = outcomes["lost"]
-        return {"tried": len(some), "survived": len(some) - lost, "of these refused": outcomes["refused"], "lost": lost}
+        lost, tried = outcomes["lost"], len(some) - outcomes["missed"]
+        return {"tried": tried, "survived": tried - lost, "of these refused": outcomes["refused"], "lost": lost}
 
     names = {key: sorted({fault[key] for fault in faults}) for key in ("kind", "command")}
     by = {key: {name: counted([one for one in faults if one[key] == name]) for name in names[key]} for key in names}

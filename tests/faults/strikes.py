@@ -35,6 +35,10 @@ class Reference:
         return 120 + 10 * self.seconds
 
 
+class Missed(Exception):
+    """The command was over each time before the fault came; nothing was tried."""
+
+
 class Lost(Exception):
     """The fault was not survived; why, and what the command said."""
 
@@ -47,12 +51,14 @@ def strike(kind: str, trial: Trial, reference: Reference, draw: random.Random) -
     """Do it, give the command again, and compare: ``struck`` (when, where), ``outcome``, ``why``, ``left``.
 
     outcome: "equal"; "refused", the command said in a sentence what is wrong and, when that was put right, came out
-    equal; or "lost".
+    equal; "lost"; or "missed", which is none that was tried.
     """
     struck: list[str] = []
     try:
         refused = KINDS[kind](trial, reference, draw, struck)
         found = {"outcome": "refused" if refused else "equal", "why": refused or ""}
+    except Missed as missed:
+        found = {"outcome": "missed", "why": str(missed)}
     except Lost as lost:
         found = {"outcome": "lost", "why": str(lost), "output": lost.output[-3000:]}
     left = sorted(path.name for path in trial.out.rglob("*") if path.name.endswith(".tmp"))
@@ -88,7 +94,7 @@ def interrupted(trial: Trial, reference: Reference, draw: random.Random, struck:
                 orphans(trial, reference)
             return ended
         longest *= 0.8
-    raise Lost(f"not hit in {TRIES} runs", ended.output)
+    raise Missed(f"not hit in {TRIES} runs")
 
 
 def orphans(trial: Trial, reference: Reference) -> None:
@@ -159,7 +165,7 @@ def full(trial: Trial, reference: Reference, draw: random.Random, struck: list[s
     share = 0.97
     for _ in range(TRIES):
         trial.begin()
-        size = PAGE * max(2, int(draw.uniform(0.02, share) * reference.size / PAGE))
+        size = PAGE * max(1, int(draw.uniform(0.02, share) * reference.size / PAGE))
         trial.small_disk(size)
         ended = trial.run(reference.limit)
         if ended.status:
@@ -167,7 +173,7 @@ def full(trial: Trial, reference: Reference, draw: random.Random, struck: list[s
         compare(trial, reference, ended)  # it fitted all the same
         share *= 0.6
     else:
-        raise Lost(f"not hit in {TRIES} runs", ended.output)
+        raise Missed(f"not hit in {TRIES} runs")
     struck.append(f"a disk of {size} bytes, {size / reference.size:.0%} of the results")
     if fault := ended.fault():
         raise Lost(f"{fault} on a full disk", ended.output)

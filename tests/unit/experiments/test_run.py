@@ -187,7 +187,7 @@ def test_a_finished_model_is_kept_if_it_is_whole(corpus: Path, monkeypatch, tmp_
     whole = best.read_bytes()
     best.write_bytes(whole[:-100])
     run.train()
-    assert best.read_bytes() == whole and trained == ["train"]
+    assert best.read_bytes() == last.read_bytes() and trained == ["train"]
     assert capsys.readouterr().out.count("[train] done before") == 2
     last.unlink()
     for harm in (lambda: best.write_bytes(whole[:100]), lambda: best.rename(last)):
@@ -196,7 +196,7 @@ def test_a_finished_model_is_kept_if_it_is_whole(corpus: Path, monkeypatch, tmp_
             run.train()
     shutil.rmtree(best.parent)
     run.train()
-    assert trained == ["train"] * 2 and best.read_bytes() == whole
+    assert trained == ["train"] * 2 and best.read_bytes() == whole  # zip archives name the file that they were
 
 
 def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:

@@ -129,14 +129,15 @@ class Campaign:
             if number not in done:
                 wanted.setdefault(name, []).append((number, draw))
         trials = [Trial(name, work) for name in wanted]  # makes what they read
+        pool = ThreadPoolExecutor(self.options.jobs)
         try:
-            with ThreadPoolExecutor(self.options.jobs) as pool:
-                for over in [pool.submit(self.try_all, trial, wanted[trial.name]) for trial in trials]:
-                    over.result()
+            for over in [pool.submit(self.try_all, trial, wanted[trial.name]) for trial in trials]:
+                over.result()
         finally:
             self.stopped = True
             for trial in trials:
-                trial.release()
+                trial.close()
+            pool.shutdown(cancel_futures=True)
 
     def try_all(self, trial: Trial, wanted: list[tuple[int, random.Random]]) -> None:
         """The faults of one command."""

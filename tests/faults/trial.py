@@ -46,6 +46,10 @@ class Ended:
         return found[-1] if found else None
 
 
+class Stopped(Exception):
+    """The campaign itself was ended; nothing more is started."""
+
+
 class Running:
     """A command at work; what it says is read all the while, so that it never waits for a reader."""
 
@@ -66,9 +70,15 @@ class Trial:
     def __init__(self, name: str, folder: Path):
         self.name, self.folder = name, folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.closed = False
         self.out, self.counter = self.folder / "out", self.folder / "renames"
         self.release()
         self.given = make_given(name, self.folder)
+
+    def close(self) -> None:
+        """Start nothing any more, and leave nothing at work."""
+        self.closed = True
+        self.release()
 
     def begin(self) -> None:
         """Nothing is there."""
@@ -83,6 +93,8 @@ class Trial:
 
     def start(self, renames: int = 0) -> Running:
         """The command, in a group of its own; it waits in front of the rename of this number."""
+        if self.closed:
+            raise Stopped
         self.counter.write_bytes(b"")
         self.counter.with_suffix(".reached").unlink(missing_ok=True)
         line = [sys.executable, "-m", "tests.faults.inject", self.counter, renames, COMMANDS[self.name].module]

@@ -188,7 +188,11 @@ def _value_that_cannot_be(error: BaseException) -> str | None:
 
 
 def _first_sentence(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    """Of what a library says; names of classes and numbers of the system are for programmers."""
+    if isinstance(error, EOFError) and not error.args:
+        return "it ends too early"
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    lines = said.strip().splitlines()
     return (lines[0].split(". ")[0] if lines else type(error).__name__)[:120]
 
 

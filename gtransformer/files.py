@@ -134,6 +134,11 @@ def json_fault(error: BaseException) -> str:
     return getattr(error, "msg", "brackets or a number without end")
 
 
+def size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file()) if path.is_dir() else path.stat().st_size
+
+
 def sha256(path: str | Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes as they lie on disk."""
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Training: gradients with ``--amp``, and the time that a resumed training has taken."""
+"""Training: gradients with ``--amp``, the time that a resumed training has taken, checkpoints that cannot be written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ def mend() -> None:
     """All of this file."""
     unscale_once()
     go_on_timing()
+    quiet_saving()
+
+
+def quiet_saving() -> None:
+    """Leave the traceback out that fairseq logs where a checkpoint cannot be written: the error itself is said."""
+    logging.getLogger("fairseq.checkpoint_utils").addFilter(_is_no_traceback)
+
+
+def _is_no_traceback(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Traceback ")
 
 
 def unscale_once() -> None:

@@ -35,6 +35,8 @@ def load_scorer(
     from gtransformer.tasks.first_pass import BATCH
     from gtransformer.tasks.trained import load_trained
 
+    if max_tokens < 1:
+        raise UserError(f"--max-tokens {max_tokens}: give at least 1")
     if not checkpoint.is_file():
         raise UserError(f"{checkpoint}: no such file; train the model first")
     model, task = load_trained(checkpoint, data=str(prepared / "bin"))

@@ -5,6 +5,7 @@ A stage leaves ``stages/NAME.json``, its stamp: what its result depends on, and 
     what a stage finds there                        what becomes of it
     its settings, and all of its outputs            kept
     its settings, interrupted or outputs missing    gone on with
+    its settings, an output that was cut short      done again; refused if there is a model
     its settings, begun with a smaller budget       gone on with
     its settings, a model of a larger budget        refused
     a stage that it reads was done again since      done again, over what is there; kept if it is precious
@@ -28,7 +29,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.jobs import Job, failure, run_jobs
 from gtransformer.experiments.processes import take_lock
 from gtransformer.experiments.progress import duration, say
-from gtransformer.files import read_json, write_json
+from gtransformer.files import read_json, size, write_json
 
 
 def digest(settings: Any) -> str:
@@ -157,7 +158,7 @@ class Pipeline:
             return True
         found = [stamp.get(key) for key in ("identity", "budget", "inputs")]
         same = found == [self._identities[name], stage.budget, self._inputs(stage)]
-        there = all(path.exists() for path in stage.outputs)
+        there = all(path.exists() for path in stage.outputs) and not self._cut(stage)
         return stamp.get("done") is True and same and there and all(map(self.is_done, stage.after))
 
     def seconds(self, name: str) -> float:
@@ -177,6 +178,8 @@ class Pipeline:
                         f"than this {self.what} has; choose another output directory, or remove that folder to train "
                         "the model again"
                     )
+            elif cut := self._cut(stage):
+                raise UserError(f"{cut}: shorter than when {name} was done; put it back, or remove {stage.folder}")
             elif stage.budget is not None and (stamp.get("budget") or 0) > stage.budget:
                 raise UserError(
                     f"{stage.folder}: was begun with {stamp['budget']:g} minutes of training, more than --minutes "
@@ -203,7 +206,8 @@ class Pipeline:
         failures: set[str] = set()
 
         def finish(stage: Stage, seconds: float) -> None:
-            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16])
+            left = {str(path): size(path) for path in stage.outputs}
+            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], left=left)
             self._over.add(stage.name)
             finished(stage, seconds)
 
@@ -234,15 +238,7 @@ class Pipeline:
                     if reason := stage.unwritten():
                         raise UserError(f"{label}: {stage.name} {reason}")
                     finish(stage, time.monotonic() - began)
-            run_jobs(
-                label,
-                list(jobs.values()),
-                at_once,
-                threads,
-                self._lock.fileno(),
-                ended,
-                fail,
-            )
+            run_jobs(label, list(jobs.values()), at_once, threads, self._lock.fileno(), ended, fail)
 
     def _left(self) -> list[Stage]:
         return [stage for name, stage in self.stages.items() if name not in self._over]
@@ -265,7 +261,7 @@ class Pipeline:
         other = stamp.get("identity") != self._identities[stage.name]
         grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
         if other or grown or stamp.get("removing"):
-            there = [path for path in (*stage.outputs, *filter(None, [stage.folder])) if path.exists()]
+            there = [path for path in {*stage.outputs, *filter(None, [stage.folder])} if path.exists()]
             if stamp or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
                 reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
                 say(f"{stage.name}: begun anew, since {reason}")
@@ -277,6 +273,11 @@ class Pipeline:
     def _note(self, stage: Stage, **state: Any) -> None:
         settings = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": self._inputs(stage)}
         write_json(self._stamp_file(stage.name), settings | state)
+
+    def _cut(self, stage: Stage) -> str:
+        """An output that is shorter than the stage left it; empty if none is."""
+        left = self._stamp(stage.name).get("left", {})
+        return next((str(path) for path in stage.outputs if path.exists() and size(path) < left.get(str(path), 0)), "")
 
     def _stamp(self, name: str) -> dict[str, Any]:
         return read_stamp(self._stamp_file(name))

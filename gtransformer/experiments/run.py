@@ -18,6 +18,7 @@ from gtransformer.experiments.run_record import check_start, noted_changes, sign
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
 from gtransformer.tasks.checkpoint_file import trained_seconds
+from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
@@ -86,13 +87,28 @@ class Run:
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         best = self.directory / BEST
         corpus = self._hold_corpus(best.parent)
-        if was_run("train", command + self.extra, self.directory) and best.is_file() and not self.again:
+        if not self.again and was_run("train", command + self.extra, self.directory) and self._is_whole(best):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
         else:
             (self.directory / "average.json").unlink(missing_ok=True)
             self._run("train", command, {"checkpoints": str(best.parent), "corpus": corpus})
         if self.recipe.averaged:
             self._average(model_file(self.recipe, self.directory))
+
+    def _is_whole(self, best: Path) -> bool:
+        """Whether the model of a finished training is there; what was cut is made again if another file is the same.
+
+        Raises UserError if it is not, but others of the training are: fairseq would find nothing left to do.
+        """
+        if not any(best.parent.glob("*.pt")):
+            return False
+        finish_interrupted_save(best.parent)
+        if not best.is_file() or is_cut_short(best):
+            raise UserError(
+                f"{best}: missing or cut short, though the training was finished; put it back, or remove {best.parent} "
+                "to train again"
+            )
+        return True
 
     def _average(self, model: Path) -> None:
         """The mean of the training's last checkpoints, unless it was made since the training ended."""

@@ -139,6 +139,8 @@ class ModelDirectory:
                 settings.sentences_before,
                 settings.first_pass,
             )
+            if not isinstance(value["files"], dict):
+                raise UserError("files: give a checksum for each file")
             checksums = {name: value["files"][name] for name in file_names(vars(settings))}
         except (AttributeError, LookupError, TypeError, ValueError, UserError) as error:
             raise UserError(f"{path / MANIFEST}: damaged ({error}); export the model again") from None

@@ -42,6 +42,7 @@ class ResumableOutput:
 
     def __enter__(self) -> ResumableOutput:
         check_output(self.path)
+        new = not self.part.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = open(self.part, "ab")
@@ -55,6 +56,8 @@ class ResumableOutput:
             raise UserError(f"{self.path}: another run is writing this file; wait for it") from None
         except BaseException:
             self._stream.close()
+            if new:
+                self.part.unlink(missing_ok=True)
             raise
         return self
 

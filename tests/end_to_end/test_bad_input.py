@@ -46,10 +46,8 @@ def train(arch: str, *options: object, status: int = 1) -> str:
         (["--length-ratio=-0.5"], "--length-ratio -0.5: give a number greater than 0"),
         (["--length-ratio=nan"], "--length-ratio nan: give a number greater than 0"),
         (["--length-ratio=inf"], "--length-ratio inf: give a number greater than 0"),
-        (["--max-update=-4"], "--max-update -4: give more than 0, or 0 for no limit"),
         (["--arch=window_transformer_tny"], "--arch: there is no architecture 'window_transformer_tny'; "),
         (["--eval-bleu", "--eval-bleu-args={beam: 4}"], "--eval-bleu-args {beam: 4}: no JSON object (Expecting "),
-        (["--decoder-attention-heads=7"], "--decoder-attention-heads 7: does not divide --decoder-embed-dim "),
     ],
 )
 def test_options_of_training(tmp_path, options, message):

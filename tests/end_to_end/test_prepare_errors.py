@@ -90,29 +90,6 @@ def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
     assert not output.exists()
 
 
-def test_bad_options(raw, tmp_path, capsys):
-    output = str(tmp_path / "out")
-    assert "no files for the language pair en-fr" in failure(capsys, str(raw), output, "-t", "fr")
-    assert "no such directory" in failure(capsys, str(tmp_path / "nothing"), output)
-    assert "--bpe-merges 0: give at least 1" in failure(capsys, str(raw), output, "--bpe-merges", "0")
-    assert "both en" in failure(capsys, str(raw), output, "-t", "en")
-    assert "--langs en,fr" in failure(capsys, str(raw), output, "--langs", "en,fr")
-    assert "no such file; point MOSES" in failure(capsys, str(raw), output, "--moses", str(tmp_path))
-    codes, words = tmp_path / "codes", tmp_path / "dict.en.txt"
-    assert "--dictionary belongs to" in failure(capsys, str(raw), output, "--bpe-codes", str(codes))
-    given = "--dictionary", str(tmp_path), "--bpe-codes", str(codes)
-    assert "codes: no such file; give what came with the model" in failure(capsys, str(raw), output, *given)
-    codes.touch(), words.touch()
-    assert "dict.de.txt: no such file; give what" in failure(capsys, str(raw), output, *given)
-    message = failure(capsys, str(raw), output, *given, "--vocabulary", str(tmp_path))
-    assert "--bpe-codes and --vocabulary each settle how text is cut" in message
-    dev_only = make_raw(tmp_path / "dev", {"dev": 2})
-    assert "_train_en.txt: no such file; without training data give --vocabulary" in failure(
-        capsys, str(dev_only), output
-    )
-    assert not Path(output).exists()
-
-
 @pytest.mark.parametrize("shard", ["2", "2/2", "-1/2", "0/0", "a/b", "1/2/3"])
 def test_shards_that_there_are_not(raw, tmp_path, capsys, shard):
     output = tmp_path / "out"

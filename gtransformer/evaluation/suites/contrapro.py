@@ -162,10 +162,11 @@ def _read_groups(path: Path, lines: int) -> list[int]:
     """Lines on which groups begin, the end mark last; every group has at least two lines."""
     starts: list[int] = []
     for number, line in enumerate(read_lines(path), 1):
-        if not line.strip().isdecimal() or int(line) > lines or (starts and int(line) < starts[-1] + 2):
+        digits = line.strip()  # Python reads no numbers of thousands of them
+        if not digits.isdecimal() or len(digits) > 18 or int(line) > lines or (starts and int(line) < starts[-1] + 2):
             raise UserError(
-                f"{path}, line {number}: {line!r} is not the zero-based line, at most {lines}, on which the next group "
-                "of at least two candidates begins"
+                f"{path}, line {number}: {line[:20]!r} is not the zero-based line, at most {lines}, on which the next "
+                "group of at least two candidates begins"
             )
         starts.append(int(line))
     if len(starts) < 2 or starts[0] != 0:

@@ -71,7 +71,7 @@ class Arena:
         """The generated corpus with its set, and both prepared, the set with the corpus's vocabulary."""
         sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
         work = partial(call_command, "reach_corpus", {"output": self.raw, **sizes})
-        self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json"], work, folder=self.raw))
+        self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json", self.raw], work, folder=self.raw))
         options, after = self.terms.recipe(self.terms.start).preparing(), ["corpus"]
         for raw, output, changes in (
             (self.raw, self.prepared, []),
@@ -81,7 +81,7 @@ class Arena:
             command = self._command(self.terms.start, raw, "prepare", folder, output, changes)
             log = folder.with_suffix(".log")
             work = Program(command, log, partial(last_line, log))
-            self.pipeline.add(Stage(name, options, [output / "manifest.json"], work, after, folder=output))
+            self.pipeline.add(Stage(name, options, [output / "manifest.json", output], work, after, folder=output))
             after = [name]
         work = partial(write_context_items, self.raw, self.context_items)
         self.pipeline.add(Stage("context-items", {}, [self.context_items], work, ["corpus"]))

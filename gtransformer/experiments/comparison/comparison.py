@@ -126,7 +126,7 @@ class Comparison:
                     self.plan.arguments[name], corpus, "prepare", {"output": folder, "prepared": output}, changes
                 )
                 work = Program(command, log, partial(last_line, log))
-                outputs = [output / "manifest.json"]
+                outputs = [output / "manifest.json", output]
                 self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
 
     def _add_trainings(self) -> None:

@@ -140,7 +140,10 @@ def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictiona
     """UserError where ``--share-all-embeddings`` cannot be."""
     if cfg.share_all_embeddings:
         if source != target:
-            raise UserError("--share-all-embeddings needs one joined dictionary for both languages")
+            raise UserError(
+                "--share-all-embeddings needs one joined dictionary for both languages, but those of the data differ; "
+                "prepare the data with one, or leave the option out"
+            )
         if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise UserError(
                 f"--share-all-embeddings needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} and "

@@ -185,28 +185,6 @@ def test_misaligned_is_said_on_the_console(prepared, tmp_path, capsys, helpers) 
     assert "1 of 3 instances were translated into another number of sentences" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("break_it", "message"),
-    [
-        (lambda p: p.joinpath("bin/test.en-de.instances.json").rename(p / "bin/valid.en-de.instances.json"),
-         "no split 'test'; it has: valid"),
-        (lambda p: p.joinpath("text/test.de").unlink(), "test.de: no such file"),
-        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n<d>\n"), "test.de, line 3: the document opened here"),
-        (lambda p: p.joinpath("text/test.de").write_text("<d>\na\n<d>\nb\n"),
-         "test.de: 2 documents of 2 sentences, but the sidecar of test has 2 of 5"),
-        (lambda p: p.joinpath("bin/test.en-fr.instances.json").write_text("{}"), "several language pairs for 'test'"),
-        (lambda p: p.joinpath("bin").rename(p / "bon"), "not a prepared corpus"),
-    ],
-)  # fmt: skip
-def test_user_errors_leave_nothing_behind(prepared, hypotheses, capsys, break_it, message) -> None:
-    break_it(prepared)
-    assert main([str(prepared), "--hypotheses", str(hypotheses)]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1
-    assert message in error
-    assert [path.name for path in hypotheses.parent.iterdir() if path.name.startswith("out")] == ["out.jsonl"]
-
-
 def test_unknown_reference(prepared, hypotheses) -> None:
     """``paper`` is a name for the command line only: in result files of old it is another computation."""
     for name in ("golden", "paper"):

@@ -91,6 +91,7 @@ def test_damaged_context_behind(tmp_path) -> None:
         ("contrapro.context.de", lambda text: "", "contrapro.context.de, line 0: the file ends here"),
         ("groups.txt", lambda text: "0\n4\n5\n", "groups.txt, line 3: '5' is not the zero-based line, at most 5"),
         ("groups.txt", lambda text: "0\nthree\n5\n", "groups.txt, line 2: 'three' is not"),
+        ("groups.txt", lambda text: f"0\n{'9' * 5000}\n5\n", "groups.txt, line 2: '9{20}' is not"),
         ("groups.txt", lambda text: "1\n3\n5\n", "groups.txt, line 1: the first group must begin on line 0"),
         ("groups.txt", lambda text: "0\n3\n", "groups.txt, line 2: the last entry is 3, not the 5 lines"),
     ],
@@ -182,23 +183,6 @@ def test_damaged_contrapro(tmp_path, change, message) -> None:
     path = write_json(tmp_path / "contrapro.json", [contrapro_entry(), contrapro_entry(**change)])
     with pytest.raises(UserError, match=message):
         read_suite([path], 1, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"src": 1}, "entry 1 has no valid 'src'"),
-        ({"dst": ["x"]}, "entry 1 has no valid 'dst'"),
-        ({"true_ind": 2}, r"entry 1 has no valid 'true_ind' \(0 to 1\)"),
-        ({"ctx_dist": "far"}, "entry 1 has no valid 'ctx_dist'"),
-        ({"dst": ["a _eos b", "a"]}, "entry 1: a translation of 1 sentences for 2"),
-    ],
-)
-def test_damaged_voita(tmp_path, change, message) -> None:
-    good = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
-    path = write_json(tmp_path / "ellipsis_vp_test.json", [good, good | change])
-    with pytest.raises(UserError, match=message):
-        read_suite([path])
 
 
 def test_voita_without_distance(tmp_path) -> None:

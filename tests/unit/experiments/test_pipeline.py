@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -148,6 +149,47 @@ def test_a_removal_that_was_interrupted_is_finished(plan, monkeypatch):
     assert (plan.directory / "tuned" / "log").exists()
     assert plan.run(minutes=20) == ["tuned", "text-first", "text-tuned"]
     assert not (plan.directory / "tuned" / "log").exists()
+
+
+def test_what_was_cut_short_is_done_again(plan):
+    """What reads it, too; nothing that is half there passes for whole."""
+    (plan.directory / "tuned" / "text").write_text("")
+    assert not plan.pipeline().is_done("text-tuned") and plan.pipeline().is_done("text-first")
+    assert plan.run() == ["text-tuned over "]
+    (plan.directory / "tuned" / "text").write_text("longer than it was")
+    assert plan.run() == []
+
+
+def test_a_folder_that_lost_a_file_is_done_again(tmp_path):
+    folder = tmp_path / "corpus"
+
+    def run() -> None:
+        with Pipeline(tmp_path, "trial") as pipeline:
+            pipeline.add(Stage("corpus", 1, [folder], write))
+            pipeline.run("trial")
+
+    def write() -> None:
+        folder.mkdir(exist_ok=True)
+        for name in "ab":
+            (folder / name).write_text("text")
+
+    for harm in (lambda: (folder / "a").unlink(), lambda: (folder / "b").write_text("te")):
+        run()
+        harm()
+        run()
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "text", "b": "text"}
+
+
+def test_a_model_that_was_cut_short_is_refused(plan):
+    """It is dear; nobody but the user throws it away."""
+    model = plan.directory / "first" / "checkpoints" / "best.pt"
+    whole = model.read_bytes()
+    model.write_bytes(b"")
+    message = f"{model}: shorter than when first was done; put it back, or remove {plan.directory / 'first'}"
+    with pytest.raises(UserError, match=re.escape(message)):
+        plan.run()
+    model.write_bytes(whole)
+    assert plan.run() == []
 
 
 def test_an_interrupted_stage_is_gone_on_with(plan):

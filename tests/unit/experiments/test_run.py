@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,38 @@ def test_a_model_of_another_corpus_is_neither_kept_nor_trained_on(corpus: Path, 
     assert len(commands) == 2
 
 
+def test_a_finished_model_is_kept_if_it_is_whole(corpus: Path, monkeypatch, tmp_path: Path, capsys):
+    """Cut short it is made again from what was copied; else it is refused, as fairseq would find nothing left to do."""
+    run = make_run(parse("cpu_tiny", corpus, "train", "--output", tmp_path / "out"))
+    best, last = (run.directory / "checkpoints" / f"checkpoint_{name}.pt" for name in ("best", "last"))
+    trained = []
+
+    def train(name: str, command: list[str], directory: Path, results: dict) -> None:
+        trained.append(name)
+        write_json(directory / f"{name}.json", {"stage": name, "command": command})
+        for path in (last, best):
+            torch.save({"extra_state": {"val_loss": 1.0, "best": 1.0}}, path)
+
+    monkeypatch.setattr(module, "run_stage", train)
+    (run.prepared / "bin").mkdir(parents=True)
+    (run.prepared / "bin" / "train.en-de.en.idx").touch()
+    (run.prepared / "manifest.json").write_text("{}")
+    run.train(), run.train()
+    whole = best.read_bytes()
+    best.write_bytes(whole[:-100])
+    run.train()
+    assert best.read_bytes() == last.read_bytes() and trained == ["train"]
+    assert capsys.readouterr().out.count("[train] done before") == 2
+    last.unlink()
+    for harm in (lambda: best.write_bytes(whole[:100]), lambda: best.rename(last)):
+        harm()
+        with pytest.raises(UserError, match="best.pt: missing or cut short, though the training was finished; put it"):
+            run.train()
+    shutil.rmtree(best.parent)
+    run.train()
+    assert trained == ["train"] * 2 and best.read_bytes() == whole  # zip archives name the file that they were
+
+
 def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:
     """A run whose stages leave records and a score file without doing anything, and their commands."""
     commands = []
@@ -251,30 +284,6 @@ def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, mon
     monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
     with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
         make_run(parse(borrower, corpus, "prepare")).execute("prepare")
-
-
-def test_errors_on_the_command_line(corpus: Path, capsys):
-    for arguments, message in (
-        (["bsae", str(corpus), "all"], "error: unknown recipe 'bsae'"),
-        (["base", str(corpus), "al"], "error: unknown stage 'al'"),
-        (["base", str(corpus / "none"), "all"], "no such corpus"),
-        (["base", str(corpus), "prepare"], "holds no corpus"),
-        (["base", str(corpus), "all", "--set", "train.nonsense=1"], "recipe 'base', stage train: unrecognized"),
-        (["base", str(corpus), "all", "--set", "generate.beam=x"], "stage generate: argument --beam: invalid int"),
-        (["base", str(corpus), "all", "--set", "prepare.foo=1"], "stage prepare: unrecognized arguments: --foo"),
-        (["base", str(corpus), "score", "--", "--foo"], "stage score: unrecognized arguments: --foo"),
-        (["mbart", str(corpus), "all"], "pretrained/mbart25/dict.txt: not there, but recipe 'mbart' needs it"),
-        (["bert", str(corpus), "train"], "say where it is with --set train.bert-checkpoint=PATH"),
-    ):
-        assert main(arguments) == 1
-        error = capsys.readouterr().err
-        assert message in error and error.count("\n") == 1
-
-
-def test_a_directory_that_cannot_be_made(corpus: Path, capsys):
-    (corpus / "concatenated_en2de_train_en.txt").touch()
-    assert main(["base", str(corpus), "prepare", "--output", f"{__file__}/x"]) == 1
-    assert capsys.readouterr().err == f"error: {__file__}/x: cannot be used (Not a directory); give another path\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])

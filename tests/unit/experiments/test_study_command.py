@@ -75,23 +75,6 @@ def test_studies_are_listed(capsys):
     assert "the following arguments are required: corpus, output" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--set", "train.seed=4"], "--set train.seed=4: a study trains with several seeds; list them in its file"),
-        (["--set", "train.log_format=simple"], "--set train.log_format=simple: a study reads its curves from the log"),
-        (
-            ["--set", "train.max-epoch=3", "--set", "train.validate-interval=1000000"],
-            "figure: train.max-epoch is 3, but training validates by updates here",
-        ),
-        (["--jobs", "0"], "--jobs 0: give at least 1"),
-    ],
-)
-def test_what_is_refused_before_anything_is_done(arguments, tmp_path, capsys, options, message):
-    assert main([*arguments, *options]) == 1
-    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
 def test_systems_that_prepare_differently(arguments, tmp_path, capsys):
     (tmp_path / "common.yaml").write_text(COMMON.replace("recipe: demo_full", "recipe: doc_base"))
     assert main([*arguments, "--list"]) == 1

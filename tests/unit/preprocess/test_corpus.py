@@ -50,39 +50,6 @@ def test_sentence_pairs_without_documents(write):
         list(read_documents(write("en", "a\nb\n"), write("de", "<d>\nb\n"), sentence_pairs=True))
 
 
-BAD = [
-    # name, source, target, file at fault, line, words of the message
-    ("fewer source lines", "<d>\na\n", "<d>\na\nb\n", "en", 2, "the file ends here, but .*de has 3 lines"),
-    ("fewer target lines", "<d>\na\nb\nc\n", "<d>\na\nb\n", "de", 3, "the file ends here, but .*en has 4 lines"),
-    ("a line lost before <d>", "<d>\na\nb\n<d>\nc\n", "<d>\na\n<d>\nc\n", "de", 4, "<d> first differs in line 3"),
-    ("no <d> at the start of the source", "a\n<d>\nb\n", "<d>\na\nb\n", "en", 1, "must open the file"),
-    ("no <d> at the start of the target", "<d>\na\nb\n", "a\n<d>\nb\n", "de", 1, "must open the file"),
-    ("no <d> at all", "a\n", "a\n", "en", 1, "must open the file"),
-    ("empty document", "<d>\n<d>\na\n", "<d>\n<d>\na\n", "en", 1, "document opened here is empty"),
-    ("empty document within", "<d>\na\n<d>\n<d>\nb\n", "<d>\na\n<d>\n<d>\nb\n", "en", 3, "is empty"),
-    ("empty document at the end", "<d>\na\n<d>\n", "<d>\na\n<d>\n", "en", 3, "is empty"),
-    ("<d> in the source only", "<d>\na\n<d>\nb\n", "<d>\na\nx\nb\n", "de", 3, "a sentence where .*en has <d>"),
-    ("<d> in the target only", "<d>\na\nx\nb\n", "<d>\na\n<d>\nb\n", "en", 3, "a sentence where .*de has <d>"),
-    ("<s> within", "<d>\na <s> b\n", "<d>\na\n", "en", 2, "<s> inside a sentence"),
-    ("</s> within", "<d>\na\nb\n", "<d>\na\nb </s>\n", "de", 3, "</s> inside a sentence"),
-    ("<d> within", "<d>\na <d> b\n", "<d>\na\n", "en", 2, "<d> inside a sentence"),
-    ("<s> within a word", "<d>\na<s>b\n", "<d>\na\n", "en", 2, "<s> inside a sentence"),
-    ("bytes that are not UTF-8", "<d>\na\n", b"<d>\n\xfcber\n", "de", 2, "byte 0xfc at column 1 is not UTF-8"),
-    ("UTF-16", "<d>\na\n".encode("utf-16"), "<d>\na\n", "en", 1, "not UTF-8"),
-    ("an empty file", "", "", "en", 1, "the file is empty"),
-    ("one empty file", "", "<d>\na\n", "en", 0, "the file ends here"),
-]
-
-
-@pytest.mark.parametrize(("source", "target", "fault", "line", "words"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_bad_input(write, source, target, fault, line, words):
-    files = {"en": write("en", source), "de": write("de", target)}
-    with pytest.raises(UserError, match=words) as caught:
-        list(read_documents(files["en"], files["de"]))
-    assert str(caught.value).startswith(f"{files[fault]}, line {line}:")
-    assert "\n" not in str(caught.value)
-
-
 def test_missing_file(write, tmp_path):
     with pytest.raises(UserError, match="nothing: no such file"):
         list(read_documents(write("en", GOOD), tmp_path / "nothing"))

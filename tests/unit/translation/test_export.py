@@ -13,7 +13,6 @@ import torch
 
 from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
-from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
@@ -105,39 +104,6 @@ def test_mistakes_leave_nothing_behind(parts, capsys):
     manifest.write_text("{}")
     assert "not of a prepared corpus" in failure(capsys, run, output)
     assert sorted(path.name for path in parts.iterdir()) == ["prepared", "run"]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda d: shutil.rmtree(d), "no such model directory"),
-        (lambda d: (d / "manifest.json").unlink(), "lacks manifest.json"),
-        (lambda d: (d / "manifest.json").write_text('{"version": 1}'), "not of a model directory"),
-        (lambda d: (d / "truecase.en").unlink(), "truecase.en: no such file; the model directory is incomplete"),
-        (lambda d: edit(d, "version", 9), "version 9 is unknown here"),
-        (lambda d: edit(d, "settings", {}), "damaged .*; export the model again"),
-        (lambda d: edit(d, "search", {"width": 3}), "damaged .*; export the model again"),
-        (lambda d: edit(d, "files", {}), "damaged .'model.pt'.; export the model again"),
-        (lambda d: edit(d, "files", None), "damaged .*; export the model again"),
-        (lambda d: (d / "dict.de.txt").write_text("other 1\n"), "dict.de.txt: changed since the model was exported"),
-        (
-            lambda d: (d / "bpe.codes").write_text(""),
-            "bpe.codes: changed since the model was exported; export it again",
-        ),
-        (lambda d: (d / "model.pt").write_bytes(b"nonsense"), "model.pt cannot be read, it is truncated or damaged"),
-    ],
-)
-def test_a_spoilt_directory_is_reported(saved_model, tmp_path, spoil, message):
-    directory = tmp_path / "model"
-    shutil.copytree(saved_model, directory)
-    spoil(directory)
-    with pytest.raises(UserError, match=message):
-        GTransformer.from_pretrained(directory)
-
-
-def edit(directory, key, value) -> None:
-    path = directory / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
 
 
 def test_old_checkpoints(parts, saved_model):

@@ -11,6 +11,8 @@ from gtransformer.errors import UserError
 from gtransformer.translation.several import outputs_of
 from tests.unit.translation.test_resuming import stop_after
 
+TEXT = "The old dog sleeps.\nMary finds her book.\n"
+
 
 @pytest.fixture
 def translate(saved_model, tmp_path, capsys):
@@ -25,6 +27,25 @@ def translate(saved_model, tmp_path, capsys):
     for name in names:
         (tmp_path / name).write_text("The old dog sleeps.\n")
     return run
+
+
+def test_each_text_has_a_file(saved_model, tmp_path, capsys):
+    """Each has a file in a directory; those that are there are kept, so that the same command goes on."""
+    given = ["--model", str(saved_model), "--cpu", "--quiet", "--beam", "1"]
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_text(TEXT), two.write_text("The river.\n")
+    for text in (one, two):
+        assert main([*given, str(text), "-o", str(tmp_path / f"{text.name}.de")]) == 0
+    assert main([*given, str(one), str(two), "-o", str(tmp_path / "out")]) == 0
+    for text in (one, two):
+        assert (tmp_path / "out" / text.name).read_bytes() == (tmp_path / f"{text.name}.de").read_bytes()
+    (tmp_path / "out" / "two.txt").unlink(), (tmp_path / "out" / "one.txt").write_text("kept")
+    capsys.readouterr()
+    assert main([*given, str(one), str(two), "-o", str(tmp_path / "out")]) == 0
+    assert (
+        capsys.readouterr().err == f"{tmp_path / 'out' / 'one.txt'}: there already, kept (--restart makes it again)\n"
+    )
+    assert (tmp_path / "out" / "two.txt").read_bytes() == (tmp_path / "two.txt.de").read_bytes()
 
 
 def test_another_key_text_or_origin_is_refused(translate, saved_model, tmp_path, capsys):

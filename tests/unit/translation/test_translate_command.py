@@ -145,19 +145,6 @@ def test_a_broken_byte_is_named_with_its_line(translate, tmp_path, monkeypatch):
     assert not (tmp_path / "out.txt").exists()
 
 
-def test_mistakes(translate, text, tmp_path):
-    path = text(TEXT)
-    assert translate(tmp_path / "no.txt", status=1)[1] == f"error: {tmp_path / 'no.txt'}: no such file\n"
-    assert "input and output are the same file" in translate(path, "-o", path, status=1)[1]
-    assert "--nbest 3 is more than --beam 2" in translate(path, "--nbest", 3, status=1)[1]
-    assert "is a directory; name a file" in translate(path, "-o", tmp_path, status=1)[1]
-    assert f"error: {tmp_path}: cannot be read (Is a directory)" in translate(tmp_path, status=1)[1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
-    assert main(["--model", str(tmp_path / "nothing"), str(path)]) == 1
-    assert "no such model directory; make one with scripts/export.sh" in translate(path)[1]
-    assert path.read_text() == "\n".join(TEXT) + "\n"
-
-
 def test_where_files_stand():
     for words, files in (
         (["--", "-x.txt"], ["-x.txt"]),

@@ -1,0 +1,154 @@
+"""Scoring, contrastive suites and analyses: translations, items, texts, checkpoints and options of theirs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gtransformer.data.sidecar import Sidecar
+from tests.bad_input.row import GIVEN, Row
+
+SCORE = "score {corpus} --output {place}/scores.json --hypotheses {place}/test.jsonl"
+CONTRAST = "contrastive {prepared} --cpu --path {checkpoint} --output {out} --items {place}/items.json"
+CXMI = "cxmi {prepared} --cpu --path {checkpoint} --output {out} --split test"
+ENTROPY = "entropy {prepared} --cpu --path {checkpoint} --output {out} --split test"
+GENERATIVE = "generative {corpus} --output {out} --items {place}/items.json --hypotheses x={place}/test.jsonl"
+
+
+def lines() -> list[dict[str, Any]]:
+    """Translations of every instance of the corpus."""
+    instances = Sidecar.load(GIVEN["corpus"] / "bin" / "test.en-de.instances.json").instances
+    return [
+        {"id": number, "document": document, "first_sentence": first, "sentences": count,
+         "hypotheses": [{"score": -1.0, "sentences": ["x"] * count}]}
+        for number, (document, first, count) in enumerate(instances)
+    ]  # fmt: skip
+
+
+def translations(change: Callable[[list[dict[str, Any]]], object] = lambda found: None, raw: bytes = b""):
+    def make(place: Path) -> None:
+        found = lines()
+        change(found)
+        content = "".join(f"{json.dumps(line)}\n" for line in found).encode()
+        (place / "test.jsonl").write_bytes(raw or content)
+
+    return make
+
+
+def items(change: Callable[[dict[str, Any]], object] = lambda found: None, raw: str | None = None):
+    def make(place: Path) -> None:
+        found = json.loads(GIVEN["items"].read_text(encoding="utf-8"))
+        found["items"] = found["items"][:2]
+        change(found)
+        (place / "items.json").write_text(json.dumps(found) if raw is None else raw, encoding="utf-8")
+        translations()(place)
+
+    return make
+
+
+def texts(**named: str | bytes):
+    def make(place: Path) -> None:
+        for name, text in named.items():
+            (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return make
+
+
+def cut_checkpoint(place: Path) -> None:
+    (place / "cut.pt").write_bytes(GIVEN["checkpoint"].read_bytes()[:5000])
+
+
+def without_references(place: Path) -> None:
+    translations()(place)
+    shutil.copytree(GIVEN["corpus"], place / "corpus")
+    (place / "corpus" / "text" / "test.de").unlink()
+
+
+def references(text: str):
+    def make(place: Path) -> None:
+        without_references(place)
+        (place / "corpus" / "text" / "test.de").write_text(text)
+
+    return make
+
+
+DOCUMENTS = "<d>\nShe sees it.\nYou know.\n"
+PAIR = "--source {place}/a --reference {place}/b --hypotheses x={place}/c"
+SUITE = "contrastive {prepared} --cpu --path {checkpoint} --output {out} --items {place}/suite.json"
+VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
+
+
+def suite(**changes: Any):
+    return lambda place: (place / "suite.json").write_text(json.dumps([VOITA, VOITA | changes]))
+
+
+ROWS = [
+    Row("no translations", SCORE, "{place}/test.jsonl: no such file"),
+    Row("no corpus", SCORE.replace("{corpus}", "{place}"), "{place}: not a prepared corpus", translations()),
+    Row("no such split", f"{SCORE} --split exam", "no split 'exam'; it has: ", translations()),
+    Row("no JSON", SCORE, "test.jsonl, line 1: not valid JSON", translations(raw=b"{\n")),
+    Row("cut in the middle", SCORE, "test.jsonl, line 1: ", translations(raw=b'{"id": 0, "docu')),
+    Row("not UTF-8", SCORE, "test.jsonl, line 1: ", translations(raw=b"\xff\n")),
+    Row("an instance is missing", SCORE, "test.jsonl", translations(lambda found: found.pop())),
+    Row("an instance twice", SCORE, "test.jsonl", translations(lambda found: found.append(found[0]))),
+    Row("another instance", SCORE, "test.jsonl", translations(lambda found: found[0].update(document=99))),
+    Row("no hypotheses", SCORE, "test.jsonl", translations(lambda found: found[0].update(hypotheses=[]))),
+    Row("sentences that are no texts", SCORE, "test.jsonl",
+        translations(lambda found: found[0]["hypotheses"][0].update(sentences=[1]))),
+    Row("no references", SCORE.replace("{corpus}", "{place}/corpus"), "test.de: no such file", without_references),
+    Row("references of another corpus", SCORE.replace("{corpus}", "{place}/corpus"), "test.de: 1 documents of 1",
+        references("<d>\na\n")),
+    Row("references that are no documents", SCORE.replace("{corpus}", "{place}/corpus"),
+        "test.de, line 3: the document opened here", references("<d>\na\n<d>\n")),
+    Row("two language pairs", SCORE.replace("{corpus}", "{place}/corpus"), "several language pairs for 'test'",
+        lambda place: (references("<d>\na\n")(place),
+                       (place / "corpus" / "bin" / "test.en-fr.instances.json").write_text("{}"))),
+    Row("two systems of a name", f"{SCORE} {{place}}/test.jsonl", "test", translations()),
+    Row("an unknown measure", f"{SCORE} --metrics bleurt", "invalid choice: 'bleurt'", translations()),
+    Row("an unknown tokeniser", f"{SCORE} --tokenize 14a", "14a", translations()),
+    Row("significance of one system", f"{SCORE} --test bootstrap", "--test", translations()),
+    Row("no samples", f"{SCORE} {{text}} --test bootstrap --samples 0", "--samples 0", translations()),
+    Row("no page without a place", f"{SCORE} --html {{place}}", "{place}: is a directory", translations()),
+    Row("items: none", CONTRAST, "{place}/items.json: no such file"),
+    Row("items: no JSON", CONTRAST, "items.json, line 1: not valid JSON", items(raw="{")),
+    Row("items: a list", CONTRAST, "items.json", items(raw="[1]")),
+    Row("items: empty", CONTRAST, "items.json", items(lambda found: found.update(items=[]))),
+    Row("items: of another corpus", CONTRAST, "use the items that belong to the corpus",
+        items(lambda found: found["items"][0].update(document=99))),
+    Row("items: nothing wrong", CONTRAST, "items.json", items(lambda found: found["items"][0].update(wrong=[]))),
+    Row("items: no sentence", CONTRAST, "items.json", items(lambda found: found["items"][0].pop("sentence"))),
+    Row("items: no checkpoint", CONTRAST.replace("{checkpoint}", "{place}/none.pt"), "none.pt: no such", items()),
+    Row("items: a cut checkpoint", CONTRAST.replace("{checkpoint}", "{place}/cut.pt"),
+        "cut.pt cannot be read, it is truncated or damaged", lambda place: (items()(place), cut_checkpoint(place))),
+    Row("items: no batch", f"{CONTRAST} --max-tokens 0", "--max-tokens 0", items()),
+    Row("suite: a source that is none", SUITE, "entry 1 has no valid 'src'", suite(src=1)),
+    Row("suite: one translation", SUITE, "entry 1 has no valid 'dst'", suite(dst=["x"])),
+    Row("suite: right is none of them", SUITE, "entry 1 has no valid 'true_ind' (0 to 1)", suite(true_ind=2)),
+    Row("suite: a distance that is none", SUITE, "entry 1 has no valid 'ctx_dist'", suite(ctx_dist="far")),
+    Row("suite: sentences without end", SUITE, "entry 1: a translation of 1 sentences for 2",
+        suite(dst=["a _eos b", "a"])),
+    Row("cxmi: a split that is not there", CXMI.replace("--split test", "--split exam"), "exam"),
+    Row("cxmi: less than no context", f"{CXMI} --context -1", "--context"),
+    Row("cxmi: no checkpoint", CXMI.replace("{checkpoint}", "{place}/none.pt"), "none.pt: no such"),
+    Row("cxmi: no corpus", CXMI.replace("{prepared}", "{place}"), "{place}"),
+    Row("entropy: a split that is not there", ENTROPY.replace("--split test", "--split exam"), "exam"),
+    Row("entropy: a cut checkpoint", ENTROPY.replace("{checkpoint}", "{place}/cut.pt"), "cut.pt cannot be read",
+        cut_checkpoint),
+    Row("generative: no items", GENERATIVE, "{place}/items.json: no such file", translations()),
+    Row("generative: no JSON", GENERATIVE, "items.json", items(raw="{")),
+    Row("discourse: unequal texts", f"discourse {PAIR}", "{place}/", texts(a=DOCUMENTS, b=DOCUMENTS, c="<d>\nx\n")),
+    Row("discourse: no text", f"discourse {PAIR}", "{place}/c: no such file", texts(a=DOCUMENTS, b=DOCUMENTS)),
+    Row("terms: no documents", f"terms {PAIR}", "put a line <d> before each",
+        texts(a="One.\n", b="Eins.\n", c="Eins.\n")),
+    Row("terms: no such text", f"terms {PAIR}", "{place}/a: no such file"),
+    Row("terms: translations of instances", f"terms {PAIR.replace('{place}/c', '{place}/c.jsonl')}",
+        "plain text is needed; give the PREFIX.txt", texts(a=DOCUMENTS, b=DOCUMENTS)),
+    Row("inspect: no model", "inspect_document --model {place}/none {text} -o {out} --cpu", "{place}/none"),
+    Row("average: no checkpoints", "average {place} --last 2 -o {out}", "{place}"),
+    Row("average: none of them", "average {place} --last 0 -o {out}", "--last 0"),
+    Row("export: no run", "export {place}/none {out}", "{place}/none: no such directory"),
+    Row("export: a directory that is no run", "export {place} {out}", "{place}"),
+]  # fmt: skip

@@ -20,7 +20,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
     Of a corpus without a set that shows reach, scores alone.
     """
     systems, seeds = result["systems"], len(result["seeds"])
-    blocks, notes = [scores_table(systems)], []
+    blocks, notes = [align(score_rows(systems))], []
     reach = _have(systems, "accuracy")
     if reach:
         notes += [
@@ -45,7 +45,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
         notes.append(f"CXMI: nats per token, with all the context that a system takes; {signature}")
     if _have(systems, "peak_bytes"):
         notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
-    scores = (_score_of(system, key) for system in systems.values() for key in SCORES)
+    scores = (score_of(system, key) for system in systems.values() for key in SCORES)
     signatures = {one["signature"] for one in scores if one}
     blocks.append(
         "\n".join(
@@ -57,7 +57,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
                 "what was translated",
                 *(_origin(one, result["baseline"]) for one in result.get("beside", [])),
-                f"all: {budget_words(result)} {_begun(result['start'])}",
+                f"all: {terms_line(result)}",
             ]
         )
     )
@@ -69,10 +69,12 @@ def _have(systems: Mapping[str, Mapping[str, Any]], key: str) -> bool:
     return all(key in system for system in systems.values())
 
 
-def _begun(start: Mapping[str, Any] | None) -> str:
+def terms_line(result: Mapping[str, Any]) -> str:
+    """What all systems were trained for, and from what."""
+    words, start = budget_words(result), result["start"]
     if start is None:
-        return "from random weights"
-    return f"from '{start['recipe']}', a sentence Transformer of {start['updates']} updates"
+        return f"{words} from random weights"
+    return f"{words} from '{start['recipe']}', a sentence Transformer of {start['updates']} updates"
 
 
 def _origin(beside: Mapping[str, Any], baseline: str) -> str:
@@ -82,12 +84,12 @@ def _origin(beside: Mapping[str, Any], baseline: str) -> str:
     return f"of another arena ({', '.join(known)}), compared with its '{baseline}' (s-BLEU {score}): {names}"
 
 
-def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row a system: scores, validation perplexity, parameters and seconds, the latter means over seeds.
+def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """A heading, and a row a system: scores, validation perplexity, parameters, seconds and memory, means over seeds.
 
     Columns that no system has (results of earlier versions) are left out.
     """
-    keys = [key for key in SCORES if any(_score_of(system, key) for system in systems.values())]
+    keys = [key for key in SCORES if any(score_of(system, key) for system in systems.values())]
     judged, gained = _have(systems, "generative"), _have(systems, "cxmi")
     updated = len({count for system in systems.values() for count in system.get("updates", [])}) > 1
     peaks = [key for key in MEMORY if any(_peak(system, key) for system in systems.values())]
@@ -100,7 +102,7 @@ def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
         rows.append(
             [
                 name,
-                *(_score(_score_of(system, key)) for key in keys),
+                *(_score(score_of(system, key)) for key in keys),
                 *([_accuracy(system["generative"]["by_phenomenon"][MEAN])] if judged else []),
                 *([_gain(system["cxmi"]["contexts"][ALL]["cxmi"])] if gained else []),
                 f"{_mean(perplexities):.3f}" if perplexities else "-",
@@ -110,7 +112,20 @@ def scores_table(systems: Mapping[str, Mapping[str, Any]]) -> str:
                 *(_peak(system, key) or "-" for key in peaks),
             ]
         )
-    return align(rows)
+    return rows
+
+
+def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
+    """A heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by distance on the target side."""
+    reach = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
+    distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
+    rows = [["system", "s-BLEU", "d-BLEU", *distances]]
+    for name, system in systems.items():
+        found = [score_of(system, key) for key in ("s_bleu", "d_bleu")]
+        cells = [reach[name][distance][MEAN] for distance in distances]
+        accuracy = [_accuracy(cell) if errors else f"{cell['accuracy']:.1f}" for cell in cells]
+        rows.append([name, *(_score(one, 1, errors) for one in found), *accuracy])
+    return rows
 
 
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
@@ -134,7 +149,7 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, 
     return align(rows)
 
 
-def _score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+def score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
     """A score: where sentences had to be aligned anew, that of this alignment."""
     return system["scores"].get(key) or system.get("aligned", {}).get(key)
 
@@ -152,8 +167,10 @@ def _peak(system: Mapping[str, Any], key: str) -> str | None:
     return None if found is None else f"{found['mean'] / 2**20:,.0f}"
 
 
-def _score(score: Mapping[str, Any] | None) -> str:
-    return "-" if score is None else f"{score['mean']:.2f}{_error(score['standard_error'], 2)}"
+def _score(score: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
+    if score is None:
+        return "-"
+    return f"{score['mean']:.{digits}f}{_error(score['standard_error'] if errors else None, digits)}"
 
 
 def _error(error: float | None, digits: int = 1) -> str:

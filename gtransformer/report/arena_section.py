@@ -19,8 +19,8 @@ BEGIN, END = "<!-- arena: made by scripts/report.sh -->", "<!-- /arena -->"
 INTRODUCTION = """\
 ## The arena: every system on equal terms
 
-Systems of [the arena](../docs/arena.md), trained on the same data with the same budget. *Miniature*: the figures compare
-our systems with each other and **must not be compared with any paper's**."""
+Systems of [the arena](../docs/arena.md), trained on the same data with the same budget. *Miniature*: they are
+compared with each other and **must not be compared with any paper's**."""
 
 
 def arena_sections(logs: Path) -> list[str]:

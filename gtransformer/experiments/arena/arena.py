@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -131,7 +132,11 @@ class Arena:
 
     def _measure(self, name: str) -> None:
         self.epoch(name).parent.mkdir(exist_ok=True)
-        write_json(self.epoch(name), measure_epoch(self.terms.recipe(name), self.prepared))
+        logging.disable(logging.INFO)  # what fairseq says of every file that it opens
+        try:
+            write_json(self.epoch(name), measure_epoch(self.terms.recipe(name), self.prepared))
+        finally:
+            logging.disable(logging.NOTSET)
 
     def _add_run(self, name: str, seed: int) -> None:
         """One system with one seed: trained, translating, scored, and asked for its contrastive choices."""

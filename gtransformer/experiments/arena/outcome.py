@@ -30,7 +30,7 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
     with atomic_write(arena.results["txt"]) as stream:
         stream.write(shown + "\n")
     if arena.shows_reach:
-        draw_reach(result, arena.results["png"], _terms_words(result))
+        draw_reach(result, arena.results["png"], f"{_terms_words(result)}, {len(result['seeds'])} seed(s)")
     else:
         _draw_curves(arena, result)
     write_json(arena.results["json"], result | provenance("gtransformer.cli.arena", argv))
@@ -130,11 +130,11 @@ def _written(folder: Path) -> list[dict[str, Any]]:
 
 def _terms_words(result: dict[str, Any]) -> str:
     begun = "one sentence model" if result["start"] else "random weights"
-    return f"{budget_words(result)} from {begun}, {len(result['seeds'])} seed(s)"
+    return f"{budget_words(result)} from {begun}"
 
 
 def _draw_curves(arena: Arena, result: dict[str, Any]) -> None:
-    """Validation perplexity while training, of the first seed; the terms of training say what it is over."""
+    """Validation perplexity while training, of the first seed, in place of what shows reach."""
     seed = arena.terms.seeds[0]
     logs = {name: arena.folder(name, seed) / "train.log" for name in arena.terms.systems}
     curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}

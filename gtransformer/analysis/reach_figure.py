@@ -10,10 +10,11 @@ from gtransformer.analysis.figures import new_figure, save_figure
 from gtransformer.colours import system_colours
 
 
-def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
+def draw_reach(result: Mapping[str, Any], path: str | Path, terms: str) -> None:
     """The mean of the phenomena and each phenomenon by itself, by distance on the target side, with standard errors.
 
-    ``result``: of ``experiments/arena``. The PNG appears only when it is complete.
+    ``result``: of ``experiments/arena``; ``terms``: on which it came about, for the title. The PNG appears only when it
+    is complete.
     """
     systems = result["systems"]
     rows = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
@@ -43,6 +44,5 @@ def draw_reach(result: Mapping[str, Any], path: str | Path) -> None:
     for axes in grid[len(kinds) :]:
         axes.set_axis_off()
     grid[0].legend(fontsize=7)
-    terms = f"{result['updates']} updates from one sentence model, {len(result['seeds'])} seed(s)"
     figure.suptitle(f"How far each system sees ({terms})", fontsize=11)
     save_figure(figure, path)

@@ -1,7 +1,7 @@
-"""All systems side by side, fine-tuned from one sentence model with one budget: what they score and how far they see.
+"""All systems side by side, trained with one budget on one corpus: what they score and how far they see.
 
-Generates a corpus and the set that shows reach, trains the shared sentence model, then each system once a seed, and
-writes arena.json, arena.txt and arena.png. Run again, it goes on where it stopped.
+Prepares a corpus (demo: generated, with the set that shows reach), trains the sentence model that all start from, then
+each system once a seed, and writes arena.json, arena.txt and arena.png. Run again, it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.arena.arena import Arena
-from gtransformer.experiments.arena.plan import BASELINE, check_terms, system_names
+from gtransformer.experiments.arena.budget import DEFAULT, budget_words
+from gtransformer.experiments.arena.outcome import finish
+from gtransformer.experiments.arena.plan import BASELINE, FRESH, SIZES, check_terms, system_names
 from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 
@@ -26,21 +28,34 @@ def build_parser() -> argparse.ArgumentParser:
         description=" ".join(__doc__.split()),
         epilog=f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them",
     )
-    parser.add_argument("corpus", help="demo (generated)")
+    parser.add_argument(
+        "corpus", help="demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
+    )
     parser.add_argument("output", type=Path, help="directory to write to")
     parser.add_argument("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
-    parser.add_argument("--updates", type=int, default=600, metavar="N", help="of training, each system (%(default)s)")
+    parser.add_argument("--updates", type=int, metavar="N", help=f"of training, each system (default: {DEFAULT})")
+    parser.add_argument("--minutes", type=float, metavar="M", help="of training, each system, instead of --updates")
+    parser.add_argument(
+        "--tokens", type=int, metavar="N", help="of the target, each system, instead: the corpus's make an epoch"
+    )
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        choices=("start", FRESH),
+        default="start",
+        help=f"where systems come from: start, one sentence model, or {FRESH}, random weights (%(default)s)",
+    )
     parser.add_argument("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
     parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
-    for option, default, what in (
-        ("--documents", 300, "training: letters, and three documents like the set's to each"),
-        ("--dev-documents", 7, "the same for validation"),
-        ("--test-documents", 7, "the same for translation and its scores"),
-        ("--items", 400, "of the set: at least so many for each phenomenon and row of distances"),
+    for name, what in (
+        ("documents", "of demo, training: letters, and three documents like the set's to each"),
+        ("dev_documents", "the same for validation"),
+        ("test_documents", "the same for translation and its scores"),
+        ("items", "of its set: at least so many for each phenomenon and row of distances"),
     ):
-        help_text = f"{what} (%(default)s)"
-        parser.add_argument(option, type=at_least(1), default=default, metavar="N", help=help_text)
+        option, help_text = f"--{name.replace('_', '-')}", f"{what} (default: {SIZES[name]})"
+        parser.add_argument(option, type=at_least(1), metavar="N", help=help_text)
     parser.add_argument(
         "--beside",
         nargs="+",
@@ -67,11 +82,11 @@ def main(argv: list[str] | None = None) -> None:
         for path in arena.results.values():
             path.unlink(missing_ok=True)
         seeds = ", ".join(map(str, terms.seeds))
-        say(f"{', '.join(terms.systems)}: {terms.updates} updates each, seeds {seeds}, {device_name()}")
+        say(f"{', '.join(terms.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
         if arena.at_once > 1 and arena.threads:
             say(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
         arena.run()
-        arena.finish(argv)
+        finish(arena, argv)
 
 
 if __name__ == "__main__":

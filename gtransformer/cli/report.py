@@ -1,6 +1,7 @@
 """The results page exp_logs/README.md, made from the result files beside it and from the papers' figures.
 
-With --check nothing is written: the command fails where the page is not what it would write.
+In the README above that folder it writes the arena's picture and table, between the lines that say so. With --check
+nothing is written: the command fails where a page is not what it would write.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 from gtransformer.installation import project_root
+from gtransformer.report.arena_section import BEGIN, fill_readme
 from gtransformer.report.page import make_page
 
 
@@ -49,16 +51,22 @@ def check_page(path: Path, text: str) -> None:
 
 @cli_main
 def main(argv: list[str] | None = None) -> None:
-    """Write the page, or check it."""
+    """Write the pages, or check them."""
     args = build_parser().parse_args(argv)
-    text, path = make_page(args.logs, args.paper or ()), args.logs / "README.md"
-    if args.check:
-        check_page(path, text)
-        print(f"{path}: up to date")
-        return
-    with atomic_write(path) as stream:
-        stream.write(text)
-    print(f"written: {path}")
+    pages = {args.logs / "README.md": make_page(args.logs, args.paper or ())}
+    above = args.logs.absolute().parent / "README.md"
+    if above.is_file():
+        old = above.read_text(encoding="utf-8")
+        if BEGIN in old:
+            pages[above] = fill_readme(old, args.logs)
+    for path, text in pages.items():
+        if args.check:
+            check_page(path, text)
+            print(f"{path}: up to date")
+            continue
+        with atomic_write(path) as stream:
+            stream.write(text)
+        print(f"written: {path}")
 
 
 if __name__ == "__main__":

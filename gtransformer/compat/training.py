@@ -1,4 +1,4 @@
-"""Training: gradients with ``--amp``, the time that a resumed training has taken, checkpoints that cannot be written."""
+"""Training: gradients with ``--amp``, the time that a resumed one has taken, checkpoints that cannot be written."""
 
 from __future__ import annotations
 

@@ -58,14 +58,14 @@ def device_options(options: Options, wanted: int, present: int) -> Options:
     With fewer devices gradients are accumulated (``update-freq``), with more only so many are used. The batches of an
     update must divide evenly among the devices: of three devices a recipe for four uses two.
     """
-    batches = [wanted * frequency for frequency in _frequencies(options.get("update-freq", 1))]
+    batches = [wanted * frequency for frequency in frequencies(options.get("update-freq", 1))]
     present = max(1, present)
     used = next(count for count in range(min(wanted, present), 0, -1) if not any(total % count for total in batches))
-    frequencies = [total // used for total in batches]
-    result: Options = {"update-freq": frequencies[0] if len(frequencies) == 1 else ",".join(map(str, frequencies))}
+    each = [total // used for total in batches]
+    result: Options = {"update-freq": each[0] if len(each) == 1 else ",".join(map(str, each))}
     if present > 1:
         result["distributed-world-size"] = used
-    if max(frequencies) > 1 or wanted != used:
+    if max(each) > 1 or wanted != used:
         print(
             f"[train] the recipe is for {wanted} device(s), {used} of {present} in use: every update sums "
             f"{result['update-freq']} batch(es) on each"
@@ -73,15 +73,15 @@ def device_options(options: Options, wanted: int, present: int) -> Options:
     return result
 
 
-def _frequencies(value: object) -> list[int]:
+def frequencies(value: object) -> list[int]:
     """``update-freq`` as fairseq takes it: a number, or one for each epoch, with commas between them or as a list."""
     texts = value if isinstance(value, list) else str(value).split(",")
     try:
-        frequencies = [int(str(text)) for text in texts]
+        numbers = [int(str(text)) for text in texts]
     except ValueError:
-        frequencies = []
-    if not frequencies or min(frequencies) < 1:
+        numbers = []
+    if not numbers or min(numbers) < 1:
         raise UserError(
             f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch (1,2)"
         )
-    return frequencies
+    return numbers

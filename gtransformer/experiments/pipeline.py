@@ -50,11 +50,12 @@ def read_stamp(path: Path) -> dict[str, Any]:
 class Program:
     """The work of a stage that is a program.
 
+    command: what to run, or what says it when the stages that this one reads are done.
     log: where its output goes; begun anew with the program unless ``keeps_log``.
     status: a few words about how far it is, None if that cannot be said yet.
     """
 
-    command: list[str]
+    command: list[str] | Callable[[], list[str]]
     log: Path
     status: Callable[[], str | None] = lambda: None
     keeps_log: bool = False
@@ -250,7 +251,7 @@ class Pipeline:
             self._begin(stage)
             if not program.keeps_log:
                 program.log.unlink(missing_ok=True)
-            return program.command
+            return program.command() if callable(program.command) else program.command
 
         return Job(stage.name, start, program.log, program.status, after)
 

@@ -33,8 +33,6 @@ FILES = (
 LANGUAGES = ("source-lang", "target-lang", "langs")
 AVERAGED = "average-checkpoints"  # in section train: no option of fairseq-train, but what is done when it has ended
 REFERENCE = ("score.paper", "score.reference")
-
-
 Options = dict[str, Any]
 
 
@@ -172,7 +170,7 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
 
     Args:
         name: of a recipe that comes with the package (``recipe_names``), or the path of a YAML file.
-        changes: ``SECTION.OPTION=VALUE`` (or ``devices=N``) from the command line; without VALUE the option goes.
+        changes: ``SECTION.OPTION=VALUE`` (without VALUE the option goes), ``devices=N`` or ``pretrained-from=``.
 
     Raises UserError for an unknown recipe, a damaged file, an unknown section or a change that cannot be read.
     """
@@ -290,6 +288,8 @@ def _apply(content: Entries, change: str) -> None:
     elif equals and target == "devices":
         check_value(RecipeFile, "devices", value, place)
         content["devices"] = value
+    elif (dashed(target), equals, text) == ("pretrained-from", "=", ""):
+        content["pretrained-from"] = None
     else:
         raise UserError(f"{place}: write SECTION.OPTION=VALUE with a section of {', '.join(SECTIONS)}")
 

@@ -23,13 +23,13 @@ def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> l
     """What a stage does otherwise than its recipe says.
 
     Args:
-        changes: the recipe's, ``SECTION.OPTION=VALUE`` or ``devices=N``.
+        changes: the recipe's, ``SECTION.OPTION=VALUE``, ``devices=N`` or ``pretrained-from=``.
         extra: options for the stage's program, as given behind ``--``.
     """
     found = []
     for change in changes:
         section = change.partition("=")[0].partition(".")[0]
-        if section in SECTIONS[stage] or (section, stage) == ("devices", "train"):
+        if section in SECTIONS[stage] or (stage == "train" and section in ("devices", "pretrained-from")):
             found.append(change)
     return [*found, *([f"{stage} -- {shlex.join(extra)}"] if extra else [])]
 

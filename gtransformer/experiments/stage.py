@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,8 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
     record.unlink(missing_ok=True)
     print(f"[{name}] {shlex.join(command)}", flush=True)
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
-    status = run_logged(command, log, [lock])
+    peaks = []
+    status = run_logged(command, log, [lock], lambda process: peaks.append(program_peak(process)))
     if status:
         raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
     write_json(
@@ -55,6 +56,7 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
             "commit": current_commit(),
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 1),
+            "peak_bytes": max(filter(None, peaks), default=None),
             "device": device_name(),
             "versions": package_versions(),
             **results,
@@ -67,11 +69,29 @@ def was_run(name: str, command: list[str], directory: Path) -> bool:
     return read_stamp(directory / f"{name}.json").get("command") == command
 
 
-def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:
-    """Run a program, its output passed through as it comes and appended to a log (but ADVICE); returns its exit status.
+def program_peak(process: int) -> int | None:
+    """Most bytes that a running program has had in memory so far, without its children; None where that is not said.
+
+    ``ru_maxrss``, which is there when it has ended, would begin with what this program has.
+    """
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
+def run_logged(
+    command: list[str],
+    log: Path,
+    inherited: Sequence[int] = (),
+    heard: Callable[[int], Any] = lambda process: None,
+) -> int:
+    """Run a program, its output passed through as it comes and appended to a log (but ADVICE); returns its exit
+    status.
 
     Of a progress bar that redraws itself, the log keeps the last state. ``inherited`` are file descriptors that the
-    program keeps open.
+    program keeps open; ``heard`` is called with its number whenever it has said something.
     """
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with open(log, "ab") as stream:
@@ -85,6 +105,7 @@ def run_logged(command: list[str], log: Path, inherited: Sequence[int] = ()) -> 
                 chunk = ADVICE.sub(b"", chunk)
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
+                heard(process.pid)
                 *lines, rest = (rest + chunk).split(b"\n")
                 stream.writelines(line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
                 stream.flush()

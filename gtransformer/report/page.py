@@ -1,4 +1,4 @@
-"""The results page: papers' tables with ours beside them, studies, and a list of all that was run, as Markdown."""
+"""The results page: the arena, papers' tables with ours beside them, studies, and all that was run, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.errors import UserError
+from gtransformer.report.arena_section import arena_sections
 from gtransformer.report.folders import Folder, read_folders
 from gtransformer.report.keys import ABOUT, need
 from gtransformer.report.miniature import Logs
@@ -49,7 +50,7 @@ def page(papers: Sequence[Paper], folders: Sequence[Folder], logs: Logs, machine
         machine: what the runs were made on whose folder does not say it.
     """
     ours, other = sort_results(papers, [result for folder in folders for result in folder.results])
-    parts = [INTRODUCTION.format(machine=machine)]
+    parts = [INTRODUCTION.format(machine=machine), *arena_sections(logs.folder)]
     for paper in papers:
         parts += [f"## Tables of {paper.title}", paper.introduction, *statistics(paper, folders)]
         for table in paper.tables:

@@ -43,6 +43,7 @@ from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.patience import used_patience
+from gtransformer.tasks.peak_memory import PeakMemory
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
 from gtransformer.tasks.training_end import check_end
@@ -75,6 +76,7 @@ class TranslationDocTask(FairseqTask):
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
+        self.peak = PeakMemory()
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -273,7 +275,8 @@ class TranslationDocTask(FairseqTask):
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """As fairseq's; the criterion sees the targets that count."""
         sample = self._counted(as_read(sample, model), model)
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        with self.peak:
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
@@ -299,3 +302,4 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)
+        self.peak.log()

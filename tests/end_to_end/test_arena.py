@@ -99,6 +99,8 @@ def test_results(folder, finished):
         assert translated["mean"]["items"] == len(items) > 20 and 0 <= translated["mean"]["accuracy"] <= 100
         assert "chance" not in translated["pronoun"] and system["speed"]["sentences_per_second"]["mean"] > 0
         assert system["parameters"] > 1000 and 0 < system["seconds"][0]["training"] < 300
+        assert system["updates"] == [3] and system["peak_bytes"]["training_gpu"] is None
+        assert all(2**26 < system["peak_bytes"][what]["mean"] < 2**33 for what in ("training", "translation"))
         reach = system["accuracy"]["by_distance_target"]
         assert list(reach) == list(system["accuracy"]["by_distance_source"]) == rows
         # Nothing is in view: exactly chance, and no error.

@@ -1,37 +1,33 @@
-"""The arena: every system from one start, with one budget, on one corpus; where its files lie, and its stages."""
+"""The arena: every system on one corpus with one budget; where its files lie, and its stages."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gtransformer.analysis.curves import read_curve
-from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.evaluation.metrics import USUAL
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import MWER
-from gtransformer.experiments.arena.beside import put_beside, read_beside
-from gtransformer.experiments.arena.plan import BASELINE, DEMO, Terms
-from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
-from gtransformer.experiments.arena.table import arena_text
+from gtransformer.experiments.arena.beside import read_beside
+from gtransformer.experiments.arena.budget import MINUTES, TOKENS, UNITS, UPDATES, measure_epoch, updates_of_tokens
+from gtransformer.experiments.arena.plan import BASELINE, DEMO, SIZES, Terms
 from gtransformer.experiments.commands import call_command, python_command, run_command
-from gtransformer.experiments.comparison.result import count_parameters, machine
+from gtransformer.experiments.comparison.corpus import RAW, split_files
+from gtransformer.experiments.comparison.plan import stop_hours
 from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.experiments.recipe import Options, Recipe
-from gtransformer.experiments.run import FIRST_PASS
+from gtransformer.experiments.recipe import Options
+from gtransformer.experiments.run import FIRST_PASS, START
 from gtransformer.experiments.run_places import model_file
-from gtransformer.files import atomic_write, read_json, write_json
-from gtransformer.tasks.checkpoint_file import trained_seconds
+from gtransformer.files import read_json, sha256, write_json
 
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")  # the budget is the same for all: nobody stops early
-FULL = "full"  # the strategy of who names none
 
 
 class Arena:
@@ -39,19 +35,43 @@ class Arena:
 
     def __init__(self, args: argparse.Namespace, terms: Terms):
         self.terms, self.directory = terms, args.output.absolute()
-        self.sizes = {key: getattr(args, key) for key in ("documents", "dev_documents", "test_documents", "items")}
         self.at_once, self.threads = shares(args.jobs)
-        self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
+        self.shows_reach = terms.corpus is None
+        self.raw, self.prepared = terms.corpus or self.directory / "corpus", self.directory / "prepared"
         self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
         self.context_items = self.directory / "context_items.json"
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
-        self.beside = read_beside(args.beside, self._terms(), terms.systems)
+        if self.shows_reach:
+            given = {key: getattr(args, key) for key in SIZES}
+            self.sizes = {key: SIZES[key] if value is None else value for key, value in given.items()}
+            self.corpus = {"name": DEMO, **self.sizes}
+        else:
+            files = [path for split in RAW.values() for path in split_files(self.raw, terms.plan.languages, split)]
+            self.corpus = {"name": self.raw.resolve().name, "files": {path.name: sha256(path) for path in files}}
+        self.beside = read_beside(args.beside, self.common(), terms.systems)
         self.pipeline = Pipeline(self.directory, "arena")
-        self._add_corpus()
-        self._add_start()
+        self._add_corpus() if self.shows_reach else self._add_prepared(self.raw, self.prepared, self.corpus["files"])
+        if not terms.fresh:
+            self._add_start()
+        if terms.budget.unit == TOKENS:
+            self._add_epochs()
         for seed in terms.seeds:  # first one seed of all systems, so that what is interrupted can be compared
             for name in terms.systems:
                 self._add_run(name, seed)
+
+    def common(self) -> dict[str, Any]:
+        """What the systems of two arenas must have in common to be compared, as in ``arena.json``."""
+        terms, budget = self.terms, self.terms.budget
+        start = None if terms.fresh else {"recipe": terms.start, "updates": terms.updates_of_start()}
+        return {
+            "corpus": self.corpus,
+            "seeds": list(terms.seeds),
+            UPDATES: None,  # always there; minutes and tokens where they are the budget
+            **{unit: budget.amount for unit in UNITS if unit == budget.unit},
+            "start": start,
+            "baseline": BASELINE,
+            "changes": list(terms.changes),
+        }
 
     def run(self) -> None:
         """All that is missing."""
@@ -65,6 +85,10 @@ class Arena:
         """The model of a system's run; without a seed, the start's."""
         return model_file(self.terms.recipe(name), self.folder(name, seed))
 
+    def epoch(self, name: str) -> Path:
+        """What an epoch of a system's training is, where tokens are the budget."""
+        return self.directory / "epochs" / f"{name}.json"
+
     # What is to be done
 
     def _add_corpus(self) -> None:
@@ -72,81 +96,134 @@ class Arena:
         sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
         work = partial(call_command, "reach_corpus", {"output": self.raw, **sizes})
         self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json", self.raw], work, folder=self.raw))
-        options, after = self.terms.recipe(self.terms.start).preparing(), ["corpus"]
-        for raw, output, changes in (
-            (self.raw, self.prepared, []),
-            (self.raw / SET, self.set, [f"prepare.vocabulary={self.prepared}"]),
-        ):
-            name, folder = f"prepare-{output.name}", self.directory / "logs" / output.name
-            command = self._command(self.terms.start, raw, "prepare", folder, output, changes)
-            log = folder.with_suffix(".log")
-            work = Program(command, log, partial(last_line, log))
-            self.pipeline.add(Stage(name, options, [output / "manifest.json", output], work, after, folder=output))
-            after = [name]
+        self._add_prepared(self.raw, self.prepared, None, ["corpus"])
+        changes = [f"prepare.vocabulary={self.prepared}"]
+        self._add_prepared(self.raw / SET, self.set, None, ["prepare-prepared"], changes)
         work = partial(write_context_items, self.raw, self.context_items)
         self.pipeline.add(Stage("context-items", {}, [self.context_items], work, ["corpus"]))
+
+    def _add_prepared(
+        self, raw: Path, output: Path, files: Any, after: Sequence[str] = (), changes: Sequence[str] = ()
+    ) -> None:
+        """A raw corpus prepared by the start's recipe; ``files``: what tells it, where no stage before does."""
+        options = self.terms.recipe(self.terms.start).preparing()
+        settings = {"options": options, "files": files} if files else options
+        folder = self.directory / "logs" / output.name
+        command = self._command(self.terms.start, raw, "prepare", folder, output, changes)
+        log, outputs = folder.with_suffix(".log"), [output / "manifest.json", output]
+        work = Program(command, log, partial(last_line, log))
+        self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
 
     def _add_start(self) -> None:
         """The sentence model that all systems start from."""
         name = self.terms.start
-        recipe, folder, own = self.terms.recipe(name), self.folder(name), self.terms.own_changes(name, None)
-        command = self._command(name, self.raw, "train", folder, self.prepared, [*UNLIMITED, *own])
-        self._add_training(folder, recipe, own, command, self.terms.updates_of_start(), ["prepare-prepared"])
+        own = self.terms.own_changes(name, None)
+        command = self._command(name, self.raw, "train", self.folder(name), self.prepared, [*UNLIMITED, *own])
+        updates, settings = self.terms.updates_of_start(), {"own": own}
+        self._add_training(name, self.folder(name), settings, command, updates, ["prepare-prepared"])
+
+    def _add_epochs(self) -> None:
+        """How many updates and target tokens an epoch of every system has."""
+        for name in self.terms.systems:
+            recipe, output = self.terms.recipe(name), self.epoch(name)
+            settings = {"options": recipe.options("task", "train"), "devices": recipe.devices}
+            work = partial(self._measure, name)
+            self.pipeline.add(Stage(f"epoch-{name}", settings, [output], work, ["prepare-prepared"]))
+
+    def _measure(self, name: str) -> None:
+        self.epoch(name).parent.mkdir(exist_ok=True)
+        logging.disable(logging.INFO)  # what fairseq says of every file that it opens
+        try:
+            write_json(self.epoch(name), measure_epoch(self.terms.recipe(name), self.prepared))
+        finally:
+            logging.disable(logging.NOTSET)
 
     def _add_run(self, name: str, seed: int) -> None:
-        """One system with one seed: fine-tuned, translating, scored, and asked for its contrastive choices."""
-        folder, start, recipe = self.folder(name, seed), self.folder(self.terms.start), self.terms.recipe(name)
-        run, own = folder.name, self.terms.own_changes(name, seed)
-        started = f"train.finetune-from-model={self.model(self.terms.start)}"
-        changes = [*UNLIMITED, *own, started]
-        command = self._command(name, self.raw, "train", folder, self.prepared, changes)
-        self._add_training(folder, recipe, own, command, self.terms.updates, [f"train-{start.name}"], ["prepare-set"])
+        """One system with one seed: trained, translating, scored, and asked for its contrastive choices."""
+        terms, folder, recipe = self.terms, self.folder(name, seed), self.terms.recipe(name)
+        started, after = [], ["prepare-prepared"]
+        if not terms.fresh:
+            started = [f"train.finetune-from-model={self.model(terms.start)}"]
+            after = [f"train-{self.folder(terms.start).name}"]
+        settings, updates = {"own": terms.own_changes(name, seed)}, None
+        command = partial(self._training_command, name, seed, started)
+        if terms.budget.unit == TOKENS:  # known when the corpus is prepared
+            settings, after = settings | {TOKENS: terms.budget.amount}, [*after, f"epoch-{name}"]
+        else:
+            command, updates = command(), terms.budget.amount if terms.budget.unit == UPDATES else None
+        waits_for = ["prepare-set"] if self.shows_reach else []
+        self._add_training(name, folder, settings, command, updates, after, waits_for, terms.minutes)
+        translates_first, run = [], folder.name
+        after = [f"train-{run}"]
+        if FIRST_PASS in recipe.sections["generate"]:
+            translates_first = started
+            if terms.fresh and recipe.sections["generate"][FIRST_PASS] == START:  # there is no start: the baseline
+                translates_first = [f"generate.{FIRST_PASS}={self.model(BASELINE, seed)}"]
+                after.append(f"train-{self.folder(BASELINE, seed).name}")
         log = folder / "arena.translate.log"
-        changes = [*BATCHES, *([started] if FIRST_PASS in recipe.sections["generate"] else [])]
-        command = self._command(name, self.raw, "generate", folder, self.prepared, changes)
+        command = self._command(name, self.raw, "generate", folder, self.prepared, [*BATCHES, *translates_first])
         work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
-        translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, [f"train-{run}"])
+        translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, after)
         output = folder / "test.scores.json"
         work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
-        scoring = Stage(f"score-{run}", recipe.options("score"), [output], work, after)
-        log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
-        options = {"path": self.model(name, seed), "items": self.items, "output": output}
-        command = python_command("gtransformer.cli.contrastive", str(self.set), options)
-        work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
-        self.pipeline.add(translation, scoring, Stage(f"contrastive-{run}", {}, [output], work, after))
+        self.pipeline.add(translation, Stage(f"score-{run}", recipe.options("score"), [output], work, after))
+        if self.shows_reach:
+            self._add_reach(folder, self.model(name, seed))
         self._add_metrics(folder, self.model(name, seed), recipe.options("score"))
 
-    def _add_metrics(self, folder: Path, model: Path, scoring: Options) -> None:
-        """Of a run: scores over sentences whatever their number, accuracy of what was translated, and CXMI."""
-        run, translated = folder.name, f"translate-{folder.name}"
-        output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
-        work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
-        aligned = Stage(f"align-{run}", options, [output], work, [translated])
+    def _training_command(self, name: str, seed: int, started: Sequence[str]) -> list[str]:
+        """fairseq-train of a system, with as many updates as the budget has, or for as long."""
+        terms, updates = self.terms, None
+        if terms.budget.unit == TOKENS:
+            updates = updates_of_tokens(terms.budget.amount, read_json(self.epoch(name)))
+        hours = [f"train.stop-time-hours={stop_hours(terms.minutes)}"] if terms.budget.unit == MINUTES else []
+        changes = [*UNLIMITED, *terms.own_changes(name, seed, updates), *hours, *started]
+        return self._command(name, self.raw, "train", self.folder(name, seed), self.prepared, changes)
+
+    def _add_reach(self, folder: Path, model: Path) -> None:
+        """Of a run: its choices on the set, and accuracy of what was translated."""
+        run = folder.name
+        log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
+        options = {"path": model, "items": self.items, "output": output}
+        command = python_command("gtransformer.cli.contrastive", str(self.set), options)
+        work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
+        self.pipeline.add(Stage(f"contrastive-{run}", {}, [output], work, after))
         output = folder / "generative.json"
         options = {"items": self.context_items, "hypotheses": folder / "test.jsonl", "align": MWER, "output": output}
-        work = partial(self._quietly, "generative", options)
-        generative = Stage(f"generative-{run}", {"align": MWER}, [output], work, [translated, "context-items"])
+        work, after = partial(self._quietly, "generative", options), [f"translate-{run}", "context-items"]
+        self.pipeline.add(Stage(f"generative-{run}", {"align": MWER}, [output], work, after))
+
+    def _add_metrics(self, folder: Path, model: Path, scoring: Options) -> None:
+        """Of a run: scores over sentences whatever their number, and CXMI."""
+        run = folder.name
+        output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
+        work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
+        aligned = Stage(f"align-{run}", options, [output], work, [f"translate-{run}"])
         log, output = folder / "arena.cxmi.log", folder / "cxmi.json"
         command = python_command("gtransformer.cli.cxmi", str(self.prepared), {"path": model, "output": output})
         work = Program(command, log, partial(batch_status, log))
-        self.pipeline.add(aligned, generative, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
+        self.pipeline.add(aligned, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
 
     def _add_training(
         self,
+        name: str,
         folder: Path,
-        recipe: Recipe,
-        own: list[str],
-        command: list[str],
-        updates: int | None,
-        after: list[str],
+        own: dict[str, Any],
+        command: Any,
+        updates: float | None,
+        after: Sequence[str],
         waits_for: Sequence[str] = (),
+        minutes: float | None = None,
     ) -> None:
-        """fairseq-train; ``own``: what of the command no recipe says, but for where files lie."""
-        settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, "own": own}
+        """fairseq-train; ``own``: what of the command no recipe says, but for where files lie and for minutes."""
+        recipe = self.terms.recipe(name)
+        settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
         log = folder / "train.log"
         work = Program(command, folder / "arena.train.log", partial(training_status, log, updates), keeps_log=True)
-        outputs, name = [model_file(recipe, folder), log], f"train-{folder.name}"
-        self.pipeline.add(Stage(name, settings, outputs, work, after, waits_for, folder=folder, precious=True))
+        outputs, stage = [model_file(recipe, folder), log], f"train-{folder.name}"
+        self.pipeline.add(
+            Stage(stage, settings, outputs, work, after, waits_for, budget=minutes, folder=folder, precious=True)
+        )
 
     def _command(
         self, name: str, raw: Path, stage: str, folder: Path, prepared: Path, changes: Sequence[str]
@@ -164,88 +241,3 @@ class Arena:
         log = options["output"].with_suffix(".log")
         with open(log, "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
             call_command(command, str(self.prepared), options)
-
-    # What came out
-
-    def collect(self) -> dict[str, Any]:
-        """The results of all systems, as in ``arena.json``."""
-        terms = self.terms
-        choices = {name: [self._choices(name, seed) for seed in terms.seeds] for name in terms.systems}
-        written = {name: [self._written(name, seed) for seed in terms.seeds] for name in terms.systems}
-        systems = {}
-        for name in terms.systems:
-            baseline, beside = (None if name == BASELINE else found[BASELINE] for found in (choices, written))
-            scores, seconds = ([get(name, seed) for seed in terms.seeds] for get in (self._scores, self._seconds))
-            aligned, cxmi = (
-                [read_json(self.folder(name, seed) / file) for seed in terms.seeds]
-                for file in ("test.aligned.json", "cxmi.json")
-            )
-            systems[name] = {
-                "description": terms.recipe(name).description,
-                "strategy": terms.recipe(name).options("task", "generate").get("strategy", FULL),
-                "parameters": count_parameters(self.folder(name, terms.seeds[0]) / "train.log"),
-                "scores": scores_of(scores),
-                "aligned": scores_of(aligned),
-                "accuracy": accuracies(choices[name], baseline),
-                "generative": accuracies(written[name], beside),
-                "cxmi": contexts_of(cxmi),
-                "validation_perplexity": [
-                    read_curve(self.folder(name, seed) / "train.log").last_valid for seed in terms.seeds
-                ],
-                "seconds": seconds,
-                "speed": {
-                    "updates_per_second": spread([terms.updates / max(one["training"], 0.1) for one in seconds]),
-                    "sentences_per_second": spread(
-                        [
-                            run["counts"]["sentences"] / one["translation"]
-                            for run, one in zip(scores, seconds, strict=True)
-                        ]
-                    ),
-                },
-            }
-        own = {"machine": machine(), "jobs": self.at_once, "threads": self.threads, "systems": systems}
-        return put_beside({"version": 1, **self._terms(), **own}, self.beside)
-
-    def _terms(self) -> dict[str, Any]:
-        """What the systems of two arenas must have in common to be compared."""
-        terms = self.terms
-        return {
-            "corpus": {"name": DEMO, **self.sizes},
-            "seeds": list(terms.seeds),
-            "updates": terms.updates,
-            "start": {"recipe": terms.start, "updates": terms.updates_of_start()},
-            "baseline": BASELINE,
-            "changes": list(terms.changes),
-        }
-
-    def finish(self, argv: list[str] | None) -> None:
-        """Write the results, their table and the picture, and print the table."""
-        result = self.collect()
-        shown = arena_text(result)
-        with atomic_write(self.results["txt"]) as stream:
-            stream.write(shown + "\n")
-        draw_reach(result, self.results["png"])
-        write_json(self.results["json"], result | provenance("gtransformer.cli.arena", argv))
-        print(f"\n{shown}\n")
-        for path in self.results.values():
-            print(f"written: {path}", flush=True)
-
-    def _choices(self, name: str, seed: int) -> list[dict[str, Any]]:
-        return read_json(self.folder(name, seed) / "contrastive.json")["items"]
-
-    def _written(self, name: str, seed: int) -> list[dict[str, Any]]:
-        (found,) = read_json(self.folder(name, seed) / "generative.json")["systems"].values()
-        return found["outcomes"]
-
-    def _scores(self, name: str, seed: int) -> dict[str, Any]:
-        return read_json(self.folder(name, seed) / "test.scores.json")
-
-    def _seconds(self, name: str, seed: int) -> dict[str, float]:
-        folder = self.folder(name, seed)
-        last = folder / "checkpoints" / "checkpoint_last.pt"
-        return {
-            # fairseq goes on counting from the start's.
-            "training": round(trained_seconds(last) - trained_seconds(self.model(self.terms.start)), 1),
-            "translation": read_json(folder / "generate.test.json")["seconds"],
-            "contrastive": read_json(folder / "contrastive.json")["seconds"],
-        }

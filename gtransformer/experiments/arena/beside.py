@@ -11,13 +11,15 @@ from gtransformer.files import read_json
 
 # What must be the same for two arenas' systems to be compared, and by which option it is set.
 SAME = {
-    "corpus": "--documents, --dev-documents, --test-documents and --items",
+    "corpus": "CORPUS, --documents, --dev-documents, --test-documents and --items",
     "seeds": "--seeds",
     "updates": "--updates",
-    "start": "--start-updates",
+    "start": "--start-updates and --from",
     "baseline": "nothing",
     "changes": "--set (a CPU without bfloat16 trains in float32)",
 }
+# The same of what is there only where it is the budget.
+BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}
 _KEPT = ("command", "commit", "date", "machine")  # where the systems come from
 
 
@@ -35,11 +37,12 @@ def read_beside(paths: Sequence[Path], terms: Mapping[str, Any], systems: Sequen
         result = read_json(path)
         if not isinstance(result, dict) or not {*SAME, "systems"} <= result.keys():
             raise UserError(f"{path}: no result of an arena (arena.json)")
-        for key, value in terms.items():
-            if result[key] != value:
+        for key in (*terms, *(BUDGETS.keys() - terms)):
+            theirs, value = result.get(key), terms.get(key)
+            if theirs != value:
                 raise UserError(
                     f"{path}: its systems cannot stand beside this arena's, since it was run on other terms: {key} "
-                    f"{result[key]}, here {value}; set by {SAME[key]}"
+                    f"{theirs}, here {value}; set by {(SAME | BUDGETS)[key]}"
                 )
         others = [name for name in result["systems"] if name not in systems]
         if twice := sorted(seen.intersection(others)):

@@ -23,6 +23,7 @@ from gtransformer.experiments.recipe import (
     without_half_precision,
 )
 from gtransformer.experiments.recipe_check import check_recipe
+from gtransformer.experiments.run_record import stage_changes
 
 pytestmark = pytest.mark.slow
 
@@ -218,3 +219,13 @@ def test_what_is_frozen_is_not_rounded(monkeypatch):
         check_recipe(load_recipe("gtransformer/warm_small", frozen), ["train"])
     check_recipe(load_recipe("gtransformer/warm_small", [*frozen, "train.fp16=", "train.amp=true"]), ["train"])
     check_recipe(load_recipe("gtransformer/warm_small"), ["train"])
+
+
+def test_a_start_that_is_taken_away():
+    """``--set pretrained-from=``: from random weights, which the record of the training says."""
+    changes = ["pretrained-from=", "train.load-partial="]
+    recipe = load_recipe("arena/lst", changes)
+    assert load_recipe("arena/lst").pretrained_from == "start" and recipe.pretrained_from is None
+    assert stage_changes("train", recipe.changes, []) == changes and stage_changes("prepare", recipe.changes, []) == []
+    with pytest.raises(UserError, match="--set pretrained-from=base: write SECTION.OPTION=VALUE"):
+        load_recipe("arena/lst", ["pretrained-from=base"])

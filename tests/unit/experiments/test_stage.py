@@ -27,6 +27,7 @@ def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
     record = json.loads((tmp_path / "train.json").read_text())
     assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
     assert record["versions"]["torch"] and record["started"] and record["device"]
+    assert 2**20 < record["peak_bytes"] < 2**30
     assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
 
 

@@ -166,6 +166,6 @@ def test_a_corpus_of_its_own_is_refused(tmp_path: Path):
 
 
 def test_one_sentence_and_no_traceback(capsys, tmp_path: Path):
-    assert command.main(["europarl", str(tmp_path)]) == 1
+    assert command.main([str(tmp_path / "nowhere"), str(tmp_path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "corpus 'europarl': there is only 'demo', which has items that show reach" in line
+    assert "nowhere: no such corpus; give a directory in the raw corpus format, or one of ted, news, europarl" in line

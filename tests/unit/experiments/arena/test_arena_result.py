@@ -198,6 +198,24 @@ def test_text_of_what_was_translated():
     assert "(chance)" not in block and "(chance)" in text
 
 
+def test_text_of_a_corpus_without_a_set():
+    """Scores alone; updates where they differ, memory where it is known."""
+    found = result() | {"updates": None, "tokens": 12345, "start": None, "corpus": {"name": "letters"}}
+    for name, system in found["systems"].items():
+        system |= {
+            "updates": [7, 9] if name == "ours" else [5, 5],
+            "peak_bytes": {"training": spread([2.0**30, 2.0**31])},
+        }
+        del system["accuracy"]
+    text = arena_text(found)
+    assert "distance" not in text and "in brackets" not in text and "corpus letters: it has no items" in text
+    assert "all: 12,345 tokens from random weights" in text
+    head, *rows = text.splitlines()
+    assert head.split("  ")[-1].strip() == "training MiB" and "updates" in head and "GPU" not in head
+    (row,) = (line.split() for line in rows if line.startswith("ours"))
+    assert row[-4:] == ["8", "10", "3", "1,536"]
+
+
 def test_picture(tmp_path):
-    draw_reach(result(), tmp_path / "arena.png")
+    draw_reach(result(), tmp_path / "arena.png", "5 updates")
     assert imread(tmp_path / "arena.png").ndim == 3

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 
+from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.preprocess.manifest import table
 from gtransformer.preprocess.shards import merge
@@ -13,7 +14,7 @@ from gtransformer.preprocess.shards import merge
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="scripts/merge.sh",
         description="Put together all shards of a corpus that scripts/prepare.sh --shard I/N prepared apart: what one "
         "run with the same vocabulary would have made.",

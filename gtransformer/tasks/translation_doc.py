@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
-from fairseq.tasks import FairseqTask, register_task
+from fairseq.tasks import register_task
 
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
@@ -43,7 +43,7 @@ from gtransformer.tasks.interrupted_save import finish_interrupted_save
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.patience import used_patience
-from gtransformer.tasks.peak_memory import PeakMemory
+from gtransformer.tasks.peak_memory import MeasuredTask
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
 from gtransformer.tasks.training_end import check_end
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 @register_task("translation_doc", dataclass=TranslationDocConfig)
-class TranslationDocTask(FairseqTask):
+class TranslationDocTask(MeasuredTask):
     """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
 
     Its options are those of fairseq's task ``translation`` and more; of its methods none would serve as it is.
@@ -76,7 +76,6 @@ class TranslationDocTask(FairseqTask):
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
-        self.peak = PeakMemory()
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -275,8 +274,7 @@ class TranslationDocTask(FairseqTask):
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """As fairseq's; the criterion sees the targets that count."""
         sample = self._counted(as_read(sample, model), model)
-        with self.peak:
-            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
@@ -302,4 +300,3 @@ class TranslationDocTask(FairseqTask):
         if self.cfg.eval_bleu:
             log_bleu(logging_outputs)
         log_entropy(logging_outputs)
-        self.peak.log()

@@ -58,7 +58,6 @@ class TranslationDocTask(MeasuredTask):
     """Documents in, documents out: data, word dropout, constrained generation and validation BLEU.
 
     Its options are those of fairseq's task ``translation`` and more; of its methods none would serve as it is.
-
     Instances are ``<s> a b </s> <s> c </s>`` on both sides; what the decoder predicts ends in the language symbol.
     Dictionaries end in the language symbols and ``<mask>``; where they do not, these are appended.
     """
@@ -255,8 +254,7 @@ class TranslationDocTask(MeasuredTask):
         return hypos
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
-        if self.writer is None:
-            self.writer = self._make_writer()
+        self.writer = self.writer or self._make_writer()
         if self.writer is None:
             return
         sentences = tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos()).tolist()

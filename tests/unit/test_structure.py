@@ -18,10 +18,10 @@ NETWORK = BASE | {"modules", "data"}
 # Which rooms each may import; what runs last stands last. Commands (cli) and the package itself, which registers with
 # fairseq, may import all.
 ALLOWED = {
-    "colours": set(),
-    "compat": BASE,
     "installation": set(),
     "errors": {"installation"},
+    "colours": set(),
+    "compat": BASE,
     "files": BASE,
     "settings": BASE | {"files"},
     "optional": BASE,

@@ -154,7 +154,7 @@ def test_commands_are_such_that_there_are(tmp_path, small):
     """Each module, and all options of its program; recipes with what is changed in them."""
     parsers = {
         "gtransformer.cli.benchmark": benchmark.build_parser(), "gtransformer.cli.prepare": prepare.build_parser(),
-        "gtransformer.cli.demo_corpus": demo_corpus.parser(), "gtransformer.cli.run": recipes.build_parser(),
+        "gtransformer.cli.demo_corpus": demo_corpus.build_parser(), "gtransformer.cli.run": recipes.build_parser(),
     }  # fmt: skip
     check, seen = Check(tmp_path, "cpu" if small else "cuda", small, None if small else tmp_path), set()
     for command in (command for part in PARTS for command in part.commands(check)):

@@ -48,8 +48,8 @@ def checkpoints(run, number: int) -> None:
     folder = run.directory / "checkpoints"
     for epoch in range(1, number + 1):
         state = {"model": {"weight": torch.full((2,), float(epoch))}, "optimizer_history": [{"num_updates": epoch}]}
-        torch.save(state, folder / f"checkpoint{epoch}.pt")
-    (folder / "checkpoint_best.pt").touch()
+        for name in (f"checkpoint{epoch}.pt", "checkpoint_best.pt"):
+            torch.save(state, folder / name)
 
 
 def test_the_mean_is_made_when_training_has_ended(corpus: Path, monkeypatch):

@@ -42,10 +42,13 @@ def test_packed_equals_dense_forward_and_backward(dictionary, make_pairs, option
     assert relative_error(found, expected) < 1e-12
     assert largest_gradient_error(packed_gradients, gradients) < 1e-11
 
-    # Rounding in float32 against the same weights in float64, over about ten blocks.
+    # Rounding in float32 against the same weights in float64, over about ten blocks. Where a unit of a feed-forward
+    # layer is next to zero it may be off in the one and on in the other, with the masks as well as without.
     found, single_gradients = forward_and_backward(model.float(), pairs, dictionary.pad())
     assert relative_error(found, expected) < 1e-5
-    assert largest_gradient_error(single_gradients, gradients) < 1e-4
+    _, masked_gradients = forward_and_backward(with_engine(model, "dense"), pairs, dictionary.pad())
+    bound = 1e-4 + largest_gradient_error(masked_gradients, gradients)
+    assert largest_gradient_error(single_gradients, gradients) < bound
 
 
 def narrow(model):

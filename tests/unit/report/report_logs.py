@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from gtransformer.cli import report
 
@@ -63,3 +64,13 @@ def write_comparison(
         "commit": "0123456789",
     }
     (logs / "new" / "comparison.json").write_text(json.dumps(content))
+
+
+def arena_of(systems: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The recorded arena with these systems, each like one of its own but for what is given."""
+    recorded = json.loads((ROOT / "exp_logs" / "arena" / "arena.json").read_text(encoding="utf-8"))
+    like = recorded["systems"]["lst"]
+    made = {}
+    for name, given in systems.items():
+        made[name] = {**like, **given, "accuracy": {**like["accuracy"], **given.get("accuracy", {})}}
+    return {**recorded, "systems": made}

@@ -14,7 +14,7 @@ from gtransformer.experiments.studies.plan import load_study
 from gtransformer.report.page import make_page
 from gtransformer.report.paper import PAPER, Table, read_paper
 from tests.unit.report import report_logs
-from tests.unit.report.report_logs import ROOT, scores, write_comparison
+from tests.unit.report.report_logs import ROOT, arena_of, scores, write_comparison
 
 DOCUMENT = PAPER.with_name("document_transformer.yaml")
 PRINTED = ROOT.parent / "shared" / "papers" / "document-transformer.txt"
@@ -113,7 +113,7 @@ def test_miniatures_stand_beside_the_paper_s_figures(logs: Path):
     accuracy = {"by_distance_source": {"2": {"mean": {"accuracy": 61.25, "standard_error": 1.5}}}}
     (logs / "arena").mkdir()
     (logs / "arena" / "about.yaml").write_text("about: an arena\n")
-    arena = {"systems": {"document_transformer": {"scores": {"s_bleu": score}, "accuracy": accuracy}}}
+    arena = arena_of({"document_transformer": {"scores": {"s_bleu": score}, "accuracy": accuracy}})
     (logs / "arena" / "arena.json").write_text(json.dumps(arena))
     page = make_page(logs)
     assert row(page, "Table 4", "this work")[4:] == ["51.25 ± 0.50", "", "", "61.2 ± 1.5", "", ""]

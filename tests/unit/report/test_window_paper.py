@@ -12,7 +12,7 @@ import pytest
 from gtransformer.experiments.recipe import recipes_of_rows
 from gtransformer.report.page import make_page
 from gtransformer.report.paper import PAPER, read_paper
-from tests.unit.report.report_logs import ROOT, SIGNATURE, refused, scores, write_comparison
+from tests.unit.report.report_logs import ROOT, SIGNATURE, arena_of, refused, scores, write_comparison
 
 WINDOW = PAPER.with_name("window_attention.yaml")
 PRINTED = ROOT.parent / "shared" / "papers" / "window-attention.md"
@@ -184,7 +184,7 @@ def test_miniatures_of_the_arena_have_standard_errors(logs: Path):
             "by_distance_target": {"4-6": {"mean": {"accuracy": 70, "standard_error": 2}}},
         },
     }
-    write(logs / "arena" / "arena.json", {"systems": {"lst": system}})
+    write(logs / "arena" / "arena.json", arena_of({"lst": system}))
     write(logs / "attention_share" / "lst.json", {"share": {"mean": 0.12345, "flat": 0.05}})
     page = make_page(logs)
     assert row(page, "Table 5", "LST-attn, 1000 tok.")[-3:] == ["60.12 ± 0.46", "61.00", "30.50 ± 0.25"]

@@ -58,7 +58,7 @@ def task(dictionary):
 )
 def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, runs, options, counted, ends):
     """A training that it has ended makes no update; one that it has not goes on with what was left of it."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "gtransformer")  # commands of other tests make it quiet
     counter = start(monkeypatch)
     assert task.state_dict() == {}  # before the first validation
     counter.best, counter.num_runs = 4.5, runs

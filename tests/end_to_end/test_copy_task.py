@@ -18,6 +18,6 @@ def test_copies_every_test_document_exactly(copier):
 
 def test_training_log(copier):
     found = losses(copier.log)
-    assert list(found) == list(range(1, 251))
-    assert found[1] > 4 and sum(found[n] for n in range(231, 251)) / 20 < 0.2
+    assert list(found) == list(range(1, 321))
+    assert found[1] > 4 and sum(found[n] for n in range(301, 321)) / 20 < 0.2
     assert "done training" in copier.log

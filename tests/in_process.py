@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import runpy
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq import checkpoint_utils
 
 
-def run_module(command: list[str], log: Path, inherited: Sequence[int] = ()) -> int:
+def run_module(
+    command: list[str], log: Path, inherited: Sequence[int] = (), heard: Callable[[int], object] = bool
+) -> int:
     """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; returns the exit status.
 
     Takes the place of ``experiments.stage.run_logged``; ``inherited`` file descriptors are open here anyway.
     """
     assert command[1] == "-m"
+    heard(os.getpid())
     # fairseq keeps the best validation loss here; in a process of its own a training begins without.
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     before = sys.argv

@@ -39,33 +39,25 @@ class EpochIterator(EpochBatchIterator):
     def state_dict(self) -> dict:
         """fairseq's, and how many processes have read how many batches of the epoch."""
         state = super().state_dict()
-        if state["iterations_in_epoch"]:
-            before, counted = (self._before, self._counted()) if self.epoch == self._resumed else ([], 0)
-            state[READ] = [*map(list, before), [self.num_shards, state["iterations_in_epoch"] - counted]]
+        before = self._before if state["epoch"] == self._resumed else []
+        if before or state["iterations_in_epoch"]:
+            state[READ] = [*map(list, before), [self.num_shards, state["iterations_in_epoch"]]]
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Go on where this number of processes stopped, or with what others have left of the epoch.
 
-        Checkpoints that do not say how many processes there were are taken to be of as many.
+        What is left is counted from 0: fairseq sums batches of ``--update-freq`` to an update from where the count
+        stands, and would leave the last one out where others have read no multiple of it. Checkpoints that do not say
+        how many processes there were are taken to be of as many.
         """
         before = [(processes, read) for processes, read in state_dict.get(READ, [])]
         own = before.pop()[1] if before and before[-1][0] == self.num_shards else 0
         self._resumed, self._before = state_dict["epoch"], before
-        if before:
-            state_dict = {**state_dict, "iterations_in_epoch": self._counted() + own}
-        super().load_state_dict(state_dict)
-
-    def _counted(self) -> int:
-        """Batches that this process would have read itself, had it been one of those before."""
-        read = sum(processes * batches for processes, batches in self._before)
-        return max(1, read // self.num_shards) if read else 0
+        super().load_state_dict({**state_dict, "iterations_in_epoch": own} if before else state_dict)
 
     def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> Batches:
-        """This process's batches of an epoch; the same whenever it is asked.
-
-        Of an epoch that others have begun: nothing for each batch that counts as read, and then its own of the rest.
-        """
+        """This process's batches of an epoch, or of what others have left of it; the same whenever it is asked."""
         order = (epoch, fix_batches_to_gpus, shuffle)
         if epoch != self._resumed or not self._before:
             return self.own_batches(*order)
@@ -76,7 +68,7 @@ class EpochIterator(EpochBatchIterator):
             gone = {id(batch) for other in others for batch in other.own_batches(*order)[:read]}
             left = [batch for batch in divided if len(batch) and id(batch) not in gone]
         rest = self._as_one_of(self.divided(left, self.num_shards), self.num_shards, self.shard_id)
-        return [np.zeros(0, dtype=np.int64)] * self._counted() + rest.own_batches(*order)
+        return rest.own_batches(*order)
 
     def _as_one_of(self, divided: Batches, processes: int, number: int) -> EpochIterator:
         """The iterator of process ``number`` of so many, over these batches."""

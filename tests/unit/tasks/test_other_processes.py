@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
+from fairseq.data.iterators import GroupedIterator
 
 from gtransformer.tasks.epoch_iterator import READ
 from tests.unit.tasks.test_grouping import load, read
@@ -67,6 +70,22 @@ def test_what_is_left_of_an_epoch_comes_once(loaded, change):
             places = dataset.documents[np.concatenate(own)]
             for document in np.unique(places[:, 0]):
                 assert (np.diff(places[places[:, 0] == document, 1]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "change", [[(1, 5, 2), (2, 0, 2)], [(1, 3, 2), (2, 0, 2)], [(2, 3, 2), (4, 0, 2)], [(4, 1, 1), (1, 0, 4)]]
+)
+def test_updates_of_several_batches(loaded, change):
+    """As fairseq goes on: (processes, updates, batches in each of these); the last update of the epoch is made, too."""
+    dataset, state, seen = loaded[1], None, []
+    for processes, updates, together in change:
+        made = iterators(loaded, processes, state)
+        running = [GroupedIterator(one.next_epoch_itr(shuffle=True), together) for one in made]
+        groups = [list(islice(one, updates or None)) for one in running]
+        seen += [number for own in groups for group in own for batch in ids(group) for number in batch]
+        assert all(one.end_of_epoch() == (not updates) for one in made)
+        state = made[0].state_dict()
+    assert sorted(seen) == list(range(len(dataset))) and state["epoch"] == 3 and READ not in state
 
 
 def test_the_same_number_goes_on_as_ever(loaded):

@@ -134,9 +134,14 @@ def json_fault(error: BaseException) -> str:
     return getattr(error, "msg", "brackets or a number without end")
 
 
-def size(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
-    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file()) if path.is_dir() else path.stat().st_size
+def sizes(path: Path) -> dict[str, int]:
+    """Bytes of a file, as ``{".": bytes}``, or of every file in a folder, by its path there.
+
+    Without those that say nothing of what is whole: half-written ones (``*.tmp``), locks and logs.
+    """
+    within = path.rglob("*") if path.is_dir() else [path]
+    telling = (one for one in within if not one.name.endswith((".tmp", ".log")) and one.name != "lock")
+    return {one.relative_to(path).as_posix(): one.stat().st_size for one in telling if one.is_file()}
 
 
 def sha256(path: str | Path) -> str:

@@ -158,6 +158,8 @@ def check_binary(path: str | Path) -> None:
         raise UserError(
             f"{data}: has {data.stat().st_size} bytes, its index says {sizes.sum() * width}; prepare the corpus again"
         )
+    if not sizes.sum():
+        raise UserError(f"{data}: all of its {number} instances are empty; prepare the corpus again")
 
 
 def first_tokens(dataset, stored: Path | None = None) -> np.ndarray:

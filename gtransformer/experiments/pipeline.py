@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import time
 import uuid
@@ -29,7 +30,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.jobs import Job, failure, run_jobs
 from gtransformer.experiments.processes import take_lock
 from gtransformer.experiments.progress import duration, say
-from gtransformer.files import read_json, size, write_json
+from gtransformer.files import read_json, sizes, write_json
 
 
 def digest(settings: Any) -> str:
@@ -207,8 +208,8 @@ class Pipeline:
         failures: set[str] = set()
 
         def finish(stage: Stage, seconds: float) -> None:
-            left = {str(path): size(path) for path in stage.outputs}
-            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], left=left)
+            left = {self._place(path): sizes(path) for path in stage.outputs}
+            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], sizes=left)
             self._over.add(stage.name)
             finished(stage, seconds)
 
@@ -276,9 +277,18 @@ class Pipeline:
         write_json(self._stamp_file(stage.name), settings | state)
 
     def _cut(self, stage: Stage) -> str:
-        """An output that is shorter than the stage left it; empty if none is."""
-        left = self._stamp(stage.name).get("left", {})
-        return next((str(path) for path in stage.outputs if path.exists() and size(path) < left.get(str(path), 0)), "")
+        """A file that is shorter than the stage left it, or gone from a folder; empty if none is."""
+        left = self._stamp(stage.name).get("sizes", {})
+        for path in filter(Path.exists, stage.outputs):
+            now = sizes(path)
+            for name, size in left.get(self._place(path), {}).items():
+                if now.get(name, -1) < size:
+                    return str(path / name)
+        return ""
+
+    def _place(self, path: Path) -> str:
+        """Where a path lies, however it and the directory are spelled."""
+        return os.path.relpath(path, self.directory)
 
     def _stamp(self, name: str) -> dict[str, Any]:
         return read_stamp(self._stamp_file(name))

@@ -18,7 +18,8 @@ from gtransformer.experiments.run_record import check_start, noted_changes, sign
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
 from gtransformer.tasks.checkpoint_file import trained_seconds
-from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short
+from gtransformer.tasks.finetuning import LAST
+from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
@@ -85,30 +86,35 @@ class Run:
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        best = self.directory / BEST
-        corpus = self._hold_corpus(best.parent)
-        if not self.again and was_run("train", command + self.extra, self.directory) and self._is_whole(best):
+        checkpoints = self.directory / BEST.parent
+        corpus = self._hold_corpus(checkpoints)
+        if not self.again and was_run("train", command + self.extra, self.directory) and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
         else:
             (self.directory / "average.json").unlink(missing_ok=True)
-            self._run("train", command, {"checkpoints": str(best.parent), "corpus": corpus})
+            self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus})
         if self.recipe.averaged:
             self._average(model_file(self.recipe, self.directory))
 
-    def _is_whole(self, best: Path) -> bool:
+    def _is_whole(self, checkpoints: Path) -> bool:
         """Whether the model of a finished training is there; what was cut is made again if another file is the same.
 
-        Raises UserError if it is not, but others of the training are: fairseq would find nothing left to do.
+        Where checkpoints are averaged, the mean or the last one will do. False, too, where there never was a best one.
+        Raises UserError if the model was lost, but others of the training are there: fairseq would find nothing to do.
         """
-        if not any(best.parent.glob("*.pt")):
+        if not any(checkpoints.glob("*.pt")):
             return False
-        finish_interrupted_save(best.parent)
-        if not best.is_file() or is_cut_short(best):
-            raise UserError(
-                f"{best}: missing or cut short, though the training was finished; put it back, or remove {best.parent} "
-                "to train again"
-            )
-        return True
+        finish_interrupted_save(checkpoints)
+        best, last = checkpoints / BEST.name, checkpoints / LAST
+        others = [last, model_file(self.recipe, self.directory)] if self.recipe.averaged else []
+        if any(map(_is_sound, [best, *others])):
+            return True
+        if not self.recipe.averaged and not best.exists() and _is_sound(last) and not had_best(last):
+            return False
+        raise UserError(
+            f"{others[0] if others else best}: missing or cut short, though the training was finished; put it back, or "
+            f"remove {checkpoints} to train again"
+        )
 
     def _average(self, model: Path) -> None:
         """The mean of the training's last checkpoints, unless it was made since the training ended."""
@@ -214,6 +220,10 @@ class Run:
 
     def _other_recipe(self, name: str | None, stage: str, raw: Path | None = None) -> str:
         return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}"
+
+
+def _is_sound(path: Path) -> bool:
+    return path.is_file() and not is_cut_short(path)
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:

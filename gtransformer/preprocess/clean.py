@@ -11,13 +11,12 @@ from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
-from gtransformer.preprocess.corpus import Pair, document_lines, read_documents
+from gtransformer.preprocess.corpus import DROPPED, Pair, document_lines, read_documents
 from gtransformer.preprocess.parallel import progress
 
 # What some program takes for the end of a line: vertical tab, form feed, the ASCII separators, next line, line and
 # paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
 _BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
-_CONTROLS = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")
 _ANY = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 WHOLE = (0, 1)  # the share of a corpus that is all of it
 
@@ -50,7 +49,7 @@ class CleanReport:
 def clean_line(line: str) -> str:
     """A sentence without carriage returns and control characters, on one line, blanks at its ends removed."""
     if _ANY.search(line):
-        line = _CONTROLS.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
+        line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
     return line.strip()
 
 

@@ -15,6 +15,7 @@ DOCUMENT = "<d>"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _MARKS = ("<d>", "<s>", "</s>")
+DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")  # control characters that cleaning drops
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 
 Pair = tuple[str, str]
@@ -65,8 +66,11 @@ def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
 
 
 def reserved_mark(line: str) -> str | None:
-    """The mark of the format that a sentence must not hold and this one does."""
-    return next((mark for mark in _MARKS if mark in line), None) if "<" in line else None
+    """The mark of the format that a sentence must not hold and this one does, or would when it has been cleaned."""
+    if "<" not in line:
+        return None
+    line = DROPPED.sub("", line)
+    return next((mark for mark in _MARKS if mark in line), None)
 
 
 def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[Pair]:

@@ -141,10 +141,14 @@ def refuse(output: Path, difference: str) -> NoReturn:
 def other_vocabulary(output: Path, given: dict[str, list[Path]]) -> str | None:
     """A file of a vocabulary (``Settings.vocabulary_files``) whose content is another than that of the finished corpus.
 
-    The stamps of the steps tell; where they have been removed, None.
+    The stamps of the steps tell; where there are none, as of merged shards, the manifest, of what was taken as it is.
     """
     if stamped_inputs(stamp_path(output, "binarise")) is None:
-        return None
+        outputs = read_json(output / "manifest.json").get("outputs") or {}
+        own = (*GIVEN_DICTIONARIES, "pieces", "bpe-given")  # these are rewritten, or have another name there
+        taken = [path for step in given.keys() - set(own) for path in given[step]]
+        names = {path: f"bin/{path.name}" if path.name.startswith("dict.") else path.name for path in taken}
+        return next((str(path) for path, name in names.items() if outputs.get(name) not in (None, sha256(path))), None)
     second = GIVEN_DICTIONARIES[1]  # which is only there where source and target have different ones
     for step in (*given, *({second} - given.keys())):
         before = (stamped_inputs(stamp_path(output, step)) or {}).values()

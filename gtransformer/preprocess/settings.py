@@ -67,6 +67,11 @@ class Settings:
         chosen = [f"--{name.replace('_', '-')}" for name in cutters if getattr(self, name)]
         if len(chosen) > 1:
             raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
+        if self.shard and self.bert:
+            raise UserError(
+                f"--shard {self.shard}: with --bert every shard would learn target words of its own, and they could "
+                "not be merged; prepare the corpus whole"
+            )
         for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
             if not Path(path).is_file():
                 raise UserError(f"{path}: no such file; give what came with the model")

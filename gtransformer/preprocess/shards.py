@@ -40,14 +40,15 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
     folders, manifests = zip(*shards, strict=True)
     first = manifests[0]
     settings = {**first["settings"], "shard": None}
-    _check_output(output, folders, settings, first["inputs"])
+    _check_output(output, folders, settings, first)
+    _check_parts(shards)
     steps = Steps(output, final=["manifest.json", "bin"])
     try:
         merger = _Merger(folders, settings["source_lang"], settings["target_lang"])
         for name in first["outputs"]:
             theirs = list(shards) if _is_of_training(name) else [shards[0]]
             sums = [manifest["outputs"].get(name) for _, manifest in theirs]
-            work = partial(merger.write, name, [folder / name for folder, _ in theirs], sums, output / name)
+            work = partial(merger.write, name, [folder / name for folder, _ in theirs], output / name)
             steps.run(f"merge:{name.replace('/', '.')}", [], [output / name], {"shards": sums}, work)
         steps.forget_others()
         merged = {
@@ -72,7 +73,7 @@ def read_shards(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         if not path.is_file():
             raise UserError(f"{path}: no such file; finish this shard with scripts/prepare.sh --shard I/N first")
         manifest = read_json(path)
-        if not isinstance(manifest, dict) or not all(isinstance(manifest.get(part), dict) for part in PARTS):
+        if not _is_manifest(manifest):
             raise UserError(f"{path}: not the manifest of a prepared corpus; prepare this shard again")
         shard = manifest["settings"].get("shard")
         if shard is None:
@@ -92,6 +93,19 @@ def read_shards(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     return in_order
 
 
+def _is_manifest(value: Any) -> bool:
+    """Whether what a file holds is a manifest with all that is looked at."""
+    if not isinstance(value, dict) or not all(isinstance(value.get(part), dict) for part in PARTS):
+        return False
+    settings = value["settings"]
+    words = [settings.get("source_lang"), settings.get("target_lang"), *value["outputs"].values()]
+    try:
+        added([value["splits"]["train"]])
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError):
+        return False
+    return all(isinstance(word, str) for word in words) and isinstance(settings.get("shard"), str | None)
+
+
 def _check_together(first: tuple[Path, dict[str, Any]], other: tuple[Path, dict[str, Any]]) -> None:
     """Raise UserError for shards of other raw files, options, programs or words."""
     (one, ours), (two, theirs) = first, other
@@ -104,6 +118,10 @@ def _check_together(first: tuple[Path, dict[str, Any]], other: tuple[Path, dict[
             if pair[0] != pair[1]:
                 yield name, *pair
 
+    try:
+        added([ours["splits"]["train"], theirs["splits"]["train"]])
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{two}: counts other things than {one}; prepare all shards with the same version") from None
     training = tuple(name for name in ours["outputs"] if _is_of_training(name))
     for name, _, _ in differing("inputs", ()):
         raise UserError(f"{two}: of another {name} than {one}; prepare all shards from the same raw files")
@@ -118,14 +136,31 @@ def _check_together(first: tuple[Path, dict[str, Any]], other: tuple[Path, dict[
         )
 
 
-def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any], inputs: dict[str, str]) -> None:
-    """Raise UserError if something else was prepared there."""
+def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any], first: dict[str, Any]) -> None:
+    """Raise UserError if something else was prepared there; ``first``: the manifest of the first shard."""
     if output.resolve() in [folder.resolve() for folder in folders]:
         raise UserError(f"{output}: is one of the shards; give another directory to write to")
     if (output / "manifest.json").is_file():
         before = read_json(output / "manifest.json")
-        if (before.get("settings"), before.get("inputs")) != (settings, inputs):
+        if not isinstance(before, dict) or not isinstance(before.get("outputs"), dict):
+            raise UserError(f"{output / 'manifest.json'}: not that of a prepared corpus; give another directory")
+        if (before.get("settings"), before.get("inputs")) != (settings, first["inputs"]):
             raise UserError(f"{output}: holds another prepared corpus; give another directory")
+        for name in filter(_is_of_vocabulary, sorted(before["outputs"].keys() | first["outputs"].keys())):
+            if before["outputs"].get(name) != first["outputs"].get(name):
+                raise UserError(f"{output}: holds a corpus in another vocabulary ({name}); give another directory")
+
+
+def _check_parts(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
+    """Raise UserError for a file that is put together and is not what was prepared, before any is read or written."""
+    for number, (folder, manifest) in enumerate(shards):
+        for name in shards[0][1]["outputs"]:
+            if (number == 0 or _is_of_training(name)) and sha256(folder / name) != manifest["outputs"].get(name):
+                raise UserError(f"{folder / name}: is not as it was prepared; prepare this shard again")
+
+
+def _is_of_vocabulary(name: str) -> bool:
+    return "/" not in name or name.startswith("bin/dict.")
 
 
 def _is_of_training(name: str) -> bool:
@@ -148,11 +183,8 @@ class _Merger:
         self.document = [np.array([row[0] for row in one.instances], dtype=np.int64) for one in self.sidecars]
         self.instances = [np.bincount(one, minlength=count) for one, count in zip(self.document, counts, strict=True)]
 
-    def write(self, name: str, parts: list[Path], sums: list[str | None], output: Path) -> dict[str, Any]:
-        """Write the file ``name``, after checking that its parts are what was prepared."""
-        for part, wanted in zip(parts, sums, strict=True):
-            if sha256(part) != wanted:
-                raise UserError(f"{part}: is not as it was prepared; prepare this shard again")
+    def write(self, name: str, parts: list[Path], output: Path) -> dict[str, Any]:
+        """Write the file ``name``."""
         self._how(name)(parts, output)
         return {"summary": f"of {len(parts)} shards"} if len(parts) > 1 else {}
 

@@ -62,12 +62,14 @@ class Done(NamedTuple):
     """What a training that goes on from a checkpoint has behind it.
 
     ``task_state``: what the task keeps; ``metric``: which one says what checkpoint is best. Both None if not known.
+    ``patience``: what the training was given of it, 0 or less for none.
     """
 
     updates: int
     seconds: float
     task_state: Any = None
     metric: str | None = None
+    patience: int = 0
 
 
 def training_done(path: Path) -> Done:
@@ -85,10 +87,11 @@ def training_done(path: Path) -> Done:
     except (LookupError, TypeError, ValueError):
         seconds = 0.0
     try:
-        metric = state["cfg"]["checkpoint"]["best_checkpoint_metric"]
-    except (LookupError, TypeError):
-        metric = None
-    return Done(updates, seconds, state.get("task_state") if isinstance(state, dict) else None, metric)
+        saving = state["cfg"]["checkpoint"]
+        metric, patience = saving["best_checkpoint_metric"], int(saving["patience"])
+    except (LookupError, TypeError, ValueError):
+        metric, patience = None, 0
+    return Done(updates, seconds, state.get("task_state") if isinstance(state, dict) else None, metric, patience)
 
 
 def updates_of(state: dict[str, Any]) -> int:

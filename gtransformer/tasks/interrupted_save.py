@@ -7,6 +7,7 @@ fairseq writes the first file of a save beside its name and renames it, but copi
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import zipfile
 from pathlib import Path
@@ -22,6 +23,14 @@ def is_cut_short(path: Path) -> bool:
     with open(path, "rb") as stream:
         start = stream.read(2)
     return start in (b"", b"P") or (start == b"PK" and not zipfile.is_zipfile(path))
+
+
+def had_best(path: Path) -> bool:
+    """Whether a checkpoint is of a training that had a best one; without validation, or where it is nan, none has."""
+    try:
+        return not math.isnan(load_lazily(path)["extra_state"]["best"])
+    except Exception:  # a foreign file, or one that says nothing of a best
+        return False
 
 
 def finish_interrupted_save(directory: str | Path) -> list[Path]:

@@ -51,10 +51,12 @@ def check_end(whole: DictConfig | None) -> None:
         return
     done = training_done(path)
     comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
-    worse = resume_patience(done.task_state) if comparable else 0
+    # Without patience fairseq does not count: what was counted before is no longer so.
+    counted = saved.patience > 0 and done.patience > 0
+    worse = resume_patience(done.task_state) if comparable and counted else 0
     if 0 < most.max_update <= done.updates or 0 < most.stop_time_hours * 3600 <= done.seconds:
         logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, *done[:2])
-    elif 0 < saved.patience <= worse:
+    elif counted and saved.patience <= worse:
         logger.info(
             "%s: %d validations in a row were no better than one before: nothing is left to do; to train on, give more "
             "than --patience %d",

@@ -10,6 +10,8 @@ import pytest
 
 from gtransformer.cli import merge
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.preprocess.manifest import other_vocabulary
+from gtransformer.preprocess.settings import Settings
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.end_to_end.raw_corpus import make_raw, run
 from tests.end_to_end.test_prepare import snapshot
@@ -106,6 +108,9 @@ def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
         ("settings", "max_sents", 4, "(--max-sents: 4, not None); prepare all shards alike"),
         ("settings", "shard", "1/4", "shard 1/4, but others are of 3; name the shards of one division"),
         ("versions", "sacremoses", "0.0", "prepared with sacremoses 0.0, "),
+        ("settings", "shard", 5, "not the manifest of a prepared corpus; prepare this shard again"),
+        ("settings", "source_lang", None, "not the manifest of a prepared corpus; prepare this shard again"),
+        ("splits", "train", {}, "not the manifest of a prepared corpus; prepare this shard again"),
         ("inputs", "concatenated_en2de_train_en.txt", "0", "of another concatenated_en2de_train_en.txt than"),
         ("outputs", "bpe.codes", "0", "has another bpe.codes than"),
         ("outputs", "text/train.en", "0", "text/train.en: is not as it was prepared; prepare this shard again"),
@@ -116,8 +121,43 @@ def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
         manifest[part][name] = value
         (other / "manifest.json").write_text(json.dumps(manifest))
         assert message in failure(capsys, output, first, other, third).split("\n")[0]
-        assert not (output / "manifest.json").exists()
+        assert not output.exists()
         shutil.rmtree(other)
     shutil.copytree(second, tmp_path / "damaged")
     (tmp_path / "damaged" / "manifest.json").write_text("[]")
     assert "not the manifest of a prepared corpus" in failure(capsys, output, first, tmp_path / "damaged", third)
+
+
+def test_a_damaged_part_is_found_before_it_is_read(corpus, tmp_path, capsys):
+    first, second, third = shards(corpus)
+    for name in ("bin/train.en-de.instances.json", "bin/train.en-de.en.idx"):
+        other = tmp_path / "other"
+        shutil.copytree(second, other)
+        (other / name).write_bytes((other / name).read_bytes()[:40])
+        err = failure(capsys, tmp_path / "merged", first, other, third)
+        assert f"{name}: is not as it was prepared; prepare this shard again" in err
+        assert not (tmp_path / "merged").exists()
+        shutil.rmtree(other)
+
+
+def test_a_merged_corpus_keeps_its_vocabulary(corpus, prepared, tmp_path, capsys):
+    """Neither shards in other words nor a preparation with them takes its place."""
+    merged = tmp_path / "merged"
+    assert merge.main([str(merged), *shards(corpus)]) == 0
+    lender = tmp_path / "lender"
+    shutil.copytree(prepared, lender)
+    with open(lender / "bpe.codes", "a") as stream:
+        stream.write("x y\n")
+    settings = Settings(vocabulary=str(lender))
+    assert other_vocabulary(merged, settings.vocabulary_files()) == str(lender / "bpe.codes")
+    assert other_vocabulary(merged, Settings(vocabulary=str(prepared)).vocabulary_files()) is None
+    manifest = json.loads((merged / "manifest.json").read_text())
+    manifest["outputs"]["bpe.codes"] = "0"
+    for content, message in (
+        (json.dumps(manifest), f"{merged}: holds a corpus in another vocabulary (bpe.codes); give another directory"),
+        ("[]", "manifest.json: not that of a prepared corpus; give another directory"),
+    ):
+        (merged / "manifest.json").write_text(content)
+        capsys.readouterr()
+        assert message in failure(capsys, merged, *shards(corpus))
+        assert (merged / "manifest.json").read_text() == content

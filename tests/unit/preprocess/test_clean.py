@@ -54,6 +54,13 @@ def test_counts(write, tmp_path):
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]
 
 
+@pytest.mark.parametrize("line", ["<\x01d>", "a </\ufeffs> b", "<s\x7f>"])
+def test_marks_that_appear_when_control_characters_are_dropped(write, tmp_path, line):
+    source, target = write("en", f"<d>\nOne.\n{line}\n"), write("de", "<d>\nEins.\nZwei.\n")
+    with pytest.raises(UserError, match=r"en, line 3: <.*> inside a sentence is reserved; remove or rewrite it"):
+        clean_files(source, target, tmp_path / "x.en", tmp_path / "x.de")
+
+
 def test_nothing_left(write, tmp_path):
     with pytest.raises(UserError, match=r"en, line 1: no sentence pair has text on both sides"):
         clean_files(write("en", "<d>\n\na\n"), write("de", "<d>\nb\n\n"), tmp_path / "x.en", tmp_path / "x.de")

@@ -66,6 +66,16 @@ def test_other_layouts_are_left_to_fairseq(tmp_path):
         check_binary(tmp_path / name)
 
 
+def test_instances_that_are_all_empty(tmp_path):
+    """numpy maps no empty file."""
+    builder = MMapIndexedDatasetBuilder(str(tmp_path / "x.bin"))
+    for _ in range(2):
+        builder.add_item(torch.tensor([]))
+    builder.finalize(str(tmp_path / "x.idx"))
+    with pytest.raises(UserError, match=r"x\.bin: all of its 2 instances are empty; prepare the corpus again$"):
+        check_binary(tmp_path / "x")
+
+
 def test_a_dictionary_that_is_damaged(corpus):
     path = corpus(train=1) / "dict.de.txt"
     path.write_text(path.read_text() + "w1 1\n")

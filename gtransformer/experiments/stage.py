@@ -44,8 +44,9 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
     record.unlink(missing_ok=True)
     print(f"[{name}] {shlex.join(command)}", flush=True)
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
-    peaks = []
-    status = run_logged(command, log, [lock], lambda process: peaks.append(program_peak(process)))
+    noted = directory / f".{name}.peak"
+    peaks = [_read_peak(noted)]
+    status = run_logged(command, log, [lock], lambda process: _note_peak(peaks, process, noted))
     if status:
         raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
     write_json(
@@ -56,12 +57,29 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
             "commit": current_commit(),
             "started": started.isoformat(timespec="seconds"),
             "seconds": round(time.monotonic() - clock, 1),
-            "peak_bytes": max(filter(None, peaks), default=None),
+            "peak_bytes": peaks[0],
             "device": device_name(),
             "versions": package_versions(),
             **results,
         },
     )
+    noted.unlink(missing_ok=True)
+
+
+def _note_peak(peak: list[int | None], process: int, noted: Path) -> None:
+    """Keep the most memory in ``peak`` and in a file, for the record of who goes on where this is interrupted."""
+    now = program_peak(process)
+    if now is not None and now > (peak[0] or 0):
+        peak[0] = now
+        noted.write_text(str(now), encoding="utf-8")
+
+
+def _read_peak(noted: Path) -> int | None:
+    """What interrupted programs of the same stage have noted; None where none has, or not to its end."""
+    try:
+        return int(noted.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def was_run(name: str, command: list[str], directory: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.arena.table import distance_rows, score_rows, terms_line
+from gtransformer.experiments.arena.table import distance_rows, origin_lines, score_rows, terms_line
 from gtransformer.files import read_json
 from gtransformer.report.folders import script_command
 from gtransformer.report.paper_tables import markdown
@@ -16,6 +16,8 @@ FILE, PICTURE = "arena.json", "arena.png"
 FIRST = "arena"  # the folder whose arena the README shows
 # In the README, around what is written there.
 BEGIN, END = "<!-- arena: made by scripts/report.sh -->", "<!-- /arena -->"
+# What a result that is none, or half of one, makes of who reads it; StopIteration: there is no budget.
+DAMAGES = (AttributeError, KeyError, IndexError, StopIteration, TypeError, ValueError)
 INTRODUCTION = """\
 ## The arena: every system on equal terms
 
@@ -40,7 +42,7 @@ def fill_readme(text: str, logs: Path) -> str:
     result = _read(path)
     shown = _table(path, result, lambda systems: distance_rows(systems, errors=False), "accuracy")
     folder = f"{logs.name}/{FIRST}"
-    filled = f"{BEGIN}\n![accuracy over distance]({folder}/{PICTURE})\n\n{shown}\n\nAll: {_terms(result)}.\n{END}"
+    filled = f"{BEGIN}\n![accuracy over distance]({folder}/{PICTURE})\n\n{shown}\n\nAll: {_terms(path, result)}.\n{END}"
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: filled, text, count=1, flags=re.DOTALL)
 
 
@@ -57,7 +59,10 @@ def _shown(path: Path) -> str:
             reach,
         ]
     parts.append(_table(path, result, score_rows))
-    parts.append(f"All: {_terms(result)}. Behind ±: standard errors, of scores over seeds, of accuracy over items.")
+    parts += _origins(path, result)
+    parts.append(
+        f"All: {_terms(path, result)}. Behind ±: standard errors, of scores over seeds, of accuracy over items."
+    )
     if isinstance(result.get("command"), str):
         parts.append(f"```bash\n{script_command(result['command'])}\n```")
     return "\n\n".join(parts)
@@ -78,13 +83,24 @@ def _table(path: Path, result: dict[str, Any], rows: Any, needed: str | None = N
         if needed and not all(needed in system for system in systems.values()):
             return ""
         head, *body = rows(systems)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except DAMAGES:
         raise _wrong(path) from None
     return markdown(head, [[f"`{name}`", *cells] for name, *cells in body])
 
 
-def _terms(result: dict[str, Any]) -> str:
-    return f"{terms_line(result)}; {len(result['seeds'])} seed(s)"
+def _terms(path: Path, result: dict[str, Any]) -> str:
+    try:
+        return f"{terms_line(result)}; {len(result['seeds'])} seed(s)"
+    except DAMAGES:
+        raise _wrong(path) from None
+
+
+def _origins(path: Path, result: dict[str, Any]) -> list[str]:
+    """Which rows are of another arena: a paragraph for each of these."""
+    try:
+        return [f"{line[0].upper()}{line[1:]}." for line in origin_lines(result)]
+    except DAMAGES:
+        raise _wrong(path) from None
 
 
 def _wrong(path: Path) -> UserError:

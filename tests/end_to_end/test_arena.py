@@ -101,6 +101,8 @@ def test_results(folder, finished):
         assert system["parameters"] > 1000 and 0 < system["seconds"][0]["training"] < 300
         assert system["updates"] == [3] and system["peak_bytes"]["training_gpu"] is None
         assert all(2**26 < system["peak_bytes"][what]["mean"] < 2**33 for what in ("training", "translation"))
+        epoch = system["epoch"]
+        assert system["target_tokens_per_update"] == pytest.approx(epoch["target_tokens"] / epoch["updates"], abs=0.05)
         reach = system["accuracy"]["by_distance_target"]
         assert list(reach) == list(system["accuracy"]["by_distance_source"]) == rows
         # Nothing is in view: exactly chance, and no error.
@@ -116,4 +118,4 @@ def test_results(folder, finished):
 
 def test_run_again_keeps_everything(finished, command, capsys):
     assert main(command[3:]) == 0
-    assert capsys.readouterr().out.count("done before, kept") == 1 + 2 + 1 + 1 + 2 * 7
+    assert capsys.readouterr().out.count("done before, kept") == 1 + 2 + 1 + 1 + 2 * (7 + 1)

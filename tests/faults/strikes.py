@@ -15,6 +15,7 @@ from tests.faults.tried import COMMANDS
 
 # Checkpoints from which a training would go on; a finished one does without.
 SPARE = re.compile(r"checkpoint_(last|\d+_\d+)\.pt$")
+OWN_TEMPORARY = re.compile(r"\.\d+\.tmp$")  # with the number of the process; fairseq's has none
 PAGE = 4096  # bytes; a file system is no smaller
 REMOVE = re.compile(r"[^/]*(/[^:]+): .*\bremove (that folder|/[^ ;,]+)")
 TRIES = 6  # until a fault hits a command at work
@@ -61,8 +62,12 @@ def strike(kind: str, trial: Trial, reference: Reference, draw: random.Random) -
         found = {"outcome": "missed", "why": str(missed)}
     except Lost as lost:
         found = {"outcome": "lost", "why": str(lost), "output": lost.output[-3000:]}
-    left = sorted(path.name for path in trial.out.rglob("*") if path.name.endswith(".tmp"))
-    return {"struck": "; ".join(struck), **found, "left": left}
+    return {"struck": "; ".join(struck), **found, "left": temporary(trial)}
+
+
+def temporary(trial: Trial) -> list[str]:
+    """Names of the temporary files that lie in the output now."""
+    return sorted(path.name for path in trial.out.rglob("*") if path.name.endswith(".tmp"))
 
 
 def interrupted(trial: Trial, reference: Reference, draw: random.Random, struck: list[str], number: int) -> Ended:
@@ -150,12 +155,17 @@ def killed(trial: Trial, reference: Reference, draw: random.Random, struck: list
 
 
 def terminated(trial: Trial, reference: Reference, draw: random.Random, struck: list[str]) -> None:
-    """SIGTERM: it ends all that it has started, says so, and leaves no temporary file."""
+    """SIGTERM: it ends all that it has started, says so, and leaves no temporary file of its own.
+
+    A checkpoint that fairseq-train is writing may stay behind it, under the name that the next one is written to.
+    """
     ended = interrupted(trial, reference, draw, struck, signal.SIGTERM)
     if fault := ended.fault():
         raise Lost(f"{fault} on SIGTERM", ended.output)
     if not trial.is_quiet():
         raise Lost("processes left at work behind SIGTERM", ended.output)
+    if left := list(filter(OWN_TEMPORARY.search, temporary(trial))):
+        raise Lost(f"temporary files left behind SIGTERM: {', '.join(left)}", ended.output)
     nothing_half(trial, reference, ended)
     resume(trial, reference)
 

@@ -61,10 +61,11 @@ miniature:
 # What of a result says when, where and how fast, and not what; found by two undisturbed runs.
 VOLATILE = {
     "date", "started", "seconds", "machine", "device", "versions", "made", "commit", "speed", "minutes", "wall",
-    "training_seconds", "train_seconds", "seconds_of", "time", "tokens_per_second",
+    "training_seconds", "train_seconds", "seconds_of", "time", "tokens_per_second", "peak_bytes",
 }  # fmt: skip
-# Logs, locks, notes of how far a command is, and pictures, in which texts are placed by the time they took to draw.
-NO_RESULT = (".log", ".lock", ".tmp", ".part", ".part.json", ".png", ".reached")
+# Logs, locks, notes of how far a command is and of its memory, pictures, in which texts are placed by the time they
+# took to draw, and an arena's table, which has columns of seconds and of memory; arena.json is compared.
+NO_RESULT = (".log", ".lock", ".tmp", ".part", ".part.json", ".peak", ".png", ".reached", "arena.txt")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def waits(folder: Path, device: str, small: bool) -> list[dict]:
 
 def amp(folder: Path, device: str, small: bool) -> dict:
     """See ``precision``."""
-    return precision.compare(folder / "amp", device, small)
+    return precision.compare(folder / "amp", device, small, folder / "amp.json")
 
 
 WHAT = {"varlen": varlen, "waits": waits, "amp": amp}
@@ -40,8 +40,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(argv)
     options.folder.mkdir(parents=True, exist_ok=True)
-    found = WHAT[options.what](options.folder, options.device, options.small)
     path = options.folder / f"{options.what}.json"
+    path.unlink(missing_ok=True)  # of an earlier time: who is ended on the way has not measured that
+    found = WHAT[options.what](options.folder, options.device, options.small)
     write_json(path, found)
     rows = list(found.values()) if isinstance(found, dict) else found
     wrong = [row for row in rows if not row.get("within", True)]

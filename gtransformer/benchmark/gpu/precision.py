@@ -18,6 +18,7 @@ from fairseq.data import indexed_dataset
 
 from gtransformer.benchmark.documents import make_dictionary, make_document
 from gtransformer.errors import UserError
+from gtransformer.files import write_json
 from gtransformer.tasks.checkpoint_file import read_state
 
 UPDATES = 6
@@ -60,6 +61,7 @@ def train(data: Path, folder: Path, way: str, device: str, small: bool) -> dict:
         "--adam-betas", "(0.9, 0.98)", "--adam-eps", EPS, "--fp16-init-scale", SCALE, "--lr", 1e-4,
         "--lr-scheduler", "fixed", "--max-tokens", 96 if small else 4096,
         "--max-update", UPDATES, "--save-interval-updates", 1, "--disable-validation", "--no-epoch-checkpoints",
+        "--no-save-optimizer-state",
         "--save-dir", folder, "--log-interval", 1, "--log-format", "json", "--seed", 1, "--num-workers", 0,
         *WAYS[way], *(["--cpu"] if device == "cpu" else []),
     ]  # fmt: skip
@@ -84,26 +86,28 @@ def steps_of(log: str) -> list[dict]:
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def compare(folder: Path, device: str, small: bool) -> dict:
+def compare(folder: Path, device: str, small: bool, record: Path | None = None) -> dict:
     """Each way's losses, norms and movement; ``errors`` beside float32's, and whether they are ``within`` BOUNDS.
 
     A way that fails has its ``error`` instead, and is not within. On a CPU there is no float16: ``amp`` alone.
+    ``record`` is written after each way.
     """
     data, found = write_data(folder, small), {}
     for way in WAYS:
         if way == "fp16" and device == "cpu":
             continue
         try:
-            found[way] = train(data, folder / way, way, device, small)
+            row = train(data, folder / way, way, device, small)
         except UserError as problem:
-            found[way] = {"error": str(problem)}
-    exact = found["float32"]
-    for way, row in found.items():
+            row = {"error": str(problem)}
+        found[way], exact = row, found.get("float32", row)
         if "error" not in row and "error" not in exact and way != "float32":
             row["errors"] = errors(row, exact)
             row["within"] = all(row["errors"][name] <= bound for name, bound in BOUNDS.items())
         else:
             row["within"] = "error" not in row and "error" not in exact
+        if record:
+            write_json(record, found)
     return found
 
 

@@ -55,7 +55,7 @@ def run_parts(parts: list[Part], check: Check, output: Path, about: dict, second
     check.work.mkdir(parents=True, exist_ok=True)
     for part in parts:
         records = read_records(output)
-        if state_of(records.get(part.name), check) == DONE:
+        if not _wanted(part, parts, records, check):
             print(f"{part.name}: done before", flush=True)
             continue
         left = None if seconds is None else seconds - (time.monotonic() - began)
@@ -64,7 +64,9 @@ def run_parts(parts: list[Part], check: Check, output: Path, about: dict, second
                 f"{part.name}: needs {check.limit(part)} s, {left:.0f} s are left; give the command again", flush=True
             )
             continue
-        missing = [name for name in part.needs if state_of(records.get(name), check) != DONE]
+        known = {one.name: one for one in PARTS}
+        missing = [_lacking(known[name], records, check) for name in part.needs]
+        missing = [words for words in missing if words]
         print(f"{part.name}: {part.about} (at most {check.limit(part)} s)", flush=True)
         record = _not_begun(part, check, missing) or _run(part, check)
         records[part.name] = {"part": part.name, "about": part.about, "rehearsal": check.rehearsal, **record, **about}
@@ -75,11 +77,28 @@ def run_parts(parts: list[Part], check: Check, output: Path, about: dict, second
     return [part.name for part in parts if state_of(records.get(part.name), check) != DONE]
 
 
+def _lacking(part: Part, records: dict[str, dict], check: Check) -> str | None:
+    """Why a part cannot be built on, in words; it may be done by its record alone, which is of another machine."""
+    if state_of(records.get(part.name), check) != DONE:
+        return f"{part.name}, which is not done"
+    if all(path.exists() for path in part.outputs(check)):
+        return None
+    return f"{part.name}, whose output is not there; run it, too"
+
+
+def _wanted(part: Part, parts: list[Part], records: dict[str, dict], check: Check) -> bool:
+    """Whether a part is to be run: it is not done, or its output is gone and one is to be run that needs it."""
+    if state_of(records.get(part.name), check) != DONE:
+        return True
+    behind = (other for other in parts if part.name in other.needs)
+    return bool(_lacking(part, records, check)) and any(_wanted(other, parts, records, check) for other in behind)
+
+
 def _not_begun(part: Part, check: Check, missing: list[str]) -> dict | None:
     """The record of a part that cannot be begun."""
     problem = None
     if missing:
-        problem = f"needs {missing[0]}, which is not done"
+        problem = f"needs {missing[0]}"
     elif part.trains and check.corpus is None and check.prepared is None and not check.small:
         problem = "needs --corpus or --prepared"
     return problem and {"state": FAILED, "error": problem, "commands": [], "seconds": 0.0, "figures": {}}

@@ -14,11 +14,20 @@ from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.experiments.arena.beside import read_beside
-from gtransformer.experiments.arena.budget import MINUTES, TOKENS, UNITS, UPDATES, measure_epoch, updates_of_tokens
+from gtransformer.experiments.arena.budget import (
+    MINUTES,
+    TOKENS,
+    UNITS,
+    UPDATES,
+    has_one_size,
+    measure_epoch,
+    updates_of_tokens,
+)
 from gtransformer.experiments.arena.plan import BASELINE, DEMO, SIZES, Terms
 from gtransformer.experiments.commands import call_command, python_command, run_command
 from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.comparison.plan import stop_hours
+from gtransformer.experiments.comparison.result import machine
 from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
@@ -27,7 +36,8 @@ from gtransformer.experiments.run import FIRST_PASS, START
 from gtransformer.experiments.run_places import model_file
 from gtransformer.files import read_json, sha256, write_json
 
-UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")  # the budget is the same for all: nobody stops early
+# The budget is the same for all: nobody stops early.
+UNLIMITED = ("train.patience=", "train.max-epoch=", "train.tensorboard-logdir=")
 
 
 class Arena:
@@ -48,13 +58,12 @@ class Arena:
         else:
             files = [path for split in RAW.values() for path in split_files(self.raw, terms.plan.languages, split)]
             self.corpus = {"name": self.raw.resolve().name, "files": {path.name: sha256(path) for path in files}}
-        self.beside = read_beside(args.beside, self.common(), terms.systems)
+        self.beside = read_beside(args.beside, self.common(), terms.systems, self.clock())
         self.pipeline = Pipeline(self.directory, "arena")
         self._add_corpus() if self.shows_reach else self._add_prepared(self.raw, self.prepared, self.corpus["files"])
         if not terms.fresh:
             self._add_start()
-        if terms.budget.unit == TOKENS:
-            self._add_epochs()
+        self._add_epochs()
         for seed in terms.seeds:  # first one seed of all systems, so that what is interrupted can be compared
             for name in terms.systems:
                 self._add_run(name, seed)
@@ -73,6 +82,10 @@ class Arena:
             "changes": list(terms.changes),
         }
 
+    def clock(self) -> dict[str, Any]:
+        """What decides how much is done in a minute, as in ``arena.json``."""
+        return {"machine": machine(), "jobs": self.at_once, "threads": self.threads}
+
     def run(self) -> None:
         """All that is missing."""
         self.pipeline.run("arena", self.at_once, self.threads)
@@ -86,7 +99,7 @@ class Arena:
         return model_file(self.terms.recipe(name), self.folder(name, seed))
 
     def epoch(self, name: str) -> Path:
-        """What an epoch of a system's training is, where tokens are the budget."""
+        """What an epoch of a system's training is."""
         return self.directory / "epochs" / f"{name}.json"
 
     # What is to be done
@@ -122,9 +135,13 @@ class Arena:
         updates, settings = self.terms.updates_of_start(), {"own": own}
         self._add_training(name, self.folder(name), settings, command, updates, ["prepare-prepared"])
 
+    def has_epoch(self, name: str) -> bool:
+        """Whether a system's updates are of one size, so that so many make an epoch; tokens as budget demand it."""
+        return self.terms.budget.unit == TOKENS or has_one_size(self.terms.recipe(name))
+
     def _add_epochs(self) -> None:
         """How many updates and target tokens an epoch of every system has."""
-        for name in self.terms.systems:
+        for name in filter(self.has_epoch, self.terms.systems):
             recipe, output = self.terms.recipe(name), self.epoch(name)
             settings = {"options": recipe.options("task", "train"), "devices": recipe.devices}
             work = partial(self._measure, name)
@@ -176,8 +193,9 @@ class Arena:
         terms, updates = self.terms, None
         if terms.budget.unit == TOKENS:
             updates = updates_of_tokens(terms.budget.amount, read_json(self.epoch(name)))
-        hours = [f"train.stop-time-hours={stop_hours(terms.minutes)}"] if terms.budget.unit == MINUTES else []
-        changes = [*UNLIMITED, *terms.own_changes(name, seed, updates), *hours, *started]
+        hours = stop_hours(terms.minutes) if terms.budget.unit == MINUTES else ""
+        timed = f"train.stop-time-hours={hours}"
+        changes = [*UNLIMITED, *terms.own_changes(name, seed, updates), timed, *started]
         return self._command(name, self.raw, "train", self.folder(name, seed), self.prepared, changes)
 
     def _add_reach(self, folder: Path, model: Path) -> None:

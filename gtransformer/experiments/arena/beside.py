@@ -20,29 +20,39 @@ SAME = {
 }
 # The same of what is there only where it is the budget.
 BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}
+# By the clock systems are equal only where these are, too.
+CLOCK = {"machine": "the machine", "jobs": "--jobs", "threads": "--jobs and OMP_NUM_THREADS"}
+SPEED = ("processor", "device")  # of a machine
 _KEPT = ("command", "commit", "date", "machine")  # where the systems come from
 
 
-def read_beside(paths: Sequence[Path], terms: Mapping[str, Any], systems: Sequence[str]) -> list[dict[str, Any]]:
+def read_beside(
+    paths: Sequence[Path],
+    terms: Mapping[str, Any],
+    systems: Sequence[str],
+    clock: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
     """The results in ``paths`` (arena.json of other arenas).
 
     Args:
         terms: of this arena, as in its own result: what of ``SAME`` is known.
         systems: of this arena; those of others that have the same name are left out.
+        clock: what of this arena's result says how fast it is, CLOCK; it counts where minutes are the budget.
 
     Raises UserError if a file is no result of an arena or was made on other terms, or if two files have one system.
     """
     found, seen = [], set(systems)
+    timed = (clock or {}) if terms.get("minutes") else {}
     for path in paths:
         result = read_json(path)
         if not isinstance(result, dict) or not {*SAME, "systems"} <= result.keys():
             raise UserError(f"{path}: no result of an arena (arena.json)")
-        for key in (*terms, *(BUDGETS.keys() - terms)):
-            theirs, value = result.get(key), terms.get(key)
+        for key in (*terms, *(BUDGETS.keys() - terms), *timed):
+            theirs, value = (_compared(key, one.get(key)) for one in (result, {**terms, **timed}))
             if theirs != value:
                 raise UserError(
                     f"{path}: its systems cannot stand beside this arena's, since it was run on other terms: {key} "
-                    f"{theirs}, here {value}; set by {(SAME | BUDGETS)[key]}"
+                    f"{theirs}, here {value}; set by {(SAME | BUDGETS | CLOCK)[key]}"
                 )
         others = [name for name in result["systems"] if name not in systems]
         if twice := sorted(seen.intersection(others)):
@@ -53,16 +63,25 @@ def read_beside(paths: Sequence[Path], terms: Mapping[str, Any], systems: Sequen
     return found
 
 
+def _compared(key: str, value: Any) -> Any:
+    """Of a machine what decides how fast it is, of the rest all."""
+    return {name: value.get(name) for name in SPEED} if key == "machine" and value else value
+
+
 def put_beside(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A result with the systems of others, and under ``beside`` where those come from.
 
-    Differences stay those from the other arena's own baseline, whose scores are given with them.
+    Differences stay those from the other arena's own baseline, whose scores are given with them. What another has
+    taken over itself stays that of whom it was taken from; whose systems are all left out is not named.
     """
     systems, beside = dict(result["systems"]), []
     for other in others:
         systems |= other["systems"]
         origin = {key: other[key] for key in _KEPT if key in other}
-        baseline = other["own"]["scores"]
-        beside.append({"file": other["path"].name, **origin, "systems": list(other["systems"]), "baseline": baseline})
-        beside += other.get("beside", [])
+        nested = other.get("beside", [])
+        taken = {name for one in nested for name in one["systems"]}
+        own = [name for name in other["systems"] if name not in taken]
+        origin = {"file": other["path"].name, **origin, "systems": own, "baseline": other["own"]["scores"]}
+        further = [{**one, "systems": [name for name in one["systems"] if name in other["systems"]]} for one in nested]
+        beside += [one for one in (origin, *further) if one["systems"]]
     return {**result, "systems": systems, "beside": beside} if others else dict(result)

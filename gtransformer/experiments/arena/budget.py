@@ -20,6 +20,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
 DEFAULT = 600  # updates
+PER_UPDATE = "target_tokens_per_update"  # of a system's training, in a result
 LEAST = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}
 # A schedule that ends with the budget, and what it is told, which one without an end does not know.
 END, ENDING = "total-num-update", ("total-num-update", "end-learning-rate", "power", "force-anneal")
@@ -89,6 +90,11 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     target = str(recipe.sections["task"].get("target-lang", "de"))
     tokens = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][target]
     return {"target_tokens": tokens, "updates": math.ceil(len(batches) / (recipe.devices * sizes[0]))}
+
+
+def has_one_size(recipe: Recipe) -> bool:
+    """Whether all updates of a recipe are of as many batches."""
+    return len(frequencies(recipe.sections["train"].get("update-freq", 1))) == 1
 
 
 def updates_of_tokens(tokens: float, epoch: Mapping[str, int]) -> int:

@@ -11,11 +11,11 @@ from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.experiments.arena.arena import Arena
 from gtransformer.experiments.arena.beside import put_beside
-from gtransformer.experiments.arena.budget import TOKENS, budget_words
+from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
 from gtransformer.experiments.arena.plan import BASELINE
 from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
 from gtransformer.experiments.arena.table import arena_text
-from gtransformer.experiments.comparison.result import count_parameters, machine
+from gtransformer.experiments.comparison.result import count_parameters
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.tasks.checkpoint_file import trained_seconds, training_done
 from gtransformer.tasks.peak_memory import GPU_PEAK
@@ -48,8 +48,8 @@ def collect(arena: Arena) -> dict[str, Any]:
             found = {name: [read(folder) for folder in folders[name]] for name in folders}
             for name, runs in found.items():
                 systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
-    own = {"machine": machine(), "jobs": arena.at_once, "threads": arena.threads, "systems": systems}
-    return put_beside({"version": 1, **arena.common(), **own}, arena.beside)
+    own = {"version": 1, **arena.common(), **arena.clock(), "systems": systems}
+    return put_beside(own, arena.beside)
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
@@ -80,8 +80,9 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
         },
         "peak_bytes": peaks_of(folders),
     }
-    if arena.terms.budget.unit == TOKENS:
-        found["epoch"] = read_json(arena.epoch(name))
+    if arena.has_epoch(name):
+        epoch = read_json(arena.epoch(name))
+        found |= {"epoch": epoch, PER_UPDATE: round(epoch["target_tokens"] / epoch["updates"], 1)}
     return found
 
 

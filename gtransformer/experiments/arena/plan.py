@@ -29,6 +29,7 @@ OWN_OPTIONS = {
     "train.seed": "--seeds",
     "train.max-update": "--updates and --start-updates",
     "train.total-num-update": "--updates and --start-updates",
+    "train.max-epoch": "--updates, --minutes and --tokens",
     "train.stop-time-hours": "--minutes",
     "train.finetune-from-model": "'pretrained-from' of the recipe",
     "train.log-format": "no option; results are read from the log",

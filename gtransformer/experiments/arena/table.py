@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gtransformer.experiments.arena.budget import budget_words
+from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
 from gtransformer.experiments.arena.result import MEAN
 from gtransformer.experiments.text_table import align
 
@@ -43,6 +43,8 @@ def arena_text(result: Mapping[str, Any]) -> str:
     if _have(systems, "cxmi"):
         signature = next(iter(systems.values()))["cxmi"]["signature"]
         notes.append(f"CXMI: nats per token, with all the context that a system takes; {signature}")
+    if any(PER_UPDATE in system for system in systems.values()):
+        notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
     if _have(systems, "peak_bytes"):
         notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
@@ -56,7 +58,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 if reach
                 else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
                 "what was translated",
-                *(_origin(one, result["baseline"]) for one in result.get("beside", [])),
+                *origin_lines(result),
                 f"all: {terms_line(result)}",
             ]
         )
@@ -77,9 +79,13 @@ def terms_line(result: Mapping[str, Any]) -> str:
     return f"{words} from '{start['recipe']}', a sentence Transformer of {start['updates']} updates"
 
 
+def origin_lines(result: Mapping[str, Any]) -> list[str]:
+    """Where systems of other arenas come from, a line for each of these arenas."""
+    return [_origin(one, result["baseline"]) for one in result.get("beside", [])]
+
+
 def _origin(beside: Mapping[str, Any], baseline: str) -> str:
-    """Where systems of another arena come from."""
-    known = [word for word in (beside["machine"]["processor"], beside.get("commit", "")[:7]) if word]
+    known = [word for word in (beside["machine"]["processor"], (beside.get("commit") or "")[:7]) if word]
     score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
     return f"of another arena ({', '.join(known)}), compared with its '{baseline}' (s-BLEU {score}): {names}"
 
@@ -91,10 +97,12 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """
     keys = [key for key in SCORES if any(score_of(system, key) for system in systems.values())]
     judged, gained = _have(systems, "generative"), _have(systems, "cxmi")
+    sized = any(PER_UPDATE in system for system in systems.values())
     updated = len({count for system in systems.values() for count in system.get("updates", [])}) > 1
     peaks = [key for key in MEMORY if any(_peak(system, key) for system in systems.values())]
     more = [*(["translated"] if judged else []), *(["CXMI"] if gained else []), "validation ppl", "parameters"]
     rows = [["system", *(SCORES[key] for key in keys), *more, *(["updates"] if updated else [])]]
+    rows[0] += ["tokens/update"] if sized else []
     rows[0] += ["training s", "translation s", *(MEMORY[key] for key in peaks)]
     for name, system in systems.items():
         seconds = {key: [one[key] for one in system["seconds"]] for key in ("training", "translation")}
@@ -108,6 +116,7 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
                 f"{_mean(perplexities):.3f}" if perplexities else "-",
                 f"{system['parameters']:,}" if system["parameters"] else "-",
                 *([f"{_mean(system['updates']):.0f}" if "updates" in system else "-"] if updated else []),
+                *([f"{system[PER_UPDATE]:,.0f}" if PER_UPDATE in system else "-"] if sized else []),
                 *(f"{_mean(values):.0f}" for values in seconds.values()),
                 *(_peak(system, key) or "-" for key in peaks),
             ]

@@ -48,6 +48,18 @@ def test_failed_stage_leaves_no_record(tmp_path: Path):
     assert (tmp_path / "train.log").read_text().count("why\n") == 1
 
 
+def test_memory_of_an_interrupted_program_is_not_forgotten(tmp_path: Path):
+    script = "import sys; x = b'x' * int(sys.argv[1]); print('begun'); sys.exit(int(sys.argv[2]))"
+    with pytest.raises(UserError):
+        run_stage("train", [sys.executable, "-c", script, str(2**28), "3"], tmp_path, {})
+    (noted,) = tmp_path.glob(".train.peak")
+    run_stage("train", [sys.executable, "-c", script, "1", "0"], tmp_path, {})
+    assert json.loads((tmp_path / "train.json").read_text())["peak_bytes"] > 2**28 and not noted.exists()
+    noted.write_text("")  # cut short
+    run_stage("train", [sys.executable, "-c", script, "1", "0"], tmp_path, {})
+    assert 2**20 < json.loads((tmp_path / "train.json").read_text())["peak_bytes"] < 2**28
+
+
 def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
     """The driver is killed with -9, its program lives on: no second one is started beside it."""
     monkeypatch.setattr(stage_module, "PATIENCE", 0.5)

@@ -82,7 +82,26 @@ def test_no_arena(tmp_path: Path):
     assert arena_sections(tmp_path) == []
 
 
-@pytest.mark.parametrize("change", [{"systems": []}, {"systems": {"x": {}}}, {"systems": {"x": {"accuracy": 3}}}])
+def test_rows_of_another_arena_are_named(logs: Path):
+    result = json.loads((logs / "arena" / "arena.json").read_text())
+    origin = {"machine": {"processor": "Another"}, "commit": None, "systems": ["lst", "window"]}
+    changed(logs, {"beside": [origin | {"baseline": result["systems"]["sentences"]["scores"]}]})
+    _, arena = arena_sections(logs)
+    assert "\n\nOf another arena (Another), compared with its 'sentences' (s-BLEU 87.4" in arena
+    assert "): lst, window.\n\nAll: 1000 updates" in arena
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"systems": []},
+        {"systems": {"x": {}}},
+        {"systems": {"x": {"accuracy": 3}}},
+        {"updates": None},
+        {"start": 3},
+        {"beside": [{}]},
+    ],
+)
 def test_damaged(logs: Path, change: dict):
     changed(logs, change)
     with pytest.raises(UserError, match="arena.json: no result of an arena, or a damaged one; write it anew with"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.arena.beside import put_beside, read_beside
+from gtransformer.experiments.arena.beside import CLOCK, put_beside, read_beside
 from gtransformer.experiments.arena.table import arena_text
 from tests.support import ROOT
 
@@ -46,9 +46,15 @@ def test_two_halves_are_the_whole(result, tmp_path):
 
 def test_where_they_come_from_is_not_lost_on_the_way(result, tmp_path):
     terms = {key: result[key] for key in TERMS}
-    path = split({**result, "beside": [{"file": "earlier.json"}]}, tmp_path, "sentences", "lst")
+    earlier = [{"file": "earlier.json", "systems": ["window"]}, {"file": "gone.json", "systems": ["documents"]}]
+    path = split({**result, "beside": earlier}, tmp_path, "sentences", "window", "documents", "lst")
+    whole = put_beside(result, read_beside([path], terms, ["sentences", "documents"]))
+    assert [(one["file"], one["systems"]) for one in whole["beside"]] == [
+        ("lst.json", ["lst"]), ("earlier.json", ["window"])
+    ]  # fmt: skip
+    path = split({**result, "beside": earlier}, tmp_path, "sentences", "window")
     whole = put_beside(result, read_beside([path], terms, ["sentences"]))
-    assert [one["file"] for one in whole["beside"]] == ["lst.json", "earlier.json"]
+    assert [one["file"] for one in whole["beside"]] == ["earlier.json"], "the other shows none of its own"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,26 @@ def test_other_terms(result, tmp_path, key, value, words):
     path = split({**result, key: value}, tmp_path, "sentences", "lst")
     with pytest.raises(UserError, match=f"lst.json: its systems cannot stand .*{words}"):
         read_beside([path], {name: result[name] for name in TERMS}, ["sentences"])
+
+
+@pytest.mark.parametrize("change", [{"jobs": 9}, {"threads": 9}, {"machine": {"processor": "x", "device": "CPU"}}])
+def test_minutes_are_of_one_machine(result, tmp_path, change):
+    result |= {"updates": None, "minutes": 5, "threads": 1}
+    clock, terms = {key: result[key] for key in CLOCK}, {key: result[key] for key in (*TERMS, "minutes")}
+    assert read_beside([split(result, tmp_path, "sentences", "lst")], terms, ["sentences"], clock)
+    path = split(result | change, tmp_path, "sentences", "lst")
+    with pytest.raises(UserError, match=f"on other terms: {next(iter(change))} "):
+        read_beside([path], terms, ["sentences"], clock)
+    path = split(result | change | {"updates": 5, "minutes": None}, tmp_path, "sentences", "lst")
+    assert read_beside([path], terms | {"updates": 5, "minutes": None}, ["sentences"], clock)
+
+
+def test_a_result_of_an_installed_package_has_no_commit(result, tmp_path):
+    path = split({**result, "commit": None}, tmp_path, "sentences", "lst")
+    terms = {key: result[key] for key in TERMS}
+    first = {**result, "systems": {"sentences": result["systems"]["sentences"]}}
+    text = arena_text(put_beside(first, read_beside([path], terms, ["sentences"])))
+    assert f"of another arena ({result['machine']['processor']}), compared with" in text
 
 
 def test_a_system_in_two_files(result, tmp_path):

@@ -85,12 +85,21 @@ def test_the_baseline_is_added_and_everything_starts_from_one_model(tmp_path: Pa
     assert {"train.max-update=7", "train.total-num-update=7"} <= set(changes(stages["train-start"]))
 
 
+def test_a_budget_is_not_shortened_by_a_recipe(tmp_path: Path):
+    path = tmp_path / "short.yaml"
+    path.write_text("description: x\nbased-on: arena/lst\ntrain: {max-epoch: 1, stop-time-hours: 0.01, patience: 1}\n")
+    for budget, hours in (("--updates", None), ("--minutes", 0.5)):
+        stages = arena(tmp_path / budget, "--systems", path, budget, 30).pipeline.stages
+        options = load_recipe(str(path), changes(stages["train-short-1"])).options("train")
+        assert options.get("stop-time-hours") == hours and not {"max-epoch", "patience"} & options.keys()
+
+
 def test_what_was_done_is_kept_and_more_is_added(tmp_path: Path):
     done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline)
-    assert len(done) == 1 + 2 + 1 + 1 + 2 * 7
+    assert len(done) == 1 + 2 + 1 + 1 + 2 * (7 + 1)
     assert pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline) == []
     more = pretend(arena(tmp_path, "--systems", "lst", "window", "--seeds", 1, 2).pipeline)
-    assert {name.partition("-")[2] for name in more} == {"window-1", "sentences-2", "lst-2", "window-2"}
+    assert {name.partition("-")[2] for name in more} == {"window", "window-1", "sentences-2", "lst-2", "window-2"}
     moved = tmp_path.with_name("moved")
     tmp_path.rename(moved)
     assert pretend(arena(moved, "--systems", "lst", "--seeds", 1).pipeline) == [], (
@@ -102,12 +111,12 @@ def test_stages_of_earlier_versions_stay_done(tmp_path: Path):
     """Metrics of what was translated are added to what was done without them; nothing is done again for them."""
     stages = arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline
     pretend(stages)
-    later = ("context-items", "align-", "generative-", "cxmi-")
+    later = ("context-items", "align-", "generative-", "cxmi-", "epoch-")
     for path in (tmp_path / "stages").glob("*.json"):
         if path.name.startswith(later):
             path.unlink()
     done = pretend(arena(tmp_path, "--systems", "lst", "--seeds", 1).pipeline)
-    assert len(done) == 1 + 2 * 3 and all(name.startswith(later) for name in done)
+    assert len(done) == 1 + 2 * (3 + 1) and all(name.startswith(later) for name in done)
     earlier = [stage for name, stage in stages.stages.items() if not name.startswith(later)]
     assert not [one for stage in earlier for one in (*stage.after, *stage.waits_for) if one.startswith(later)]
 
@@ -149,6 +158,10 @@ def test_a_file_of_ones_own(tmp_path: Path):
         (
             ["--set", "train.max_update=3"],
             "an arena sets train.max-update itself; it comes from --updates and --start-updates",
+        ),
+        (
+            ["--set", "train.max-epoch=2"],
+            "an arena sets train.max-epoch itself; it comes from --updates, --minutes and",
         ),
         (["--set", "train.window=x", "--systems", "window"], "recipe 'start', stage train"),
     ],

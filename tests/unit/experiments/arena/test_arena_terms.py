@@ -86,6 +86,15 @@ def test_updates_of_other_sizes_are_no_measure():
         measure_epoch(load_recipe("arena/sentences", ["train.update-freq=1,2"]), PREPARED)
 
 
+def test_what_an_update_reads_is_measured_for_every_budget(tmp_path: Path):
+    """But where updates are of several sizes; no training waits for it."""
+    for budget in ("--updates", "--minutes"):
+        found = arena(tmp_path, "--systems", "lst", budget, 5).pipeline.stages
+        assert found["epoch-lst"].after == ["prepare-prepared"] and found["train-lst-1"].after == ["train-start"]
+    found = arena(tmp_path, "--systems", "lst", "--set", "train.update-freq=1,2")
+    assert not any(name.startswith("epoch-") for name in found.pipeline.stages) and not found.has_epoch("lst")
+
+
 def test_tokens_become_updates_when_the_corpus_is_prepared(tmp_path: Path):
     stages = arena(tmp_path, "--systems", "lst", "--tokens", 5000).pipeline.stages
     assert stages["train-lst-1"].after == ["train-start", "epoch-lst"]
@@ -156,7 +165,7 @@ def test_a_corpus_without_a_set(tmp_path: Path, corpus: Path):
     stages = found.pipeline.stages
     per_run = ["train", "translate", "score", "align", "cxmi"]
     runs = [f"{stage}-{run}" for run in ("sentences-1", "lst-1") for stage in per_run]
-    assert list(stages) == ["prepare-prepared", "train-start", *runs]
+    assert list(stages) == ["prepare-prepared", "train-start", "epoch-sentences", "epoch-lst", *runs]
     assert str(corpus) in stages["prepare-prepared"].work.command and found.common()["corpus"]["name"] == "letters"
     pretend(found.pipeline)
     assert pretend(arena(output, "--systems", "lst", corpus=corpus).pipeline) == []

@@ -208,7 +208,7 @@ class Pipeline:
         failures: set[str] = set()
 
         def finish(stage: Stage, seconds: float) -> None:
-            left = {self._place(path): sizes(path) for path in stage.outputs}
+            left = {os.path.relpath(path, self.directory): sizes(path) for path in stage.outputs}
             self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], sizes=left)
             self._over.add(stage.name)
             finished(stage, seconds)
@@ -281,14 +281,10 @@ class Pipeline:
         left = self._stamp(stage.name).get("sizes", {})
         for path in filter(Path.exists, stage.outputs):
             now = sizes(path)
-            for name, size in left.get(self._place(path), {}).items():
+            for name, size in left.get(os.path.relpath(path, self.directory), {}).items():
                 if now.get(name, -1) < size:
                     return str(path / name)
         return ""
-
-    def _place(self, path: Path) -> str:
-        """Where a path lies, however it and the directory are spelled."""
-        return os.path.relpath(path, self.directory)
 
     def _stamp(self, name: str) -> dict[str, Any]:
         return read_stamp(self._stamp_file(name))

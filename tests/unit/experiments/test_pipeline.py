@@ -181,37 +181,6 @@ def test_a_folder_that_lost_a_file_is_done_again(tmp_path):
         assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": "text", "b": "text"}
 
 
-def test_what_grew_does_not_hide_what_was_cut(tmp_path, monkeypatch):
-    """Every file counts for itself, however the directory is spelled; logs, locks and half-written files do not."""
-    folder, did = tmp_path / "corpus", []
-    log = tmp_path / "train.log"
-
-    def run(directory: Path) -> None:
-        with Pipeline(directory, "trial") as pipeline:
-            pipeline.add(Stage("corpus", 1, [directory / "corpus", directory / "train.log"], write))
-            pipeline.run("trial")
-
-    def write() -> None:
-        did.append("corpus")
-        folder.mkdir(exist_ok=True)
-        for name in ("a", "b", "lock", "x.1.tmp"):
-            (folder / name).write_text("text")
-        log.write_text("line\n" * 3)
-
-    run(tmp_path)
-    (folder / "later").write_text("of another stage")
-    (folder / "lock").unlink(), (folder / "x.1.tmp").unlink()
-    log.write_text("line\n")
-    monkeypatch.chdir(tmp_path)
-    run(Path())
-    assert did == ["corpus"]
-    for harm in (lambda: (folder / "a").write_text("te"), (folder / "b").unlink):
-        harm()
-        (folder / "later").write_text("longer than it was, by far")
-        run(Path())
-    assert did == ["corpus"] * 3
-
-
 def test_what_earlier_versions_noted_stays_done(plan):
     """They noted no sizes, or those of whole folders."""
     for path in (plan.directory / "stages").glob("*.json"):

@@ -12,6 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
+from gtransformer.tasks import training_end
 from gtransformer.tasks.training_end import check_end, check_limits
 from tests.support import tiny_task
 
@@ -58,7 +59,9 @@ def task(dictionary):
 )
 def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, runs, options, counted, ends):
     """A training that it has ended makes no update; one that it has not goes on with what was left of it."""
-    caplog.set_level(logging.INFO, "gtransformer")  # commands of other tests make it quiet
+    # Commands of other tests make it quiet, and hydra's turn off what there was before.
+    monkeypatch.setattr(training_end.logger, "disabled", False)
+    caplog.set_level(logging.INFO, training_end.logger.name)
     counter = start(monkeypatch)
     assert task.state_dict() == {}  # before the first validation
     counter.best, counter.num_runs = 4.5, runs

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import functools
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 
@@ -37,13 +41,15 @@ class CheckpointError(UserError):
 def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
     """Wrap a command's ``main(argv=None)``: a UserError becomes one line on stderr and exit status 1.
 
-    An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a traceback.
+    An interrupt exits with 130 and a closed output pipe with 141, as shells expect, without a traceback. SIGTERM and
+    SIGHUP are interrupts, so that no program that it has started and no temporary file is left behind.
     """
 
     @functools.wraps(main)
     def wrapped(argv: list[str] | None = None) -> int:
         try:
-            return main(argv) or 0
+            with signals_interrupt():
+                return main(argv) or 0
         except UserError as error:
             print(f"error: {as_typed(str(error))}", file=sys.stderr)
             return 1
@@ -61,6 +67,36 @@ def cli_main(main: Callable[..., int | None]) -> Callable[..., int]:
             return 1
 
     return wrapped
+
+
+def check_counts(args: argparse.Namespace, *names: str) -> None:
+    """Raise UserError for an option that is given as a number below 1."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 1")
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, in the main thread, where Python runs what handles signals.
+
+    Only where nothing else was wanted: ``nohup`` ignores SIGHUP for a command that is to outlive its terminal, and a
+    program that calls a command may have handlers of its own.
+    """
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    main = threading.current_thread() is threading.main_thread()
+    names = [name for name in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(name) == signal.SIG_DFL]
+    for name in names:
+        signal.signal(name, interrupt)
+    try:
+        yield
+    finally:
+        for name in names:
+            signal.signal(name, signal.SIG_DFL)
 
 
 def explain(error: BaseException) -> str | None:

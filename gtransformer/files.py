@@ -144,6 +144,19 @@ def sizes(path: Path) -> dict[str, int]:
     return {one.relative_to(path).as_posix(): one.stat().st_size for one in telling if one.is_file()}
 
 
+def process_memory(field: str, process: int | str = "self") -> int | None:
+    """Bytes that Linux says of a running program, without its children; None where it does not say.
+
+    ``field``: ``VmHWM``, the most it has had in memory so far (``ru_maxrss`` would begin with what its parent had), or
+    ``RssAnon``, what it has now and shares with no other. ``process``: its number.
+    """
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
+
+
 def sha256(path: str | Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes as they lie on disk."""
     digest = hashlib.sha256()

@@ -14,7 +14,7 @@ from fairseq import checkpoint_utils
 
 
 def run_module(
-    command: list[str], log: Path, inherited: Sequence[int] = (), heard: Callable[[int], object] = bool
+    command: list[str], log: Path, inherited: Sequence[int] = (), heard: Callable[[int], object] = lambda process: None
 ) -> int:
     """``[python, "-m", MODULE, ...]`` in this process, its output appended to ``log``; returns the exit status.
 

@@ -19,6 +19,21 @@ from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 ROOT = Path(__file__).resolve().parents[1]
+# What all figures of the smallest study share: common.yaml of a folder of studies.
+SMALLEST_STUDY = """
+description: the smallest
+miniature:
+  corpus: {documents: 8, dev-documents: 2, test-documents: 1, contrastive-items: 3}
+  seeds: [1]
+  systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
+  length: 64
+  changes:
+    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
+     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
+     train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2, train.log-interval: 2,
+     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
+     generate.max-len-b: 3}
+"""
 SHARED = ROOT.parent / "shared"
 PARITY = ROOT / "tests" / "parity"  # computed by the authors' release
 

@@ -17,7 +17,6 @@ from gtransformer.experiments.arena.arena import Arena
 from gtransformer.experiments.arena.budget import DEFAULT, budget_words
 from gtransformer.experiments.arena.outcome import finish
 from gtransformer.experiments.arena.plan import BASELINE, FRESH, SIZES, check_terms, system_names
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 
 
@@ -76,7 +75,6 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     terms = check_terms(args)
     arena = Arena(args, terms)
-    end_on_signals()
     with arena.pipeline as pipeline:
         pipeline.check()
         for path in arena.results.values():

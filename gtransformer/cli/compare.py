@@ -16,7 +16,6 @@ from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.comparison.comparison import Comparison
 from gtransformer.experiments.comparison.plan import check_arguments
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import recipe_names
 
@@ -56,7 +55,6 @@ def main(argv: list[str] | None = None) -> None:
     """Run the comparison, print and write what came out."""
     args = build_parser().parse_args(argv)
     comparison = Comparison(args, *check_arguments(args))
-    end_on_signals()
     with comparison.pipeline as pipeline:
         pipeline.check()
         comparison.results.unlink(missing_ok=True)

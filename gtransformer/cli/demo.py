@@ -10,10 +10,9 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.demonstration import DOCUMENTS, RECIPES, TEST_DOCUMENTS, Demo, finish
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.installation import project_root
 
@@ -40,11 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; 1 if the G-Transformer falls short on the full budget."""
     args = build_parser().parse_args(argv)
-    for name in ("documents", "test_documents", "max_update"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 1")
-    end_on_signals()
+    check_counts(args, "documents", "test_documents", "max_update")
     directory = (args.output or project_root() / "runs" / "demo").absolute()
     systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
     demo = Demo(directory, args.documents, args.test_documents, args.max_update, systems, args.set)

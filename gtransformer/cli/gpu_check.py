@@ -16,7 +16,6 @@ from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import current_commit, device_name, provenance
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.files import read_json
 
 PACK = "pack"
@@ -86,7 +85,6 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if options.device == "cuda" and not torch.cuda.is_available():
         raise UserError("no GPU that PyTorch can use; for a rehearsal on the processor give --device cpu --small")
-    end_on_signals()
     options.output.mkdir(parents=True, exist_ok=True)
     left = run_parts(parts, check, options.output, _about(given, options), options.seconds)
     print(f"records: {options.output}" + (f"; not done: {', '.join(left)}" if left else ""))

@@ -10,7 +10,6 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.experiments.needs import missing_first
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.recipe import UnknownRecipe, listing
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run import SPLITS, make_run, stages_of
@@ -83,7 +82,6 @@ def main(argv: list[str] | None = None) -> int | None:
         print(f"recipes:\n{listing()}")
         raise
     check_recipe(run.recipe, stages, run.extra)
-    end_on_signals()
     for command in missing_first(args):
         print(as_typed(f"[all] first: bash scripts/run.sh {shlex.join(command)}"), flush=True)
         if status := main(command):

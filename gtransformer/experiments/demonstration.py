@@ -27,7 +27,7 @@ from gtransformer.experiments.pipeline import Pipeline, Program, Stage, say_done
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, say, training_status
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run_places import model_file
+from gtransformer.experiments.run_places import model_file, training_outputs, translation_outputs
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.modules.linear import has_bfloat16
 from gtransformer.preprocess.parallel import available_cores
@@ -115,7 +115,7 @@ class Demo:
         command, log = self.command(system, "train", "train.log-format=json"), folder / "train.log"
         status = partial(training_status, log, self.updates)
         work = Program(command, folder / "demo.train.log", status, keeps_log=True)
-        outputs = [model_file(self.recipes[system], folder), log]
+        outputs = training_outputs(self.recipes[system], folder)
         options = self.recipes[system].options("task", "train")
         return Stage(f"train-{system}", options, outputs, work, ["prepare"], before, folder=folder)
 
@@ -123,7 +123,7 @@ class Demo:
         """fairseq-generate."""
         log = self.directory / system / "demo.translate.log"
         work = Program(self.command(system, "generate", *BATCHES), log, partial(batch_status, log))
-        outputs, options = [self.directory / system / "test.jsonl"], self.recipes[system].options("generate")
+        outputs, options = translation_outputs(self.directory / system), self.recipes[system].options("generate")
         return Stage(f"translate-{system}", options, outputs, work, [f"train-{system}"], before)
 
     def scoring(self, system: str, before: Sequence[str]) -> Stage:

@@ -1,28 +1,13 @@
-"""Signals that end a command together with the programs it has started, and locks that those programs inherit."""
+"""Locks that the programs which a command has started inherit."""
 
 from __future__ import annotations
 
 import fcntl
-import signal
 import time
 from pathlib import Path
 from typing import TextIO
 
 from gtransformer.errors import UserError
-
-
-def end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end a command as an interrupt does, so that no program is left behind.
-
-    One that is ignored stays so: ``nohup`` ignores SIGHUP for a command that is to outlive its terminal.
-    """
-
-    def interrupt(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(name) != signal.SIG_IGN:
-            signal.signal(name, interrupt)
 
 
 def take_lock(path: Path, busy: str, patience: float = 0.0) -> TextIO:

@@ -25,6 +25,7 @@ SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
 FIRST_PASS, START = "first-pass", "start"
+CONTINUE = "continue-once"  # in section train, START: that model's training goes on, with optimizer and schedule
 
 
 @dataclass
@@ -84,6 +85,8 @@ class Run:
             # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
             spent = trained_seconds(Path(start)) / 3600
             options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
+        if options.get(CONTINUE) == START:
+            options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         checkpoints = self.directory / BEST.parent
@@ -117,10 +120,12 @@ class Run:
         )
 
     def _average(self, model: Path) -> None:
-        """The mean of the training's last checkpoints, unless it was made since the training ended."""
-        options = {"last": self.recipe.averaged, "output": model}
+        """The mean of the last checkpoints, or of those that there are, unless it was made since the training ended."""
+        options = {"last": self.recipe.averaged, "or-fewer": True, "output": model}
         command = python_command("gtransformer.cli.average", str(model.parent), options)
-        if not (was_run("average", command, self.directory) and model.is_file()):
+        earlier = [part for part in command if part != "--or-fewer"]  # as it was before there was that option
+        made = any(was_run("average", one, self.directory) for one in (command, earlier))
+        if not (made and model.is_file()):
             run_stage("average", command, self.directory, {"model": str(model)})
 
     def generate(self) -> None:

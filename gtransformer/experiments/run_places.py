@@ -9,6 +9,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import Recipe
 from gtransformer.installation import project_root
 from gtransformer.tasks.averaging import AVERAGE
+from gtransformer.tasks.finetuning import LAST
 
 BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
@@ -19,6 +20,21 @@ def model_file(recipe: Recipe, directory: Path) -> Path:
     """The model of a recipe's run: its best checkpoint, or the mean of its last ones."""
     best = directory / BEST
     return best.with_name(AVERAGE) if recipe.averaged else best
+
+
+def training_outputs(recipe: Recipe, directory: Path) -> list[Path]:
+    """What a run's training leaves: its model, log and record."""
+    return [model_file(recipe, directory), directory / "train.log", directory / "train.json"]
+
+
+def translation_outputs(directory: Path, split: str = "test") -> list[Path]:
+    """What a run's translation of a split leaves: itself and its record."""
+    return [directory / f"{split}.jsonl", directory / f"generate.{split}.json"]
+
+
+def last_checkpoint(directory: Path) -> Path:
+    """Where a run's training goes on from."""
+    return (directory / BEST).with_name(LAST)
 
 
 def corpus_directory(corpus: str) -> Path:

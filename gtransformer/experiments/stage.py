@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -17,7 +18,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
 from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.processes import take_lock
-from gtransformer.files import write_json
+from gtransformer.files import process_memory, write_json
 
 # What fairseq says whenever it is imported, for its speech task; tensorboard, which serves as well, is installed.
 ADVICE = re.compile(rb"[^\n]*\| Please install tensorboardX: pip install tensorboardX\n")
@@ -68,7 +69,7 @@ def _run_locked(name: str, command: list[str], directory: Path, results: dict[st
 
 def _note_peak(peak: list[int | None], process: int, noted: Path) -> None:
     """Keep the most memory in ``peak`` and in a file, for the record of who goes on where this is interrupted."""
-    now = program_peak(process)
+    now = process_memory("VmHWM", process)
     if now is not None and now > (peak[0] or 0):
         peak[0] = now
         noted.write_text(str(now), encoding="utf-8")
@@ -85,18 +86,6 @@ def _read_peak(noted: Path) -> int | None:
 def was_run(name: str, command: list[str], directory: Path) -> bool:
     """Was this stage finished with this very command?"""
     return read_stamp(directory / f"{name}.json").get("command") == command
-
-
-def program_peak(process: int) -> int | None:
-    """Most bytes that a running program has had in memory so far, without its children; None where that is not said.
-
-    ``ru_maxrss``, which is there when it has ended, would begin with what this program has.
-    """
-    try:
-        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
 
 
 def run_logged(
@@ -117,21 +106,32 @@ def run_logged(
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, pass_fds=inherited
         )
+        pipe, rest = process.stdout.fileno(), b""
+
+        def keep(chunk: bytes) -> None:
+            nonlocal rest
+            *lines, rest = (rest + chunk).split(b"\n")
+            stream.writelines(line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
+            stream.flush()
+
         try:
-            rest = b""
-            while chunk := os.read(process.stdout.fileno(), 1 << 16):
+            while chunk := os.read(pipe, 1 << 16):
                 chunk = ADVICE.sub(b"", chunk)
+                try:
+                    heard(process.pid)  # at once: it may be about to end
+                finally:
+                    keep(chunk)
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
-                heard(process.pid)
-                *lines, rest = (rest + chunk).split(b"\n")
-                stream.writelines(line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
-                stream.flush()
-            stream.write(rest.rpartition(b"\r")[2])
             return process.wait()
         except BaseException:  # interrupted: the program must not go on alone
             process.terminate()
             process.wait()
+            os.set_blocking(pipe, False)  # what it has left at work may hold the pipe
+            with contextlib.suppress(BlockingIOError):
+                while chunk := os.read(pipe, 1 << 16):
+                    keep(chunk)  # of what it said last curves are drawn
             raise
         finally:
+            stream.write(rest.rpartition(b"\r")[2])
             process.stdout.close()

@@ -11,6 +11,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtransformer.data.places import Place
+from gtransformer.errors import signals_interrupt
 from gtransformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -64,8 +65,8 @@ class TranslationWriter:
             self.write()
 
     def write(self) -> None:
-        """Write all lines in order, atomically."""
-        with atomic_write(self.path) as stream:
+        """Write all lines in order, atomically; fairseq's commands have no handlers that would clear up."""
+        with signals_interrupt(), atomic_write(self.path) as stream:
             for number in sorted(self.lines):
                 stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
         logger.info("wrote %d instances to %s", len(self.lines), self.path)

@@ -2,6 +2,7 @@
 
 fairseq writes the first file of a save beside its name and renames it, but copies it to ``checkpoint_best.pt`` and
 ``checkpoint_last.pt`` in place: a run that is killed meanwhile leaves half a copy, and could not be taken up again.
+Then it removes older files, which stay if it was the last save.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ import math
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
+
+from fairseq.checkpoint_utils import checkpoint_paths
+from fairseq.dataclass.configs import CheckpointConfig
 
 from gtransformer.files import atomic_write
 from gtransformer.tasks.checkpoint_file import load_lazily
+from gtransformer.tasks.finetuning import LAST
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +33,17 @@ def is_cut_short(path: Path) -> bool:
 
 def had_best(path: Path) -> bool:
     """Whether a checkpoint is of a training that had a best one; without validation, or where it is nan, none has."""
-    try:
-        return not math.isnan(load_lazily(path)["extra_state"]["best"])
-    except Exception:  # a foreign file, or one that says nothing of a best
-        return False
+    best = _saved(path).get("best")
+    return best is not None and not math.isnan(best)
+
+
+def remove_older(cfg: CheckpointConfig | None) -> None:
+    """Remove what a training's last save was about to, when it was interrupted; once it is known that it goes on."""
+    if cfg is None or cfg.restore_file != LAST or cfg.no_save or not Path(cfg.save_dir).is_dir():
+        return
+    if cfg.keep_interval_updates > 0 and cfg.keep_interval_updates_pattern == -1:
+        for old in checkpoint_paths(cfg.save_dir, r"checkpoint_\d+_(\d+)\.pt")[cfg.keep_interval_updates :]:
+            Path(old).unlink(missing_ok=True)  # of several processes each does this
 
 
 def finish_interrupted_save(directory: str | Path) -> list[Path]:
@@ -62,8 +75,13 @@ def finish_interrupted_save(directory: str | Path) -> list[Path]:
 
 
 def _is_best(path: Path) -> bool:
+    saved = _saved(path)
+    return saved.get("val_loss") is not None and saved["val_loss"] == saved.get("best")
+
+
+def _saved(path: Path) -> dict[str, Any]:
+    """What a checkpoint says beside the model; empty for a foreign file, of which fairseq will say what is wrong."""
     try:
-        extra = load_lazily(path)["extra_state"]
-        return extra["val_loss"] is not None and extra["val_loss"] == extra["best"]
-    except Exception:  # a foreign file; what is wrong with it is said when fairseq loads it
-        return False
+        return dict(load_lazily(path)["extra_state"])
+    except Exception:
+        return {}

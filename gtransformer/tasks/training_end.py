@@ -39,8 +39,8 @@ def check_end(whole: DictConfig | None) -> None:
     """Let a training that has all its updates, or no patience left, end without another one: fairseq asks behind each.
 
     That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
-    of the training, which are changed. One that goes on has the patience that was left. Raises UserError as
-    ``check_limits``.
+    of the training, which are changed. One that goes on has the patience that was left, and if it came from another by
+    ``--continue-once`` still knows its best loss. Raises UserError as ``check_limits``.
     """
     if whole is None:
         return
@@ -49,6 +49,8 @@ def check_end(whole: DictConfig | None) -> None:
     path = Path(saved.save_dir, LAST)
     if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():
         return
+    if saved.continue_once:  # --reset-meters beside it means those of the other training
+        saved.reset_meters = False
     done = training_done(path)
     comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
     # Without patience fairseq does not count: what was counted before is no longer so.

@@ -14,6 +14,10 @@ TRAIN = (
     f"fairseq-train {{place}}/bin {TASK} --arch gtransformer_tiny --criterion label_smoothed_cross_entropy "
     "--optimizer adam --lr 0.1 --max-tokens 500 --max-update 1 --save-dir {out}"
 )
+DOCFLAT = (
+    f"{TRAIN.replace('gtransformer_tiny', 'docflat_tiny')} --instances sliding --context-sentences 1 "
+    "--context-loss off --batch-order document"
+)
 GENERATE = f"fairseq-generate {{place}}/bin {TASK} --path {{checkpoint}} --beam 1 --max-tokens 500 --gen-output {{out}}"
 
 
@@ -55,6 +59,10 @@ ROWS = [
     Row("no data", TRAIN, "{place}/bin"),
     Row("heads that do not divide", f"{TRAIN} --decoder-attention-heads 7", "--decoder-attention-heads 7: does not",
         data()),
+    Row("a threshold of gates without steps", f"{DOCFLAT} --gate-threshold 0.7",
+        "--gate-threshold 0.7: --context-gate continuous has no threshold; give discrete, or leave it out", data()),
+    Row("a gate without attention", f"{DOCFLAT} --context-gate identity --batch-attention-in none",
+        "--context-gate identity: --batch-attention-in none leaves nothing for a gate to take in", data()),
     Row("negative updates", TRAIN.replace("--max-update 1", "--max-update -4"), "--max-update -4: give more than 0",
         data()),
     Row("a pretrained model that is not there", f"{TRAIN} --finetune-from-model {{place}}/none.pt", "none.pt", data()),

@@ -21,7 +21,6 @@ from typing import Any
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import current_commit, provenance
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.files import read_json, write_json
 from tests.faults.strikes import KINDS, Reference, strike
 from tests.faults.trial import Trial, can_mount
@@ -175,7 +174,6 @@ def main(argv: list[str] | None = None) -> int:
     kinds = chosen(options.kinds, KINDS, "--kinds")
     settings = {"seed": options.seed, "commands": commands, "kinds": kinds, "commit": current_commit()}
     figures = begun(options, settings, argv)
-    end_on_signals()
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = (options.work or Path(folder)).resolve()
         if "full" in kinds and not can_mount(work):

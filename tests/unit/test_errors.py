@@ -3,6 +3,8 @@
 import errno
 import os
 import pickle
+import signal
+import subprocess
 import sys
 import time
 
@@ -12,6 +14,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain, install_excepthook
 from gtransformer.tasks.trained import load_trained
+from tests.processes import start
 
 
 def test_commands_report_user_errors_in_one_line(capsys):
@@ -35,6 +38,57 @@ def test_exit_status_of_commands(capsys):
 
     assert cli_main(interrupted)([]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+COMMAND = """
+import signal, sys
+
+signal.signal(signal.SIGHUP, signal.{before})
+from gtransformer.errors import cli_main
+from gtransformer.files import atomic_write
+
+@cli_main
+def main(argv=None):
+    with atomic_write("written") as stream:
+        print("half", file=stream, flush=True)
+        print("ready", flush=True)
+        sys.stdin.readline()
+    print("done")
+
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "status", "end"),
+    [
+        ("SIG_DFL", signal.SIGTERM, 130, "interrupted\n"),
+        ("SIG_DFL", signal.SIGHUP, 130, "interrupted\n"),
+        ("SIG_IGN", signal.SIGHUP, 0, "done\n"),  # as nohup leaves it
+    ],
+)
+def test_signals_interrupt_a_command_unless_they_are_ignored(before, number, status, end, tmp_path):
+    (tmp_path / "a_command.py").write_text(COMMAND.format(before=before))
+    command = [sys.executable, "-m", "a_command"]
+    pipe = subprocess.PIPE
+    process = start(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+    try:
+        while process.stdout.readline() not in ("ready\n", ""):
+            pass
+        process.send_signal(number)
+        time.sleep(0.2)
+        output, _ = process.communicate("go on\n" if status == 0 else None, timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == status and output.endswith(end)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a_command.py", "written"][: 1 if status else 2]
+
+
+def test_handlers_of_a_program_that_calls_a_command_are_its_own_again():
+    before = signal.getsignal(signal.SIGTERM)
+    within = []
+    assert cli_main(lambda argv: within.append(signal.getsignal(signal.SIGTERM)))([]) == 0
+    assert within[0] is not before and signal.getsignal(signal.SIGTERM) is before
 
 
 def test_other_errors_are_not_hidden():

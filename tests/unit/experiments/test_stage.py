@@ -49,7 +49,8 @@ def test_failed_stage_leaves_no_record(tmp_path: Path):
 
 
 def test_memory_of_an_interrupted_program_is_not_forgotten(tmp_path: Path):
-    script = "import sys; x = b'x' * int(sys.argv[1]); print('begun'); sys.exit(int(sys.argv[2]))"
+    # Of a program that is gone nothing can be read: it stays for a moment.
+    script = "import sys, time; x = b'x' * int(sys.argv[1]); print('begun'); time.sleep(1); sys.exit(int(sys.argv[2]))"
     with pytest.raises(UserError):
         run_stage("train", [sys.executable, "-c", script, str(2**28), "3"], tmp_path, {})
     (noted,) = tmp_path.glob(".train.peak")
@@ -102,3 +103,22 @@ for _ in range(200):
 """
     )
     assert run_logged([sys.executable, str(script)], log) == 7
+
+
+def test_what_a_program_said_before_an_interruption_is_in_the_log(tmp_path):
+    """All that it had said when it was ended, not what had been read of it."""
+    said = tmp_path / "said"
+    code = (
+        "import pathlib, time\nprint('first', flush=True)\ntime.sleep(0.2)\nprint('second', flush=True)\n"
+        f"pathlib.Path({str(said)!r}).touch()\ntime.sleep(60)"
+    )
+
+    def interrupt(process: int) -> None:
+        end = time.monotonic() + 30
+        while not said.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_logged([sys.executable, "-c", code], tmp_path / "log", heard=interrupt)
+    assert (tmp_path / "log").read_text().splitlines()[-2:] == ["first", "second"]

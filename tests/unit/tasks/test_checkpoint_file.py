@@ -6,9 +6,10 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.dataclass.configs import CheckpointConfig
 
 from gtransformer.tasks.checkpoint_file import read_settings, trained_seconds
-from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short
+from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short, remove_older
 
 
 @pytest.mark.parametrize("old_format", [False, True])
@@ -79,6 +80,20 @@ def test_another_checkpoint_is_not_made_the_best(saved):
     cut(saved / "checkpoint_best.pt", 0.5)
     assert saved / "checkpoint_best.pt" not in finish_interrupted_save(saved)
     assert is_cut_short(saved / "checkpoint_best.pt") and update_of(saved / "checkpoint_last.pt") == 30
+
+
+BOTH = ["1_10", "1_20"]
+
+
+@pytest.mark.parametrize(("keep", "pattern", "left"), [(1, -1, ["1_20"]), (2, -1, BOTH), (1, 10, BOTH)])
+def test_older_files_that_the_save_was_about_to_remove(saved, keep, pattern, left):
+    options = {"keep_interval_updates": keep, "keep_interval_updates_pattern": pattern}
+    for other in ({"no_save": True}, {"restore_file": "checkpoint_1_10.pt"}, {"save_dir": str(saved / "none")}):
+        remove_older(CheckpointConfig(**{"save_dir": str(saved), **options, **other}))
+        assert (saved / "checkpoint_1_10.pt").is_file()
+    remove_older(CheckpointConfig(save_dir=str(saved), **options))
+    names = sorted(path.name for path in saved.iterdir())
+    assert names == [f"checkpoint_{name}.pt" for name in (*left, "best", "last")]
 
 
 def test_nothing_is_done_where_nothing_is_whole_or_all_is(saved):

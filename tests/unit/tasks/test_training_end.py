@@ -32,12 +32,13 @@ def start(monkeypatch):
     return counter
 
 
-def whole(folder, patience=3, metric="loss", reset=False):
+def whole(folder, patience=3, metric="loss", reset=False, came_from=None):
     """All options of a training, as far as its end depends on them."""
     return OmegaConf.create({
         "optimization": {"max_update": 100, "max_epoch": 0, "stop_time_hours": 0.0, "stop_min_lr": -1.0},
         "checkpoint": {"save_dir": str(folder), "restore_file": "checkpoint_last.pt", "reset_optimizer": False,
-                       "reset_meters": reset, "patience": patience, "best_checkpoint_metric": metric},
+                       "reset_meters": reset, "patience": patience, "best_checkpoint_metric": metric,
+                       "continue_once": came_from},
     })  # fmt: skip
 
 
@@ -55,6 +56,7 @@ def task(dictionary):
         (3, {"patience": -1}, False, False),
         (3, {"metric": "bleu"}, False, False),
         (3, {"reset": True}, False, False),
+        (3, {"reset": True, "came_from": "another.pt"}, True, True),  # whose meters are meant
     ],
 )
 def test_patience_goes_on_in_a_new_process(tmp_path, monkeypatch, caplog, task, runs, options, counted, ends):

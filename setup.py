@@ -55,6 +55,7 @@ COMMANDS = {
     "inspect": "inspect_document",
     "discourse": "discourse",
     "terms": "terms",
+    "start": "start",
     "average": "average",
     "entropy": "entropy",
     "benchmark": "benchmark",

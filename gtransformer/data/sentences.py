@@ -122,9 +122,9 @@ class Sentences:
                 "the corpus again"
             )
 
-    def exchange(self, seed: int) -> None:
+    def exchange(self, draw: np.random.RandomState) -> None:
         """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
-        order = np.random.RandomState(seed).permutation(len(self))
+        order = draw.permutation(len(self))
         for side in filter(None, (self.source, self.target)):
             side.reorder(order)
 
@@ -177,6 +177,11 @@ class RunDataset(FairseqDataset):
     def size(self, index: int) -> int:
         """Tokens of one instance."""
         return int(self.sizes[index])
+
+    def longest_sentences(self) -> np.ndarray:
+        """(instances,) int64, tokens of the longest sentence of each."""
+        lengths = np.append(self.sentences.lengths, 0)  # a range may end behind the last sentence
+        return np.maximum.reduceat(lengths, self.ranges.ravel())[::2] if len(self) else lengths[:0]
 
     @property
     def supports_prefetch(self) -> bool:

@@ -92,6 +92,13 @@ class InstanceDataset(BaseWrapperDataset):
         end[last] = ends[instance[last]]
         return instance, begin, end - begin
 
+    def longest_sentences(self) -> np.ndarray:
+        """(instances,) int64, tokens of the longest sentence of each."""
+        instance, _, lengths = self.sentence_borders()
+        longest = np.zeros(len(self), dtype=np.int64)
+        np.maximum.at(longest, instance, lengths)
+        return longest
+
     def _borders_in_file(self, stored: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Instance and first token of all sentences; the length of every instance."""
         tokens, starts, sizes = mapped_tokens(self.dataset, stored)

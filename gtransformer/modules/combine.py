@@ -19,18 +19,43 @@ from torch import Tensor, nn
 from gtransformer.modules.linear import Linear
 
 
-def make_gate(channels: int, bias: float | None = None) -> nn.Sequential:
-    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), with b all ``bias`` at first (None: drawn at random)."""
-    linear = Linear(2 * channels, channels)
-    if bias is not None:
-        nn.init.constant_(linear.bias, bias)
-    return nn.Sequential(linear, nn.Sigmoid())
+class Gate(nn.Sequential):
+    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), in float32 (float64 stays).
+
+    In bfloat16 the sigmoid of 6.5 is exactly 1: gates that begin nearly shut would have no gradient, and stay shut.
+
+    Args:
+        bias: what all of b is at first; None: drawn at random.
+    """
+
+    def __init__(self, channels: int, bias: float | None = None):
+        super().__init__(Linear(2 * channels, channels))
+        if bias is not None:
+            nn.init.constant_(self[0].bias, bias)
+
+    def forward(self, both: Tensor) -> Tensor:
+        """[H_L, H_G] (..., 2 * channels) -> (..., channels)."""
+        return opened(self[0](both))
 
 
-def gated_sum(gate: nn.Module, local: Tensor, global_: Tensor) -> Tensor:
+def opened(logits: Tensor) -> Tensor:
+    """The sigmoid of what a gate's linear layer gives, in float32 (float64 stays)."""
+    return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+
+
+def stays_shut(bias: float) -> bool:
+    """Whether a gate of this bias lets nothing of global attention through, and so has no gradient either."""
+    return opened(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
+
+
+def gated_sum(gate: Gate, local: Tensor, global_: Tensor) -> Tensor:
     """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
-    g = gate(torch.cat([local, global_], dim=-1))
-    return local * g + global_ * (1 - g)
+    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
+
+
+def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
+    """The same for the values of a gate, computed in their type; the result is of ``local``'s."""
+    return (local * g + global_ * (1 - g)).to(local.dtype)
 
 
 def side_by_side(contexts: Sequence[Tensor]) -> Tensor:

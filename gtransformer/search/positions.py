@@ -18,13 +18,21 @@ def available(side: nn.Module) -> int:
     return positions() if callable(positions) else side.max_positions()
 
 
-def longest_sentence(model: nn.Module) -> int:
-    """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that both sides of a model have positions for.
+def sentence_limits(model: nn.Module) -> tuple[int, int]:
+    """Most tokens of a sentence, ``<s>`` and ``</s>`` counted, that encoder and decoder have positions for.
 
     Less than a document may have where positions begin anew with each sentence.
     """
-    sides = model.encoder, model.decoder
-    return min(side.sentence_positions() if hasattr(side, "sentence_positions") else available(side) for side in sides)
+    source, target = (
+        side.sentence_positions() if hasattr(side, "sentence_positions") else available(side)
+        for side in (model.encoder, model.decoder)
+    )
+    return source, target
+
+
+def longest_sentence(model: nn.Module) -> int:
+    """Most tokens of a sentence that both sides of a model have positions for."""
+    return min(sentence_limits(model))
 
 
 def longest_source(model: nn.Module) -> int:

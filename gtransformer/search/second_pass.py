@@ -29,6 +29,7 @@ class SecondPass(ForcingGenerator):
         way: what asks for it, for messages.
 
     Raises UserError for options of search that go through fairseq's loop, and for models that read no contexts.
+    And, without contexts, for documents that are to take turns.
     """
 
     def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, way: str = "--first-pass"):
@@ -38,6 +39,8 @@ class SecondPass(ForcingGenerator):
                 f"{way}: the decoder of this model sees the current sentence alone and reads no first translations; "
                 "leave it out"
             )
+        if contexts is None and generator.documents_at_once:
+            raise UserError(f"{way}: a batch is translated as one; leave --documents-at-once out")
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()

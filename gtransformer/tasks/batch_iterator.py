@@ -10,8 +10,10 @@ batch.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
+from fairseq.data import FairseqDataset
 from fairseq.tasks import FairseqTask
 
 from gtransformer.data.document_dataset import DocumentPairDataset
@@ -61,6 +63,18 @@ def batch_iterator(
     if max_positions is not None:
         longest = max_positions if task.longest is None else task.longest
         indices = task.filter_indices_by_size(indices, dataset, longest, ignore_invalid_inputs)
+        most = task.longest_sentence or longest
+        training = task.cfg.train_subset in task.datasets  # in translation no reference is too long
+        sides = [dataset.src] if dataset.tgt is None or not training else [dataset.src, dataset.tgt]
+        limited = [(side, limit) for side, limit, whole in zip(sides, most, longest, strict=False) if limit < whole]
+        indices = without_long_sentences(indices, limited, ignore_invalid_inputs)
+    if len(dataset) and not len(indices):
+        splits = [f" of split {split!r}" for split, loaded in task.datasets.items() if loaded is dataset]
+        raise UserError(
+            f"{task.cfg.data}: none of the {len(dataset)} instances{''.join(splits)} fits the model, "
+            "all are longer than it takes; prepare shorter ones "
+            "(--max-instance-tokens), or give it more positions (--max-source-positions, --max-target-positions)"
+        )
     batches = dataset.batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple)
     made = (EpochIterator if dataset.documents is None else DocumentIterator)(
         dataset=dataset,
@@ -119,3 +133,37 @@ def filter_by_size(
             "--instance-tokens, or leave such instances out with --skip-invalid-size-inputs-valid-test"
         )
     return kept
+
+
+def without_long_sentences(
+    indices: np.ndarray, limited: Sequence[tuple[FairseqDataset, int]], ignore_invalid_inputs: bool
+) -> np.ndarray:
+    """The indices of instances without a sentence longer than its side's limit, in tokens; as ``filter_by_size``.
+
+    Only learned positions that begin anew with each sentence have such a limit below that of the instance.
+    """
+    kept = np.ones(len(indices), dtype=bool)
+    for dataset, limit in limited:
+        kept &= longest_sentences(dataset)[indices] <= limit
+    ignored = indices[~kept]
+    if not len(ignored):
+        return indices
+    most = " and ".join(dict.fromkeys(str(limit) for _, limit in limited))
+    advice = "prepare with a smaller --max-sentence-tokens"
+    if not ignore_invalid_inputs:
+        raise UserError(
+            f"instance {min(ignored)} has a sentence of more tokens than the {most} that the model has positions for: "
+            f"{advice}, or leave such instances out with --skip-invalid-size-inputs-valid-test"
+        )
+    logger.warning(
+        "%d of %d instances have a sentence of more tokens than the %s that the model has positions for and are left "
+        "out (instance %d is the first): %s to have the rest of them",
+        len(ignored), len(indices), most, min(ignored), advice,
+    )  # fmt: skip
+    return indices[kept]
+
+
+def longest_sentences(dataset: FairseqDataset) -> np.ndarray:
+    """(instances,) int64, tokens of the longest sentence of each, of one set or of several together."""
+    parts = getattr(dataset, "datasets", [dataset])
+    return np.concatenate([part.longest_sentences() for part in parts])

@@ -96,9 +96,9 @@ class TranslationDocConfig(TranslationConfig):
     )
     shuffled_context: ChoiceEnum(SHUFFLES) = option(
         NOTHING,
-        "in training, to see what context is worth. global: with --batch-order document, each batch is drawn from the "
-        "whole corpus, its instances are as they were; everything: all sentences of the corpus change places before "
-        "instances are made",
+        "in training, to see what context is worth; drawn anew in every epoch. global: with --batch-order document, "
+        "each batch is drawn from the whole corpus, its instances are as they were; everything: all sentences of the "
+        "corpus change places before instances are made",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

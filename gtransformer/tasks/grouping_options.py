@@ -17,6 +17,11 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
     return grouping
 
 
+def drawn_anew(cfg: TranslationDocConfig) -> bool:
+    """Whether training has other instances, or other ones together, in every epoch, and so loads its set for each."""
+    return str(cfg.instance_lengths) == DRAWN or str(cfg.shuffled_context) != NOTHING
+
+
 def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
     """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
     chosen = str(cfg.shuffled_context)

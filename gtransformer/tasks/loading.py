@@ -32,7 +32,7 @@ from gtransformer.tasks.grouped import (
     stored_as_they_are,
     within_limit,
 )
-from gtransformer.tasks.grouping_options import check_training, grouping_of
+from gtransformer.tasks.grouping_options import check_training, drawn_anew, grouping_of
 from gtransformer.tasks.strategy import MakeInstances, strategy_of, walked_documents, window_costs
 
 logger = logging.getLogger(__name__)
@@ -79,13 +79,13 @@ class Loader:
                 raise UserError(f"{one}: of it and {path} only one has a target side; prepare both with two sides")
         strategy = strategy_of(self.cfg, grouping)
         walked = walked_documents(strategy)
-        seed = self.cfg.doc_seed
-        exchanged = seed if training and str(self.cfg.shuffled_context) == EVERYTHING else None
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
-        if training and str(self.cfg.instance_lengths) == DRAWN:  # the same in all processes, and in a resumed epoch
-            draw = np.random.RandomState([seed % 2**32, epoch])
-        groups = [self._group(part, grouping, walked, exchanged, limit, draw) for part in parts]
+        if training and drawn_anew(self.cfg):  # the same in all processes, and in a resumed epoch
+            draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
+        exchange = draw if str(self.cfg.shuffled_context) == EVERYTHING else None
+        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
+        groups = [self._group(part, grouping, walked, exchange, limit, lengths) for part in parts]
         if training and not any(len(one.source) for one in groups):
             cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
@@ -97,7 +97,7 @@ class Loader:
         masked = self.cfg.context_loss == "off" and grouping.kind in WITH_CONTEXT and target is not None
         documents = following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None
         if training and str(self.cfg.shuffled_context) == GLOBAL:
-            documents = np.random.RandomState(seed).permutation(documents)
+            documents = draw.permutation(documents)
         return self.pairs(
             source,
             target,
@@ -240,9 +240,9 @@ class Loader:
         part: Part,
         grouping: Grouping,
         walked: MakeInstances | None,
-        exchanged: int | None,
+        exchange: np.random.RandomState | None,
         limit: int | None,
-        draw: np.random.RandomState | None,
+        lengths: np.random.RandomState | None,
     ) -> Grouped:
         if walked is not None:
             view = part.sentences()
@@ -250,10 +250,10 @@ class Loader:
         if grouping.kind == STORED:
             return stored_as_they_are(part, self.cfg.batch_order == DOCUMENT)
         view = part.sentences()
-        if exchanged is not None:
-            view.exchange(exchanged)
+        if exchange is not None:
+            view.exchange(exchange)
         target = None if view.target is None else view.target.lengths
-        made = group(grouping, view.source.lengths, target, view.runs(), draw)
+        made = group(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
         if self.cfg.first_pass is not None:  # the target's context is not the corpus's: it is translated first

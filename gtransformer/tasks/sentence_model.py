@@ -63,10 +63,11 @@ class SentenceModel:
         return found
 
 
-def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str, str]) -> None:
+def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str, str] | None = None) -> None:
     """Raise UserError for a model whose task's options say that it is no sentence model of a language pair.
 
-    What its instances were is not known where they were taken as prepared. ``where`` is for messages.
+    What its instances were is not known where they were taken as prepared. ``where`` is for messages. ``wanted`` is
+    None where the languages have been looked at.
     """
     name = said.get("_name") or said.get("task")
     if name not in (None, "translation_doc"):
@@ -74,7 +75,7 @@ def check_sentence_model(said: Mapping[str, Any], where: str, wanted: tuple[str,
             f"{where}: a model of the task {name}; give one of translation_doc, or a file with its translations"
         )
     pair = said.get("source_lang"), said.get("target_lang")
-    if None not in pair and pair != wanted:
+    if wanted is not None and None not in pair and pair != wanted:
         raise UserError(
             f"{where}: translates {'-'.join(pair)}, but the data are {'-'.join(wanted)}; give a model of the same "
             "languages"

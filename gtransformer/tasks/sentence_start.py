@@ -18,8 +18,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, END, SENTENCE
+from gtransformer.models.common.pretrained import is_new
 from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
+from gtransformer.tasks.sentence_model import check_sentence_model
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +50,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         whole: all options of the training, changed; None for a model that is built without one.
         task: with dictionaries, languages and options.
 
-    Raises UserError for a checkpoint that is none of a Transformer, that translates other languages or with another
-    dictionary, and for options that contradict it.
+    Raises UserError for a checkpoint that is none of a Transformer, that is no sentence model (as far as it says), that
+    translates other languages or with another dictionary, and for options that contradict it.
     """
     if not getattr(cfg, "sentence_model", None):
         return
@@ -58,9 +60,10 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         raise UserError(f"--sentence-model {path}: no such checkpoint; train or fetch it first")
     state = read_state(path, "a checkpoint of fairseq")
     settings, tables = settings_of(state), _tables(state["model"], path)
-    own = settings["task"].get("_name", settings["task"].get("task")) == OWN_TASK
+    own = is_own(settings)
     _check_options(cfg, whole, path, own)
     _check_languages(settings["task"], task, path)
+    _check_kind(settings, state["model"], path, own)
     for side, dictionary, lang in (
         ("encoder", task.source_dictionary, task.cfg.source_lang),
         ("decoder", task.target_dictionary, task.cfg.target_lang),
@@ -91,6 +94,11 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
         with open_dict(whole):
             whole.checkpoint.finetune_from_model = str(path)
     logger.info("--sentence-model %s: %s", path, ", ".join(f"{key} {getattr(cfg, key)}" for key in STRUCTURE))
+
+
+def is_own(settings: Mapping[str, Any]) -> bool:
+    """Whether the options in a checkpoint are of a model of this package."""
+    return settings["task"].get("_name", settings["task"].get("task")) == OWN_TASK
 
 
 def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:
@@ -126,6 +134,22 @@ def _tables(parameters: Mapping[str, Any], path: Path) -> dict[str, int]:
     if None in tables.values() or not all(any(name.startswith(part) for name in parameters) for part in ATTENTION):
         raise UserError(f"{path}: no Transformer with encoder and decoder; give the checkpoint of one")
     return {side: len(table) for side, table in tables.items()}
+
+
+def _check_kind(settings: Mapping[str, Any], parameters: Mapping[str, Any], path: Path, own: bool) -> None:
+    """Refuses what has a Transformer's parameters, or all of them among others, and does not compute what one does."""
+    if any(map(is_new, parameters)):
+        raise UserError(
+            f"{path}: a document model; start from it with --finetune-from-model and the options that it was trained "
+            "with, or give the sentence model that it came from"
+        )
+    if own:
+        check_sentence_model(settings["task"], f"--sentence-model {path}")
+    if settings["model"].get("cross_self_attention"):
+        raise UserError(
+            f"{path}: trained with --cross-self-attention, which no document model has: its decoder looks at source "
+            "and target in one attention; give a Transformer without it"
+        )
 
 
 def _check_languages(theirs: Mapping[str, Any], task, path: Path) -> None:

@@ -12,22 +12,23 @@ from fairseq.tasks import register_task
 
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.data.instances import DRAWN
 from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
+from gtransformer.models.common.model import DocumentModel
 from gtransformer.search.generator import DocumentGenerator
-from gtransformer.search.positions import available
+from gtransformer.search.positions import available, sentence_limits
 from gtransformer.search.second_pass import SecondPass
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
+from gtransformer.tasks.beginning import check_beginning
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.decoder_start import check_saved_with, check_start_of_training
+from gtransformer.tasks.decoder_start import check_saved_with
 from gtransformer.tasks.dictionaries import add_symbols, language_index, load_dictionary
 from gtransformer.tasks.epoch_options import check_order_options
-from gtransformer.tasks.finetuning import LAST, check_system, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import LAST, prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import check_first_pass, check_not_training, open_first_pass
 from gtransformer.tasks.generation import (
     check_alignment,
@@ -38,8 +39,8 @@ from gtransformer.tasks.generation import (
     translates_last_only,
 )
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
-from gtransformer.tasks.grouping_options import grouping_of
-from gtransformer.tasks.interrupted_save import finish_interrupted_save
+from gtransformer.tasks.grouping_options import drawn_anew, grouping_of
+from gtransformer.tasks.interrupted_save import finish_interrupted_save, remove_older
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.patience import used_patience
@@ -72,6 +73,7 @@ class TranslationDocTask(MeasuredTask):
             add_symbols(dictionary, self.langs)
         self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
+        self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
@@ -127,7 +129,7 @@ class TranslationDocTask(MeasuredTask):
 
     def has_sharded_data(self, split: str) -> bool:
         """Whether fairseq is to load the training set anew for every epoch."""
-        return super().has_sharded_data(split) or str(self.cfg.instance_lengths) == DRAWN
+        return super().has_sharded_data(split) or drawn_anew(self.cfg)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
@@ -172,11 +174,6 @@ class TranslationDocTask(MeasuredTask):
             check_context(self.cfg, cfg)
         elif str(self.cfg.strategy) != FULL:
             raise UserError(f"--strategy {self.cfg.strategy} is for generation; leave it out of training")
-        elif str(getattr(cfg, "autocast", "none")) == "float16":
-            raise UserError(
-                "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
-                "--autocast bfloat16, or fairseq's --fp16, which scales it"
-            )
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             start_from_sentence_model(cfg, whole_config(cfg), self)
@@ -188,6 +185,7 @@ class TranslationDocTask(MeasuredTask):
         check_alignment(self.cfg, model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
+        self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
         if not from_checkpoint:
             check_not_training(self.cfg)
             check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
@@ -196,9 +194,11 @@ class TranslationDocTask(MeasuredTask):
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)
             check_end(whole)
-            check_start_of_training(whole)
-            check_system(cfg, whole)
+            check_beginning(cfg, self.cfg, whole)
+            if isinstance(model, DocumentModel):
+                model.check_training(cfg)
             prepare_finetuning(model, self.cfg, whole, self.src_dict)
+            remove_older(whole and whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
             self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.cfg)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
@@ -60,11 +61,21 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
             return self.encode(src_tokens, {})
 
     def encode(
-        self, tokens: Tensor, memories: dict[str, Memory], known: dict[str, Tensor] | None = None
+        self,
+        tokens: Tensor,
+        memories: dict[str, Memory],
+        known: dict[str, Tensor] | None = None,
+        last_row: bool = False,
     ) -> dict[str, list]:
-        """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``."""
+        """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``.
+
+        ``last_row``: the layers, and all that is returned, are of the last row alone, beside the others of its batch.
+        """
         layout, known = self.layout(tokens), known or {}
         x = self.embed_batch(tokens, layout, known)
+        if last_row:
+            tokens, layout, x = self.rows_of(tokens, layout, x, np.array([len(tokens) - 1]))
+            known = {name: one[-1:] for name, one in known.items()}
         x = self.run_layers(x, View(str(self.cfg.group_attention), layout, memories))
         return self.output(tokens, layout, x, known)
 
@@ -82,6 +93,10 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor) -> dict[str, list]:
         """Let decoder rows point at documents; only ``memory`` remains, since nothing else is read while decoding."""
         return {"memory": [encoder_out["memory"][0].reorder(new_order)]}
+
+    def sentence_positions(self) -> int:
+        """As of all, ``<s>`` counted: it takes none where no layer has a token of it."""
+        return super().sentence_positions() + self.ends_only
 
     def max_positions(self) -> int:
         """Longest document in tokens."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.combine import ResidualGate, gated_sum, make_gate
+from gtransformer.modules.combine import Gate, ResidualGate, gated_sum
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.linear import Linear
 
@@ -52,7 +52,7 @@ class Layer(nn.Module):
                 )
                 self.add_module(name, module)
             if block.gate is not None:
-                self.add_module(block.gate, make_gate(channels, block.gate_bias))
+                self.add_module(block.gate, Gate(channels, block.gate_bias))
             if block.residual_gate is not None:
                 self.add_module(block.residual_gate, ResidualGate(channels))
             self.add_module(f"{block.name}_layer_norm", nn.LayerNorm(channels))
@@ -61,7 +61,7 @@ class Layer(nn.Module):
         """The attention modules of one of the layer's blocks."""
         return [getattr(self, name) for name in block.modules]
 
-    def gate_of(self, block: AttentionBlock) -> nn.Sequential | None:
+    def gate_of(self, block: AttentionBlock) -> Gate | None:
         """The gate of a block that has one."""
         return None if block.gate is None else getattr(self, block.gate)
 

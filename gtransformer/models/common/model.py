@@ -22,14 +22,16 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
     ``reads_batch``: what it computes for an instance depends on the others of its batch, which are therefore to be
-    consecutive sentences of a document; ``reads_targets``: on their targets, too; ``reads_future``: on what is not
-    there yet while they are translated. ``reads_numbers``: it is to be given the numbers that sentences have in their
-    document (``data.sentence_numbers``).
+    consecutive sentences of a document (its encoder knows ``last_row``); ``reads_sources``: on their sources;
+    ``reads_targets``: on their targets (its decoder knows ``last_rows``); ``reads_contexts``: on their contexts, not on
+    current sentences alone; ``reads_future``: on what is not there yet while they are translated.
+    ``reads_numbers``: it is to be given the numbers that sentences have in their document (``data.sentence_numbers``).
     """
 
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
-    last_only = reads_batch = reads_targets = reads_future = reads_numbers = False
+    last_only = reads_numbers = False
+    reads_batch = reads_sources = reads_targets = reads_contexts = reads_future = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)
@@ -49,6 +51,10 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
         """UserError for options that do not go together."""
+
+    @classmethod
+    def check_training(cls, cfg: DocumentModelConfig) -> None:
+        """UserError for options that models had before and no training is begun with any more."""
 
     @classmethod
     def encoder_config(cls, cfg: DocumentModelConfig) -> DocumentModelConfig:

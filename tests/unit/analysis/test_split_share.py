@@ -147,7 +147,7 @@ def test_no_instance_has_a_place(copied, tmp_path, capsys):
     learned = ["--encoder-learned-pos", "--max-source-positions", "2"]
     path = make_checkpoint(LEN48, tmp_path / "learned.pt", *learned)
     said = error(capsys, copied, "--path", path, "--split", "test", "--skip-invalid-size-inputs-valid-test")
-    assert said.startswith(f"{copied}: no instance of split 'test' is left")
+    assert said.startswith(f"{copied / 'bin'}: none of the 14 instances of split 'test' fits the model")
 
 
 def test_unfit_translations(checkpoint, tmp_path, capsys):

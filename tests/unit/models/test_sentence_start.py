@@ -252,43 +252,6 @@ def test_what_counts_in_the_loss(tmp_path):
     assert model.decoder.output_projection.weight.grad[len(target) :].eq(0).all()
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("languages", "model.pt: translates en-fr, this data is en-de; give a model of these languages"),
-        ("size", "its en dictionary has 16 entries, this data's 15: prepare the data with the model's own dictionary"),
-        ("words", "dict.en.txt has 'v3' as entry 7, this data's has 'w3'"),
-        ("language model", "model.pt: no Transformer with encoder and decoder; give the checkpoint of one"),
-        ("damaged", "model.pt: cannot be read as a checkpoint of fairseq"),
-        ("other", "model.pt: no checkpoint of fairseq, it holds no model"),
-        ("missing", "--sentence-model .*model.pt: no such checkpoint; train or fetch it first"),
-        ("full", "its attention becomes group attention, so give --doc-mode partial"),
-    ],
-)
-def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
-    path, _, source, target = save(tmp_path, **({"target_lang": "fr"} if change == "languages" else {}))
-    task, options = task_of(source, target), {}
-    if change == "size":
-        task = task_of(*[plain_dictionary(11)] * 2)
-    elif change == "words":
-        (tmp_path / "dict.en.txt").write_text("".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12)))
-    elif change == "language model":
-        state = torch.load(path)
-        state["model"] = {name: value for name, value in state["model"].items() if name.startswith("decoder")}
-        torch.save(state, path)
-    elif change == "damaged":
-        path.write_bytes(path.read_bytes()[:1000])
-    elif change == "other":
-        torch.save([1], path)
-    elif change == "missing":
-        path.unlink()
-    cfg = GTransformerConfig(sentence_model=str(path), **options)
-    cfg.doc_mode = "full" if change == "full" else "partial"
-    with pytest.raises(UserError, match=words) as error:
-        start_from_sentence_model(cfg, None, task)
-    assert "\n" not in str(error.value)
-
-
 @torch.no_grad()
 def test_a_sentence_longer_than_learned_positions(tmp_path):
     path, _, source, target = save(tmp_path, "learned positions")

@@ -1,16 +1,17 @@
 """Two attentions made one: by a gate, or side by side through one linear layer."""
 
+import pytest
 import torch
 from torch.nn import functional
 
 from gtransformer.modules.attention import MultiheadAttention, make_pattern
-from gtransformer.modules.combine import gated_sum, make_gate, side_by_side
+from gtransformer.modules.combine import Gate, gated_sum, side_by_side, stays_shut
 from gtransformer.modules.reach import by_document, by_sentence, by_window
 from tests.support import ragged
 
 
 def test_gate_is_equation_10():
-    gate = make_gate(4)
+    gate = Gate(4)
     local, global_ = torch.randn(3, 4), torch.randn(3, 4)
     g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
     assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
@@ -63,3 +64,20 @@ def test_relative_positions_of_a_module():
     with torch.no_grad():
         module.relative.weight.zero_()
     assert not torch.allclose(module(x, x, pattern), with_distances)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_gate_that_is_nearly_shut_learns_in_half_precision(dtype):
+    """In these types the sigmoid of 9 is exactly 1, and what is behind it would have no gradient."""
+    assert torch.sigmoid(torch.tensor(9.0, dtype=dtype)) == 1
+    gate = Gate(4, 9.0).to(dtype)
+    local, global_ = torch.randn(2, 3, 4).to(dtype).unbind()
+    global_.requires_grad_()
+    found = gated_sum(gate, local, global_)
+    assert found.dtype == dtype and torch.allclose(found, local, atol=0.01)
+    found.float().sum().backward()
+    assert gate[0].bias.grad.ne(0).all() and global_.grad.ne(0).all()
+
+
+def test_gates_that_stay_shut():
+    assert [stays_shut(bias) for bias in (-3.0, 5.0, 16.0, 17.5, 1000.0)] == [False, False, False, True, True]

@@ -117,6 +117,7 @@ def test_the_command(saved: Path, capsys):
     for arguments, message in (
         ([str(saved)], "a directory; say with --last N"),
         ([str(saved), "--last", "0"], "--last 0: give at least 1"),
+        ([str(saved / "checkpoint1.pt"), "--or-fewer"], "--or-fewer goes with --last N"),
         ([str(saved), str(saved), "--last", "2"], "and a single folder"),
         ([str(saved / "checkpoint9.pt")], "cannot be read as a checkpoint (No such file or directory)"),
     ):

@@ -173,6 +173,28 @@ def test_instances_that_the_model_cannot_take_are_counted(make_task, caplog):
     assert f"{INSTANCES - len(kept)} of {INSTANCES} instances are longer than the (15, " in caplog.text
 
 
+@pytest.mark.parametrize("grouping", [{}, {"instances": "greedy", "instance_tokens": 12}])
+def test_instances_with_a_sentence_that_positions_are_too_few_for_are_counted(make_task, caplog, grouping):
+    """Learned ones that begin anew with each sentence, whatever the instance's length."""
+    task = make_task(**grouping)
+    learned = {"encoder_learned_pos": True, "max_source_positions": 5, "share_all_embeddings": False}
+    task.build_model(model_options(positions="sentence", **learned))
+    dataset = task.dataset("train")
+
+    def longest(index):
+        return max(map(len, "".join(map(chr, dataset.src[index].tolist())).split(chr(dataset.src_dict.bos()))))
+
+    wanted = [index for index in range(len(dataset)) if longest(index) + 1 <= 5]  # <s> is counted
+    assert 0 < len(wanted) < len(dataset) and max(dataset.src_sizes[wanted]) > 5
+    with caplog.at_level(logging.WARNING):
+        (epoch,) = epochs(iterator(task, max_positions=(15, 40)), 1)
+    assert sorted(number for ids, *_ in epoch for number in ids) == wanted
+    said = f"{len(dataset) - len(wanted)} of {len(dataset)} instances have a sentence of more tokens than the 5 that"
+    assert said in caplog.text
+    with pytest.raises(UserError, match=r"has a sentence of more tokens than the 5 that the model has positions for"):
+        iterator(task, max_positions=(15, 40), ignore_invalid_inputs=False, disable_iterator_cache=True)
+
+
 def test_sinusoidal_positions_leave_nothing_out_whatever_a_checkpoint_says(make_task):
     """The release's checkpoints say 1024; what fairseq-generate filters by is (15, 15) here."""
     task = make_task()

@@ -16,7 +16,7 @@ from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reac
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.combine import side_by_side
+from gtransformer.modules.combine import mixed, opened, side_by_side
 
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
 
@@ -87,7 +87,7 @@ class AttentionStep:
         if self.gate is None:
             return results[0]
         local, over_all = results
-        return torch.lerp(over_all, local, torch.sigmoid(self.gate(torch.cat(results, dim=-1))))  # Eq. 10
+        return mixed(opened(self.gate(torch.cat(results, dim=-1))), local, over_all)  # Eq. 10
 
     def _told(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
         """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""

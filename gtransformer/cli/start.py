@@ -1,0 +1,89 @@
+"""Where a document model starts that begins from a sentence model: what a word costs both before any update.
+
+``python -m gtransformer.cli.start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one
+sentence at a time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import check_counts, cli_main
+from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.evaluation.start import PAPER, measure
+from gtransformer.experiments.text_table import align
+from gtransformer.files import check_output, sha256, write_json
+from gtransformer.preprocess.parallel import progress
+
+
+def gate(text: str) -> float | str:
+    """A bias, or ``PAPER``."""
+    return PAPER if text == PAPER else float(text)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="scripts/start.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="documents, prepared with the sentence model's dictionaries")
+    parser.add_argument(
+        "--sentence-model", type=Path, required=True, metavar="CHECKPOINT", help="of fairseq or of this package"
+    )
+    parser.add_argument("--split", default="valid", help="train, valid or test (%(default)s)")
+    parser.add_argument(
+        "--gates",
+        type=gate,
+        nargs="+",
+        default=[1000.0, 5.0, PAPER],
+        metavar="BIAS",
+        help="what gates begin with: a bias, 1000 being shut, or 'paper', at random, positions running through the "
+        "document (default: 1000 5 paper)",
+    )
+    parser.add_argument(
+        "--context-layers", type=int, default=2, metavar="N", help="upper layers with global attention (%(default)s)"
+    )
+    parser.add_argument("--instances", type=int, metavar="N", help="the first so many of the split (default: all)")
+    parser.add_argument("--seed", type=int, default=1, help="of what begins at random (%(default)s)")
+    parser.add_argument("--max-tokens", type=int, default=4096, help="tokens of a batch (%(default)s)")
+    parser.add_argument("--output", type=Path, metavar="JSON", help="write the numbers as JSON, too")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print, write."""
+    args = build_parser().parse_args(argv)
+    if args.output:
+        check_output(args.output)
+    check_counts(args, "instances", "max_tokens")
+    find_sidecar(args.prepared, args.split)
+    began = time.monotonic()
+    found = measure(
+        args.prepared, args.sentence_model, args.split, args.gates, args.context_layers, args.instances, args.seed,
+        args.max_tokens, args.cpu, lambda batches: progress(batches, "batches"),
+    )  # fmt: skip
+    print(table(found))
+    if args.output:
+        result = {"version": 1, "checkpoint_sha256": sha256(args.sentence_model), **found}
+        result |= {"seconds": round(time.monotonic() - began, 2), "device": device_name()}
+        write_json(args.output, result | provenance("gtransformer.cli.start", argv))
+        print(f"\nresults: {args.output}")
+
+
+def table(found: dict) -> str:
+    """A row a model."""
+    rows = [["model", "nats a token", "above the sentence model", "largest difference of a token"]]
+    rows.append(["sentence model, sentence by sentence", f"{found['sentence_model']:.5f}", "-", "-"])
+    for name, one in found["starts"].items():
+        kind = "documents, as in the paper" if name == PAPER else f"documents, gates from {name}"
+        rows.append([kind, f"{one['nats']:.5f}", f"{one['above']:+.5f}", f"{one['largest']:.2g}"])
+    counts = ", ".join(f"{found[key]} {key}" for key in ("instances", "sentences", "tokens"))
+    return f"{align(rows, range(1, 4))}\n{counts} (words and </s>)"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Where a document model starts that begins from a sentence model: what a word costs the two before any update.
+
+The sentence model has the sentences of a split one by one, the document models have its instances, whole, all of them
+in float32. Counted are words and ``</s>``; what is forced between sentences, ``<s>`` and the language symbol, is not.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.layouts import joined_layout
+from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.start_models import AS_IN_THE_PAPER, document_model, sentence_model, start_options
+from gtransformer.tasks.translation_doc import TranslationDocTask
+
+Progress = Callable[[Iterable], Iterable]
+PAPER = "paper"  # in place of a gate's bias: all as in the paper
+
+
+def measure(
+    prepared: Path,
+    checkpoint: Path,
+    split: str,
+    gates: Sequence[float | str],
+    context_layers: int = 2,
+    most: int | None = None,
+    seed: int = 1,
+    max_tokens: int = 4096,
+    cpu: bool = False,
+    progress: Progress = lambda batches: batches,
+) -> dict[str, Any]:
+    """Nats a token of the sentence model and of document models that begin from it, as a JSON object.
+
+    Args:
+        gates: of each document model the bias of its gates, or ``PAPER``: positions, too, as in the paper.
+        context_layers: upper layers with global attention, of encoder, decoder and cross-attention.
+        most: so many of the split's instances, its first; None: all.
+        seed: of what begins at random.
+        progress: wraps a list of batches.
+
+    ``largest`` is the largest difference of a token's cost. Raises UserError for what no training could begin from, and
+    for an instance longer than a model takes.
+    """
+    sidecar = Sidecar.load(find_sidecar(prepared, split))
+    pair = {"source_lang": sidecar.source_lang, "target_lang": sidecar.target_lang}
+    data = str(prepared / "bin")
+    task = TranslationDocTask.setup_task(TranslationDocConfig(data=data, dataset_impl=None, **pair))
+    corpus = corpus_instances(task, prepared, split)
+    documents = [corpus.read(number) for number in range(len(corpus.places))][:most]
+    whole = [Request(*sides, name=f"instance {number}") for number, sides in enumerate(documents)]
+    layers = {f"{part}_ctxlayers": context_layers for part in ("encoder", "decoder", "cross")}
+    dictionaries = task.source_dictionary, task.target_dictionary
+    start, costs = start_options(checkpoint, task), {}
+    for gate in gates:
+        options = AS_IN_THE_PAPER if gate == PAPER else {"gate_bias": gate}
+        model = document_model(start, task, seed, **layers, **options)
+        costs[name_of(gate)] = _costs(SentenceScorer(_placed(model, cpu), *dictionaries, max_tokens), whole, progress)
+    model, known, own = sentence_model(checkpoint, task)
+    layouts = None if own else tuple(joined_layout(one, "") for one in known)
+    alone = [Request([one], [other]) for sides in documents for one, other in zip(*sides, strict=True)]
+    teacher = _costs(SentenceScorer(_placed(model, cpu), *known, max_tokens, layouts), alone, progress)
+    return {
+        "split": split,
+        "instances": len(whole),
+        "sentences": len(alone),
+        "tokens": len(teacher),
+        "sentence_model": statistics.fmean(teacher),
+        "starts": {
+            name: {
+                "nats": statistics.fmean(cost),
+                "above": statistics.fmean([one - other for one, other in zip(cost, teacher, strict=True)]),
+                "largest": max(abs(one - other) for one, other in zip(cost, teacher, strict=True)),
+            }
+            for name, cost in costs.items()
+        },
+    }
+
+
+def name_of(gate: float | str) -> str:
+    """How a start is called in results."""
+    return PAPER if gate == PAPER else f"{gate:g}"
+
+
+def _placed(model: torch.nn.Module, cpu: bool) -> torch.nn.Module:
+    return model.cuda() if torch.cuda.is_available() and not cpu else model
+
+
+def _costs(scorer: SentenceScorer, requests: Sequence[Request], progress: Progress) -> list[float]:
+    """What every token costs, sentence by sentence in the order of the requests."""
+    return [-value for parts in scorer.score_tokens(requests, progress) for part in parts for value in part]

@@ -1,0 +1,75 @@
+"""A training does not begin from a checkpoint that reads its text otherwise, whatever option names it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.tasks.beginning import check_beginning
+
+LAST = "checkpoint_last.pt"
+ENDS = {"positions": "sentence", "sentence_marks": "end", "output_words": 16}
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Begins a training with a model's options from a checkpoint with others, named by an option."""
+
+    def beginning(ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", **task_options):
+        (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
+        path = tmp_path / (LAST if naming == LAST else "other.pt")
+        task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
+        torch.save({"cfg": {"model": {"_name": system, **theirs}, "task": task}, "model": {}}, path)
+        options = {"finetune_from_model": None, "continue_once": None, "restore_file": LAST, "save_dir": str(tmp_path)}
+        whole = OmegaConf.create({"checkpoint": options | ({} if naming == LAST else {naming: str(path)})})
+        check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**task_options), whole)
+
+    return beginning
+
+
+@pytest.mark.parametrize("naming", [LAST, "finetune_from_model", "restore_file"])
+def test_marks_of_a_sentence_model_are_kept(begin, naming):
+    begin(ENDS, ENDS, naming)
+    for ours, words in (
+        ({}, "trained with --positions sentence, this training is with --positions document; choose as there, or"),
+        ({"positions": "sentence"}, "with --sentence-marks end, this training is with --sentence-marks both; .* again"),
+        (ENDS | {"output_words": None}, "with --output-words 16, this training is without --output-words; "),
+        (ENDS | {"output_words": 15}, "with --output-words 16, this training is with --output-words 15; "),
+    ):
+        with pytest.raises(UserError, match=words) as error:
+            begin(ours, ENDS, naming)
+        assert "\n" not in str(error.value)
+
+
+def test_older_checkpoints_and_other_systems(begin):
+    """They say nothing: the paper's positions, all marks, all words; a sentence model has any positions."""
+    begin({"positions": "document", "sentence_marks": "both", "output_words": None}, {})
+    with pytest.raises(UserError, match="trained with --positions document, this training is with --positions sent"):
+        begin({"positions": "sentence"}, {}, "finetune_from_model")
+    begin({"positions": "sentence"}, {}, "finetune_from_model", doc_mode="full")
+    with pytest.raises(UserError, match="trained with --sentence-marks both, this training is with"):
+        begin(ENDS, {}, "finetune_from_model", doc_mode="full")
+    begin({}, ENDS, system="transformer")
+    check_beginning(SimpleNamespace(), SimpleNamespace(), None)
+
+
+def test_gates_that_training_could_never_open(begin):
+    begin({"gate_bias": 7.0}, {})
+    with pytest.raises(UserError, match="--gate-bias 1000: gates would stay shut, .* give 5"):
+        begin({"gate_bias": 1e3}, {})
+
+
+@pytest.mark.parametrize("option", ["doc_noise_mask", "coword_dropout"])
+def test_a_mask_that_nobody_has_trained(begin, option):
+    for trained in ("new", "top"):
+        ours = ENDS | {"trained_parameters": trained}
+        begin(ours, ENDS)
+        begin({"trained_parameters": trained}, {}, **{option: 0.1})  # a sentence model of this package has it
+        words = f"--{option.replace('_', '-')}: the sentence model knows no <mask>, and .* {trained} its embedding"
+        with pytest.raises(UserError, match=words):
+            begin(ours, ENDS, **{option: 0.1})
+    begin(ENDS | {"trained_parameters": "all"}, ENDS, **{option: 0.1})

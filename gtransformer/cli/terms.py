@@ -2,7 +2,7 @@
 
 ``python -m gtransformer.cli.terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one
 sentence a line, documents opened by ``<d>``, such as the score command writes; several systems stand side by side, the
-first being the baseline of the test. ``--training`` names text from which it learns what translates what.
+first being the baseline of the test. ``--training`` names the text from which it learns what translates what.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def build_parser() -> argparse.ArgumentParser:
         type=Path,
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="more text for the lexicon, such as PREPARED/text/train.en and train.de; else it is of source and "
-        "reference alone",
+        help="the text that the lexicon is of, such as PREPARED/text/train.en and train.de; without it it is of source "
+        "and reference, which favours translations that are the reference's",
     )
     parser.add_argument(
         "--max-share",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,11 @@ def score_files(
 ) -> dict:
     """The consistency of terms in the files of all systems, and in the reference, as a JSON object.
 
-    The lexicon is of ``training``, source and target text, and of source and reference. Every system but the first is
-    tested against the first. Raises UserError for what is no plain text, for files that are not aligned, and for text
-    without terms.
+    The lexicon is of ``training``, source and target text, alone: with the test set in it, the best translation of a
+    rare term would be whatever the reference has, and who differs from that, even if always alike, would have none.
+    Without ``training`` it is of source and reference, for want of others. Every system but the first is tested
+    against the first. Raises UserError for what is no plain text, for files that are not aligned, and for text without
+    terms.
     """
     for path in systems.values():
         if path.suffix == ".jsonl":
@@ -33,7 +35,8 @@ def score_files(
     shape = [len(document) for document in original]
     texts = {name: read_shaped(path, shape, source) for name, path in systems.items()}
     wanted = read_shaped(reference, shape, source)
-    lexicon = make_lexicon(_pairs(training, original, wanted), original, [wanted, *texts.values()])
+    pairs = _pairs((original, wanted) if training is None else _read(*training))
+    lexicon = make_lexicon(pairs, original, [wanted, *texts.values()], most)
     rows = {name: consistency(original, text, lexicon, most) for name, text in {**texts, REFERENCE: wanted}.items()}
     if not rows[REFERENCE][:, COUNTS.index("terms")].sum():
         raise UserError(
@@ -42,7 +45,7 @@ def score_files(
         )
     first, *others = texts
     return {
-        "version": 1,
+        "version": 2,
         "lexicon_sentences": lexicon.sentences,
         "max_share": most,
         "documents": len(original),
@@ -55,14 +58,13 @@ def score_files(
     }
 
 
-def _pairs(training: tuple[Path, Path] | None, *texts: Documents) -> Iterator[tuple[str, str]]:
-    sides = [texts]
-    if training is not None:
-        ours, _ = read_plain(training[0])
-        sides.append((ours, read_shaped(training[1], [len(document) for document in ours], training[0])))
-    for one, other in sides:
-        for document, translated in zip(one, other, strict=True):
-            yield from zip(document, translated, strict=True)
+def _read(source: Path, target: Path) -> tuple[Documents, Documents]:
+    ours, _ = read_plain(source)
+    return ours, read_shaped(target, [len(document) for document in ours], source)
+
+
+def _pairs(sides: tuple[Documents, Documents]) -> list[tuple[str, str]]:
+    return [pair for documents in zip(*sides, strict=True) for pair in zip(*documents, strict=True)]
 
 
 def _scores(rows: np.ndarray) -> dict[str, float | int]:

@@ -6,12 +6,14 @@ t_k, the share of the k (k - 1) / 2 pairs with t_i = t_j. They find translations
 how its translation is found, and how words are put together is ours, so that nothing has to be trained:
 
 * Words are runs of letters, lower-cased. A term is a source word of at least ``LETTERS`` letters in at least two
-  sentences of the document and in at most ``MOST`` of the lexicon's source sentences; each sentence that holds it is
-  one occurrence.
+  sentences of the document, in one of the lexicon's source sentences at least and in at most ``MOST`` of them; each
+  sentence that holds it is one occurrence.
 * Its translation in a sentence is the word that goes with it best in the lexicon: the one of the highest Dice
-  coefficient, 2 c(s, t) / (c(s) + c(t)), c counting the sentence pairs that hold s, t or both; of equal ones the first.
-  Where none has ``LEAST``, it is not translated, and that agrees with nothing. (Two words of shares p and q of the
-  sentences that have nothing to do with each other have 2 p q / (p + q), less than 2 ``MOST``.)
+  coefficient, 2 c(s, t) / (c(s) + c(t)), c counting the sentence pairs that hold s, t or both; of equal ones the one
+  that is in more pairs with it, then the first in the alphabet. (Where it stands in its sentence must not matter: the
+  same words in another order would be another translation.) Where none has ``LEAST``, it is not translated, and that
+  agrees with nothing. (Two words of shares p and q of the sentences that have nothing to do with each other have
+  2 p q / (p + q), less than 2 ``MOST``.)
 * Two translations agree if they are the same word, or, for the score by stem, begin with the same ``STEM`` letters:
   languages inflect.
 * The score is the mean over all terms of all documents: a word of sixty sentences counts as much as one of two.
@@ -25,6 +27,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import Documents
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -34,12 +37,12 @@ STEM = 5  # letters
 SCORES = ("ltcr", "ltcr_stem")
 # What is counted of a document: sums of its terms' scores, terms, occurrences, and those that are translated.
 COUNTS = (*SCORES, "terms", "occurrences", "translated")
-Pairs = Iterable[tuple[str, str]]
+Pairs = Sequence[tuple[str, str]]
 
 
 def words_of(sentence: str) -> list[str]:
     """The words of a sentence, lower-cased."""
-    return [word.lower() for word in WORD.findall(sentence)]
+    return WORD.findall(sentence.lower())
 
 
 def repeated(document: Sequence[str]) -> dict[str, list[int]]:
@@ -58,18 +61,20 @@ class Lexicon:
     Args:
         pairs: source and target sentences.
         source, target: the words that will be asked about; others are not counted.
+        most: of source words in more than this share of the sentences nothing but that is known: they are no terms.
     """
 
-    def __init__(self, pairs: Pairs, source: Iterable[str], target: Iterable[str]):
+    def __init__(self, pairs: Pairs, source: Iterable[str], target: Iterable[str], most: float = 1.0):
         source, target = frozenset(source), frozenset(target)
-        self.sentences, self._source, self._target = 0, Counter(), Counter()
+        self.sentences, self._target = len(pairs), Counter()
+        asked = [source.intersection(words_of(one)) for one, _ in progress(pairs, "source words")]
+        self._source = Counter(word for words in asked for word in words)
+        rare = frozenset(word for word in source if self.is_term(word, most))
         self._both: dict[str, Counter] = {word: Counter() for word in source}
-        for one, other in pairs:
-            ours, theirs = source.intersection(words_of(one)), target.intersection(words_of(other))
-            self.sentences += 1
-            self._source.update(ours)
+        for words, (_, other) in zip(asked, progress(pairs, "target words"), strict=True):
+            theirs = target.intersection(words_of(other))
             self._target.update(theirs)
-            for word in ours:
+            for word in words & rare:
                 self._both[word].update(theirs)
 
     def dice(self, source: str, target: str) -> float:
@@ -78,20 +83,21 @@ class Lexicon:
         return 2 * both / (self._source[source] + self._target[target]) if both else 0.0
 
     def is_term(self, word: str, most: float) -> bool:
-        """Whether a source word is in no more than a share of the sentences."""
-        return self._source[word] <= most * self.sentences
+        """Whether a source word is in one sentence at least, and in no more than a share of them."""
+        return 0 < self._source[word] <= most * self.sentences
 
     def translation(self, word: str, sentence: str) -> str | None:
         """The word of a target sentence that translates a source word; None where none does."""
-        best = max(words_of(sentence), key=lambda other: self.dice(word, other), default=None)
-        return best if best is not None and self.dice(word, best) >= LEAST else None
+        found = {other: self.dice(word, other) for other in words_of(sentence)}
+        best = min(found, key=lambda other: (-found[other], -self._both[word][other], other), default=None)
+        return best if best is not None and found[best] >= LEAST else None
 
 
-def make_lexicon(pairs: Pairs, source: Documents, targets: Iterable[Documents]) -> Lexicon:
-    """A lexicon for what may be a term of ``source`` and the words of its translations ``targets``."""
+def make_lexicon(pairs: Pairs, source: Documents, targets: Iterable[Documents], most: float = 1.0) -> Lexicon:
+    """A lexicon for what may be a term of ``source``, in this share of the sentences, and its translations' words."""
     asked = {word for document in source for word in repeated(document)}
     given = {word for text in targets for document in text for sentence in document for word in words_of(sentence)}
-    return Lexicon(pairs, asked, given)
+    return Lexicon(pairs, asked, given, most)
 
 
 def consistency(source: Documents, target: Documents, lexicon: Lexicon, most: float = MOST) -> np.ndarray:

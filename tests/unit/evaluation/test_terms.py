@@ -74,6 +74,28 @@ def test_inflected_forms_agree_by_stem():
     assert ratios(consistency(source, target, make_lexicon(pairs, source, [target]), 0.5)) == pytest.approx([0, 1 / 3])
 
 
+def test_where_a_word_stands_does_not_matter():
+    """gizmo goes with dingsda and sofort in the same pairs; with more pairs, the better known one is taken."""
+    pairs = [("gizmo", "das dingsda sofort"), ("x", "y"), ("gizmo here", "sofort dingsda"), ("one", "drei zwei")]
+    source, target = [["gizmo works", "one gizmo"]], [["sofort, dingsda", "dingsda sofort"]]
+    lexicon = make_lexicon(pairs, source, [target])
+    assert {lexicon.translation("gizmo", sentence) for sentence in target[0]} == {"dingsda"}
+    assert ratios(consistency(source, target, lexicon, 0.5)) == pytest.approx([1, 1])
+    # Dice 2 * 1 / (2 + 2) and 2 * 2 / (2 + 6).
+    uneven = [("gizmo", "apfel birne"), ("gizmo", "birne"), ("x", "apfel"), *[("x", "birne")] * 4]
+    lexicon = make_lexicon(uneven, source, [[["apfel birne"]]])
+    assert lexicon.dice("gizmo", "apfel") == lexicon.dice("gizmo", "birne") == 0.5
+    assert lexicon.translation("gizmo", "apfel birne") == "birne"
+
+
+def test_words_that_are_no_terms_are_not_counted_with_others(lexicon):
+    """Which saves most of the time; what is a term is as before. A word that the lexicon lacks is none."""
+    few = make_lexicon(TRAINING, SOURCE, [ALIKE, MIXED, MISSING], 0.4)
+    assert few.dice("folder", "ordner") == 0 < lexicon.dice("folder", "ordner")
+    assert few.dice("table", "tabelle") == lexicon.dice("table", "tabelle") > 0
+    assert not few.is_term("folder", 0.4) and few.is_term("table", 0.4) and not few.is_term("unheard", 0.4)
+
+
 def test_documents_are_drawn():
     """Ten documents: all better by as much, so significant; by chance, so not; and none of a draw without terms."""
     draw, zero = np.random.default_rng(1), np.zeros(10)
@@ -107,12 +129,12 @@ def test_command(files, tmp_path, capsys):
     line = [*given, "--hypotheses", f"a={files['mixed']}", f"b={files['alike']}", "--training", *files["training"]]
     assert main([*line, "--output", str(tmp_path / "out.json")]) == 0
     result = json.loads((tmp_path / "out.json").read_text())
-    assert result["lexicon_sentences"] == 12 and result["documents"] == 2
+    assert result["lexicon_sentences"] == 6 and result["documents"] == 2  # of the training text alone
     assert result["systems"]["b"] == result["reference"] and result["reference"]["ltcr"] == 100.0
     assert result["systems"]["a"]["ltcr"] < 100 and result["systems"]["a"]["terms"] == 2
     assert set(result["significance"]) == {"b"} and 0 < result["significance"]["b"]["ltcr"] <= 1
     printed = capsys.readouterr().out
-    assert "LTCR by stem" in printed and "reference" in printed and "lexicon: 12 sentence pairs" in printed
+    assert "LTCR by stem" in printed and "reference" in printed and "lexicon: 6 sentence pairs" in printed
 
 
 def test_what_cannot_be(files, tmp_path):
@@ -126,3 +148,19 @@ def test_what_cannot_be(files, tmp_path):
         with pytest.raises(UserError, match=message) as error:
             score_files(given, given, systems, None)
         assert "\n" not in str(error.value)
+
+
+def test_who_is_consistent_with_another_word_than_the_reference(tmp_path):
+    """With the training text as the lexicon; of source and reference alone, its word would be none."""
+
+    def write(name, *lines):
+        (tmp_path / name).write_text("\n".join(("<d>", *lines)) + "\n", encoding="utf-8")
+        return tmp_path / name
+
+    source, reference = write("s", "The gadget.", "A gadget."), write("r", "Das Gerät.", "Ein Gerät.")
+    system = {"a": write("a", "Der Apparat.", "Ein Apparat.")}
+    training = write("en", "gadget", "gadget", "x", "x"), write("de", "Gerät", "Apparat", "y", "y")
+    found = score_files(source, reference, system, training, 0.5)
+    assert found["systems"]["a"]["ltcr"] == found["reference"]["ltcr"] == 100.0 and found["lexicon_sentences"] == 4
+    found = score_files(source, reference, system, None, 1.0)
+    assert found["systems"]["a"]["ltcr"] == 0.0 and found["reference"]["ltcr"] == 100.0

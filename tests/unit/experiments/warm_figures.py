@@ -1,16 +1,19 @@
 """What recipes that start from a sentence model come to, and those that they have to beat: see recipe_figures."""
 
 # The recipe whose values it has, and all that differs; all of it ours.
+START = {"by_sentence": (True, 5), "adam_eps": 1e-9, "doc_noise_mask": 0.0, "doc_noise_epochs": None}  # exact
 OURS = {
-    "gtransformer/warm": ("doc_base_finetune", {"by_sentence": (True, 5)}),
-    "gtransformer/warm_small": ("cpu_small_finetune", {"by_sentence": (True, 5)}),
+    "gtransformer/warm": ("doc_base_finetune", START),
+    "gtransformer/warm_small": ("cpu_small_finetune", START),
     "gtransformer/from_sentences": ("doc_base_finetune", {
-        "by_sentence": (True, 5), "share_all_embeddings": False, "bpe_merges": None,
-        "load_partial": False, "prepared_from": None, "pretrained_from": None,
+        **START, "share_all_embeddings": False, "bpe_merges": None, "load_partial": False, "prepared_from": None,
+        "pretrained_from": None,
     }),
     "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4}),
-    "proof/gtransformer_warm": ("gtransformer/warm_small", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
-    "proof/gtransformer_paper": ("cpu_small_finetune", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
+    "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent"}),
+    "proof/gtransformer_warm": ("gtransformer/warm_small", {}),
+    "proof/gtransformer_paper": ("cpu_small_finetune", {}),
+    "proof/gtransformer_paper_unmasked": ("cpu_small_finetune", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
     "proof/concatenation": ("proof/sentences", {
         "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
     }),

@@ -15,6 +15,7 @@ import numpy as np
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import HEAD, MAGIC
+from gtransformer.files import process_memory
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
@@ -104,7 +105,7 @@ def _measured(folder: Path, kind: str, processes: int, others: int, max_tokens: 
 
 def own_memory() -> int:
     """MiB of this process that are no pages of files, which all processes of a machine share."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) // 1024
-    raise OSError("this system does not say how much memory a process has")
+    found = process_memory("RssAnon")
+    if found is None:
+        raise OSError("this system does not say how much memory a process has")
+    return found >> 20

@@ -14,12 +14,12 @@ def add_ratios(rows: list[dict]) -> None:
     """How much more time and memory a token costs each system than the packed ones at the same work.
 
     A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
-    system to a number; of document_transformer, the sentence Transformer's; of systems that read their batch, the
-    pseudo-document Transformer's. Like is compared with like: documents,
-    vocabulary, dropout and precision are the same.
+    system to a number; of document_transformer, the sentence Transformer's; of systems over a stretch of a document,
+    the pseudo-document Transformer's and the sentence Transformer's, which have the same current sentences. Like is
+    compared with like: documents, vocabulary, dropout and precision are the same.
     """
     for row in rows:
-        others = [other for other in rows if other["setting"]["system"] == _compared_with(row) and other is not row]
+        others = [other for other in rows if other["setting"]["system"] in _compared_with(row) and other is not row]
         if "seconds" not in row:
             continue
         row["ratios"], row["cpu_ratios"], row["memory_ratios"] = {}, {}, {}
@@ -32,9 +32,11 @@ def add_ratios(rows: list[dict]) -> None:
                 row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
 
 
-def _compared_with(row: dict) -> str:
+def _compared_with(row: dict) -> tuple[str, ...]:
     system = row["setting"]["system"]
-    return PSEUDO if system in BATCHED else SENTENCES if system == BESIDE else "packed"
+    if system in BATCHED:
+        return PSEUDO, SENTENCES
+    return (SENTENCES if system == BESIDE else "packed",)
 
 
 def _workload(row: dict) -> str:
@@ -55,7 +57,7 @@ def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
 
 def table(rows: list[dict]) -> str:
     """Rows of one method by workload; the last columns say how many times faster those compared with are."""
-    wanted = {_compared_with(row) for row in rows}
+    wanted = {name for row in rows for name in _compared_with(row)}
     packed = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
     heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'of peak':>8} runs"
     lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]

@@ -206,7 +206,11 @@ class System:
         return {"seconds": seconds, "tokens": self.batch["ntokens"], "kept_bytes": self.kept_bytes}
 
     def decode(self, documents: int, beam: int) -> dict:
-        """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step."""
+        """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step.
+
+        Of systems over a stretch of a document, so many consecutive sentences as one batch: the second of two passes,
+        behind given translations of each one's context.
+        """
         setting = self.setting
         batch = self._batch(documents)
         self.model.eval()
@@ -229,7 +233,14 @@ class System:
         cfg = TranslationDocConfig()
         cfg.source_lang, cfg.target_lang = "en", "de"
         task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
-        return task.build_generator([self.model], Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED))
+        options = Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
+        if self.setting.system in BATCHED:
+            options.contexts = self._contexts
+        return task.build_generator([self.model], options)
+
+    def _contexts(self, batch: dict) -> Tensor:
+        """What each translation of a batch over a stretch begins with: all but the current sentence."""
+        return batch["net_input"]["prev_output_tokens"][:, : self.setting.local * self.setting.sentence]
 
 
 class StepClock:
@@ -237,6 +248,7 @@ class StepClock:
 
     def __init__(self, generator, device: str):
         self.times: list[float] = []
+        generator = getattr(generator, "generator", generator)  # what searches in the second of two passes
         if getattr(generator, "fast", False):
             generator.on_step = lambda: self.times.append(now(device))
             return

@@ -8,9 +8,9 @@ import resource
 import time
 from dataclasses import asdict
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from gtransformer.benchmark.systems import Setting
+from gtransformer.files import process_memory
 
 
 class OutOfResources(Exception):
@@ -62,12 +62,8 @@ def worker_threads() -> int:
 
 
 def peak_memory() -> int:
-    """Most bytes that this process has had in memory. (``ru_maxrss`` would begin with what its parent had.)"""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Most bytes that this process has had in memory."""
+    return process_memory("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _serve(pipe: Connection, setting: dict, memory: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
@@ -18,6 +19,9 @@ def build_parser() -> argparse.ArgumentParser:
         "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
     )
     parser.add_argument("--last", type=int, metavar="N", help="the last N numbered checkpoints of the folder")
+    parser.add_argument(
+        "--or-fewer", action="store_true", help="average what there is, with a warning, where the folder holds fewer"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
     return parser
 
@@ -28,6 +32,8 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     check_output(args.output)
     paths = args.checkpoints
+    if args.or_fewer and args.last is None:
+        raise UserError("--or-fewer goes with --last N; give both")
     if args.last is None:
         folder = next((path for path in paths if path.is_dir()), None)
         if folder is not None:
@@ -35,7 +41,14 @@ def main(argv: list[str] | None = None) -> None:
     elif args.last < 1 or len(paths) > 1:
         raise UserError(f"--last {args.last}: give at least 1, and a single folder of checkpoints")
     else:
-        paths = last_checkpoints(paths[0], args.last)
+        (folder,) = paths
+        paths = last_checkpoints(folder, args.last, args.or_fewer)
+        if len(paths) < args.last:
+            print(
+                f"warning: {folder}: training has left {len(paths)} numbered checkpoint(s), not {args.last}; averaged "
+                "is what there is",
+                file=sys.stderr,
+            )
     average(paths, args.output)
     print(f"{args.output}: the mean of {', '.join(path.name for path in paths)}")
 

@@ -57,7 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--precisions", default="float32", help="of float32, bfloat16, float16 (%(default)s)")
     parser.add_argument("--batch-tokens", type=int, default=8192, help="tokens a training batch (%(default)s)")
-    parser.add_argument("--documents", default="1,16", help="documents decoded at once (%(default)s)")
+    parser.add_argument(
+        "--documents",
+        default="1,16",
+        help="documents decoded at once; of systems with --local, consecutive sentences (%(default)s)",
+    )
     parser.add_argument("--beam", type=int, default=5, help="(%(default)s)")
     parser.add_argument(
         "--runs",
@@ -98,8 +102,6 @@ def main(argv: list[str] | None = None) -> int:
     if not all(number.isdecimal() for number in options.local.split(",")):
         raise UserError(f"--local {options.local}: give numbers of sentences, as in 1,3")
     single = [system for system in systems if system in (BESIDE, *BATCHED)]
-    if "decode" in options.what and set(systems) & set(BATCHED):
-        raise UserError(f"--what {options.what}: of {', '.join(BATCHED)} training is measured; give --what train")
     unlike = {*options.lengths.split(","), *options.sentences.split(",")}
     if single and len(unlike) > 1:
         raise UserError(

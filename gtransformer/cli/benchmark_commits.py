@@ -13,7 +13,7 @@ from gtransformer.benchmark.machine import machine
 from gtransformer.benchmark.one_run import PASSES
 from gtransformer.benchmark.systems import Setting
 from gtransformer.benchmark.worker import worker_threads
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError, check_counts, cli_main
 from gtransformer.evaluation.provenance import current_commit, device_name, provenance
 from gtransformer.files import write_json
 
@@ -62,8 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     cases = [case for method, text in given.items() for case in read_cases(text, method)]
     if not cases:
         raise UserError("nothing to measure; give cases with --train, --passes or --decode")
-    if options.runs < 1:
-        raise UserError(f"--runs {options.runs}: give at least 1")
+    check_counts(options, "runs")
     results: dict = {
         "device": device_name(),
         "machine": machine(worker_threads()),

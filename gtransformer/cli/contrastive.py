@@ -24,6 +24,7 @@ from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.evaluation.suites import example as suite_examples
+from gtransformer.evaluation.suites.mates import DRAWN
 from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
@@ -75,7 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         type=int,
         metavar="N",
         help="models that read their batch: an item is the last of up to N consecutive sentences of its document, or "
-        "of N items where these hold their own context alone (ContraPro); 1: no global context (default: 16)",
+        "of N items, drawn, where these hold their own context alone (ContraPro); 1: no global context (default: 16)",
     )
     parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
@@ -170,11 +171,13 @@ def score_suite(args: argparse.Namespace) -> dict:
         {"id": score.example.id, **score.example.groups, "scores": list(score.scores), "solved": score.solved}
         for score in scores
     ]
+    drawn = scorer.together > 1 and not all(example.whole for example in suite.examples)
     before, behind = (sum(side) / len(scores) for side in zip(*(score.context for score in scores), strict=True))
     return {
         "suite": suite.name,
         "files": [str(path) for path in args.items],
         **batch_of(scorer),
+        **({"batch_mates": DRAWN} if drawn else {}),
         "mean_context_sentences": before,
         "mean_context_sentences_right": behind,
         **suite_examples.report(scores),

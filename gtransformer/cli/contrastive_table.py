@@ -12,10 +12,12 @@ def table(result: dict) -> str:
         lines.append("(accuracy and standard error of items whose answer the nearest sentence N back discloses)")
     else:
         lines = [_distance_table(result), "(at N: solved/items whose deciding sentence stands N sentences back)"]
-    if result["context_out_of_view"]:
+    if "context_in_batch" in result:
         lines.append(
-            f"note: of {result['context_out_of_view']} items the deciding sentence is not in the instance with the item"
+            f"note: of {result['context_in_batch']} items only the other sentences of the batch tell the answer"
         )
+    if result["context_out_of_view"]:
+        lines.append(f"note: of {result['context_out_of_view']} items nothing that the model reads tells the answer")
     return "\n".join(lines)
 
 

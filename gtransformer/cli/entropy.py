@@ -13,7 +13,7 @@ from gtransformer.analysis.split_entropy import measure, table
 from gtransformer.cli.parser import CommandParser
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_documents
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
@@ -52,8 +52,7 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if args.output:
         check_output(args.output)
-    if args.max_tokens < 1:
-        raise UserError(f"--max-tokens {args.max_tokens}: give at least 1")
+    check_counts(args, "max_tokens")
     skip = args.skip_invalid_size_inputs_valid_test
     given = args.translations
     texts = read_documents(given, Sidecar.load(find_sidecar(args.prepared, args.split))) if given else None

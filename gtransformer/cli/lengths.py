@@ -10,11 +10,10 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError, check_counts, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.lengths import Lengths, lengths_text
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.run import SPLITS
 from gtransformer.files import atomic_write, write_json
 
@@ -46,10 +45,8 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     if not (args.tokens or args.sentences):
         raise UserError("no lengths; give some with --tokens or --sentences")
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs {args.jobs}: give at least 1")
+    check_counts(args, "jobs")
     lengths = Lengths(args)
-    end_on_signals()
     with lengths.pipeline as pipeline:
         pipeline.run("lengths", *shares(args.jobs))
         result = lengths.collect()

@@ -14,14 +14,14 @@ import torch
 
 from gtransformer.cli import benchmark
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError, check_counts, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.pipeline import Pipeline
-from gtransformer.experiments.processes import end_on_signals
 from gtransformer.experiments.progress import say
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.plan import listing, study_names
+from gtransformer.experiments.studies.questions import Questions
 from gtransformer.experiments.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
 
@@ -59,6 +59,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)",
     )
     parser.add_argument(
+        "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="ContraPro: at most so many sentences before the one in question (default: as many as the instances of "
+        "each system have; else one, or all that the items hold)",
+    )
+    parser.add_argument(
         "--list", action="store_true", help="show the runs and which are done, and stop; by itself: the studies"
     )
     parser.add_argument(
@@ -93,18 +103,18 @@ def main(argv: list[str] | None = None) -> int | None:
     missing = [name for name in ("figure", "corpus", "output") if getattr(args, name) is None]
     if missing:
         parser.error(f"the following arguments are required: {', '.join(missing)}")
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs {args.jobs}: give at least 1")
-    end_on_signals()
+    check_counts(args, "jobs")
     study = make_study(args)
     recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
     pipeline = Pipeline(args.output.absolute(), "study")
     corpora = Corpora(pipeline, args.corpus, study.corpus, recipe, args.items)
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
-    runner = Runner(study, corpora, jobs, args.keep_checkpoints)
+    questions = Questions(tuple(args.items), args.documents, args.context)
+    runner = Runner(study, corpora, jobs, args.keep_checkpoints, questions)
     if args.list:
         show(runner)
         return None
+    questions.check(study, corpora)
     with pipeline:
         size = "miniature" if study.miniature else "full"
         say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")

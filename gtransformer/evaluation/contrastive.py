@@ -8,6 +8,7 @@ the right one is strictly more probable than every wrong one.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +23,8 @@ from gtransformer.files import read_json
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
 SIDES = ("distance_source", "distance_target")
 OPTIONAL = (*SIDES, "group")
+# What discloses an item's answer: its instance, else the other sentences of the batch, or nothing that is read.
+IN_VIEW, IN_BATCH, OUT_OF_VIEW = VIEWS = ("in view", "in batch", "out of view")
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,16 @@ class Item:
 
 @dataclass(frozen=True)
 class ItemScores:
-    """Log probabilities of an item's right and wrong translations, and whether its instance discloses the answer."""
+    """Log probabilities of an item's right and wrong translations, and what discloses the answer.
+
+    ``context_in_view``: its instance; ``in_batch``: if that does not, what the model reads of the batch's others.
+    """
 
     item: Item
     correct: float
     wrong: tuple[float, ...]
     context_in_view: bool
+    in_batch: bool = False
 
     @property
     def solved(self) -> bool:
@@ -147,8 +154,8 @@ def score_items(
     read = cache(read)
     requests: list[Request] = []
     whole: dict[int, int] = {}  # instance -> its request with the whole reference
-    # Per item: request of the reference, which of its answers, requests of the wrong ones, whether context is in view.
-    wanted: list[tuple[int, int, list[int], bool]] = []
+    # Per item: request of the reference, which of its answers, requests of the wrong ones, what discloses the answer.
+    wanted: list[tuple[int, int, list[int], tuple[bool, bool]]] = []
     for item in items:
         name = f"contrastive item {item.id}"
         number, offset = current[item.document, item.sentence]
@@ -171,15 +178,20 @@ def score_items(
             other = [*target[:offset], encoded[text], *rest]
             requests.append(replace(given, target=other, asked=(offset,), name=name))
         # Both sides end with the same sentence, but one of them may begin earlier.
-        before = offset + len(source) - len(target), offset
-        sides = zip((item.distance_source, item.distance_target), before, strict=True)
-        in_view = any((item.distance if back is None else back) <= seen for back, seen in sides)
-        wanted.append((whole[number], here[number].index(offset), list(wrong), in_view))
+        in_view = _discloses(item, (offset + len(source) - len(target), offset))
+        in_batch = not in_view and bool(given.before) and _discloses(item, scorer.reach(given.before))
+        wanted.append((whole[number], here[number].index(offset), list(wrong), (in_view, in_batch)))
     scores = scorer.score(requests, progress)
     return [
-        ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), in_view)
-        for item, (reference, answer, wrong, in_view) in zip(items, wanted, strict=True)
+        ItemScores(item, scores[reference][answer], tuple(scores[number][0] for number in wrong), *views)
+        for item, (reference, answer, wrong, views) in zip(items, wanted, strict=True)
     ]
+
+
+def _discloses(item: Item, seen: tuple[int, int]) -> bool:
+    """Whether so many sentences before an item's, of the source and of the target, hold what decides it."""
+    sides = zip((item.distance_source, item.distance_target), seen, strict=True)
+    return any((item.distance if back is None else back) <= reached for back, reached in sides)
 
 
 def instances_before(
@@ -252,8 +264,8 @@ def report(scores: Sequence[ItemScores]) -> dict:
     """Accuracy in total, by phenomenon, by distance, and by distance within each phenomenon.
 
     Where all items tell the sides apart: also by the source's distance and by the target's. ``context_out_of_view``
-    counts items whose answer nothing in their instance discloses: no model could solve them but by luck;
-    ``by_phenomenon_and_view`` has the accuracy of these and of the others.
+    counts items whose answer nothing that the model reads discloses, so that it could not solve them but by luck;
+    ``context_in_batch``, if there are any, those whose answer the batch's other sentences alone disclose.
     """
     phenomena = sorted({score.item.phenomenon for score in scores})
     by_phenomenon = {name: [score for score in scores if score.item.phenomenon == name] for name in phenomena}
@@ -266,12 +278,18 @@ def report(scores: Sequence[ItemScores]) -> dict:
     for key in ("distance", *sides):
         result[f"by_{key}"] = _by_distance(scores, key)
         result[f"by_phenomenon_and_{key}"] = {name: _by_distance(part, key) for name, part in by_phenomenon.items()}
-    return result | {"context_out_of_view": sum(not score.context_in_view for score in scores)}
+    counts = Counter(map(_view, scores))
+    in_batch = {"context_in_batch": counts[IN_BATCH]} if counts[IN_BATCH] else {}
+    return result | {"context_out_of_view": counts[OUT_OF_VIEW], **in_batch}
 
 
 def _by_view(scores: Sequence[ItemScores]) -> dict:
-    groups = {view: [score for score in scores if score.context_in_view == view] for view in (True, False)}
-    return {"in view" if view else "out of view": accuracy(group) for view, group in groups.items() if group}
+    groups = {view: [score for score in scores if _view(score) == view] for view in VIEWS}
+    return {view: accuracy(group) for view, group in groups.items() if group}
+
+
+def _view(score: ItemScores) -> str:
+    return IN_VIEW if score.context_in_view else IN_BATCH if score.in_batch else OUT_OF_VIEW
 
 
 def _by_distance(scores: Sequence[ItemScores], key: str) -> dict:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import math
 import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from fairseq import options as fairseq_options
@@ -63,7 +64,6 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
     arguments = [*NEEDED[stage], *to_arguments(options), *extra]
     if stage == "train":
-        check_averaging(recipe)
         parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
     elif stage == "generate":
         parser, parse = fairseq_options.get_generation_parser(), fairseq_options.parse_args_and_arch
@@ -74,26 +74,56 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
         given = parse(parser, arguments)
         if getattr(given, "task", None) == "translation_doc":
             check_task(given, stage)
+        if stage == "train":
+            check_averaging(recipe.averaged, given)
     except UserError as error:
         _refuse(recipe.name, stage, str(error))
 
 
-def check_averaging(recipe: Recipe) -> None:
-    """UserError where more checkpoints are to be averaged than training keeps."""
-    wanted, train = recipe.averaged, recipe.sections["train"]
+def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
+    """UserError where more checkpoints are to be averaged than training keeps, or it ends before there is one.
+
+    That there will be fewer, as in a short trial, is said when they are averaged.
+
+    Args:
+        wanted: how many, as the recipe says; None: no mean is made.
+        given: all options of the training.
+    """
     if wanted is None:
         return
     if not isinstance(wanted, int) or wanted < 2:
-        _refuse(recipe.name, "train", f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
-    kept = [] if train.get("no-epoch-checkpoints") else [train.get("keep-last-epochs", -1)]
-    kept += [train.get("keep-interval-updates", -1)] if train.get("save-interval-updates") else []
-    if train.get("no-save") or not any(number < 0 or number >= wanted for number in map(int, kept)):
-        _refuse(
-            recipe.name,
-            "train",
+        raise UserError(f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
+    found = numbered_checkpoints(given)
+    if max(kept for kept, _ in found) < wanted:
+        raise UserError(
             f"{AVERAGED} is {wanted}, but training keeps fewer; set train.keep-last-epochs={wanted} and "
-            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates",
+            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates"
         )
+    if not any(map(min, found)):
+        raise UserError(
+            f"{AVERAGED} is {wanted}, but training ends before it has written a numbered checkpoint; set a smaller "
+            "train.save-interval-updates, or more epochs or updates"
+        )
+
+
+def numbered_checkpoints(given: argparse.Namespace) -> list[tuple[float, float]]:
+    """How many a training keeps, and how many it writes at most: of epochs, and of updates between. Infinity: any.
+
+    An epoch has one update at least.
+    """
+    updates = given.max_update or math.inf
+    epochs = min(given.max_epoch or math.inf, updates)
+    kinds = [
+        (epochs, 0 if given.no_epoch_checkpoints else given.save_interval, given.keep_last_epochs),
+        (updates, given.save_interval_updates, given.keep_interval_updates),
+    ]
+    found = []
+    for end, every, most in kinds:
+        if given.no_save or every < 1:
+            found.append((0, 0))
+        else:
+            found.append((most if most > 0 else math.inf, end if end == math.inf else end // every))
+    return found
 
 
 def check_task(given: argparse.Namespace, stage: str) -> None:

@@ -21,9 +21,12 @@ class Ragged:
         tags: (batch, length) int64 group tags.
 
     ``whole`` is False of documents that decoding has begun and that will go on: nothing may depend on their length.
+    ``batches`` (batch,) int64, ascending from 0: which batch each document is of, for what reads the batch; None: all
+    documents are one.
     """
 
     whole = True
+    batches: np.ndarray | None = None
 
     def __init__(self, real: Tensor, tags: Tensor):
         self.batch, self.length = real.shape

@@ -24,15 +24,17 @@ def model_in(folder: Path) -> Path:
     return mean if mean.is_file() else folder / "checkpoint_best.pt"
 
 
-def last_checkpoints(folder: Path, number: int) -> list[Path]:
+def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Path]:
     """The last numbered checkpoints of a training, those with most updates, in their order.
 
-    Raises UserError if there are fewer, or one of them cannot be read.
+    ``fewer``: those that there are will do.
+
+    Raises UserError if there are fewer, or none, or one of them cannot be read.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory; give that of a training's checkpoints")
     found = {_updates(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
-    if len(found) < number:
+    if len(found) < (1 if fewer else number):
         raise UserError(
             f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
             "train on with as many kept (--keep-last-epochs or --keep-interval-updates)"

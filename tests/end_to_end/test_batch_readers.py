@@ -16,6 +16,14 @@ SYSTEMS = {
     "abd": ["--arch=abd_tiny"],
     "mbe": ["--arch=mbe_tiny"],
 }
+CONTRAPRO = [
+    {
+        **{"src segment": english, "ref segment": f"Er {german}.", "src pronoun": "it", "ref pronoun": "er"},
+        **{"document id": "a", "segment id": 1, "ante distance": 1, "intrasegmental": False},
+        "errors": [{"contrastive": f"Sie {german}."}],
+    }
+    for english, german in (("It is old.", "ist alt"), ("It barks.", "bellt"), ("It is here.", "ist hier"))
+]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -45,6 +53,11 @@ def test_trained_and_put_to_work(sentence_model, tmp_path, system):  # noqa: F81
         assert contrastive.main([str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", *items]) == 0
         result = json.loads(found.read_text())
         assert (result["batch_sentences"], result["placed"], result["total"]["items"]) == (3, "last", 2)
+        (tmp_path / "items.json").write_text(json.dumps(CONTRAPRO), encoding="utf-8")
+        items.append("--context=0")
+        assert contrastive.main([str(PREPARED), f"--path={tmp_path / 'checkpoint_last.pt'}", *items]) == 0
+        result = json.loads(found.read_text())
+        assert (result["batch_sentences"], result["batch_mates"]["seed"], len(result["items"])) == (3, 1, 3)
 
 
 def write_items(path):

@@ -91,6 +91,8 @@ class Workshop:
         if "bert" in recipe.sections["prepare"]:
             changes["prepare"]["bert"] = changes["train"]["bert-checkpoint"] = pretrained / "bert"
             changes["train"]["encoder-layers"] = 2
+        if recipe.averaged and "save-interval-updates" in recipe.sections["train"]:
+            changes["train"]["save-interval-updates"] = UPDATES  # else there is nothing to average
         if recipe.prepared_from:
             del changes["prepare"]
         return changes
@@ -251,6 +253,7 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
         workshop.run("sent_base", "train")
         model = workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt"
         line += ["--set", f"train.finetune-from-model={model}"]
+    goes_on = {"continue-once": str(model)} if "continue-once" in recipe.sections["train"] else {}
     if "sentence-model" in recipe.sections["train"]:  # of this package or of fairseq alone
         workshop.run("sent_base", "train")
         monkeypatch.chdir(workshop.root)
@@ -265,7 +268,7 @@ def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, m
     assert (dash_m, program) == ("-m", "fairseq_cli.train")
     parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     configuration = convert_namespace_to_omegaconf(parsed)
-    check_options(workshop, name, OmegaConf.to_container(configuration), {})
+    check_options(workshop, name, OmegaConf.to_container(configuration), goes_on)
     model = tasks.setup_task(configuration.task).build_model(configuration.model)
     assert sum(parameter.numel() for parameter in model.parameters()) > 1000
 

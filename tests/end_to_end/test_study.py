@@ -14,22 +14,9 @@ import pytest
 from matplotlib.image import imread
 
 from tests.processes import run_group, start
+from tests.support import SMALLEST_STUDY
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMON = """
-description: the smallest
-miniature:
-  corpus: {documents: 8, dev-documents: 2, test-documents: 1, contrastive-items: 3}
-  seeds: [1]
-  systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
-  length: 64
-  changes:
-    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
-     train.encoder-ctxlayers: 1, train.decoder-ctxlayers: 1, train.cross-ctxlayers: 1, train.max-tokens: 128,
-     train.max-update: 12, train.total-num-update: 12, train.warmup-updates: 2, train.log-interval: 2,
-     train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1, generate.max-len-a: 0,
-     generate.max-len-b: 3}
-"""
 FIGURE = """
 description: smallest figure
 miniature:
@@ -81,7 +68,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]
 @pytest.fixture
 def command(tmp_path) -> list[str]:
     """The study's command, one run at a time."""
-    (tmp_path / "common.yaml").write_text(COMMON)
+    (tmp_path / "common.yaml").write_text(SMALLEST_STUDY)
     (tmp_path / "smallest.yaml").write_text(FIGURE)
     arguments = [str(tmp_path / "smallest.yaml"), "demo", str(tmp_path / "out"), "--miniature", "--jobs", "1"]
     return [sys.executable, "-m", "gtransformer.cli.study", *arguments]
@@ -134,7 +121,7 @@ def test_interrupted_and_resumed(command, tmp_path):
 
 
 def test_a_table_trains_once_for_all_searches(tmp_path):
-    for name, text in (("common", COMMON), ("start", START), ("window", WINDOW), ("mine", TABLE)):
+    for name, text in (("common", SMALLEST_STUDY), ("start", START), ("window", WINDOW), ("mine", TABLE)):
         (tmp_path / f"{name}.yaml").write_text(text.replace("FOLDER", str(tmp_path)))
     command = [
         sys.executable,

@@ -22,6 +22,7 @@ from gtransformer.evaluation.suites.example import Example
 from gtransformer.evaluation.suites.opensubtitles import Subtitles, context_around, find_base
 from gtransformer.files import read_lines
 
+NAME = "ContraPro"
 LANGS = ("en", "de")
 FAR = 3  # sentences; antecedents further back are reported together
 Pairs = list[tuple[str, str]]  # of sentences

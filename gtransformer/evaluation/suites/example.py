@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.contrastive import accuracy
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, size
+from gtransformer.evaluation.suites.mates import mates
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def score_examples(
     behind the sentence in question of a target cannot change its probability and is left out, but for models whose
     windows lie by the target's length. Whole candidates of more sentences than the model takes are scored sentence by
     sentence, each behind as much context as it takes; so they are by models that read their batch, which is what stands
-    before in the candidate. Of other examples, which hold their own context alone, the batch is the examples before,
-    with their right candidates (Wu et al. 2023, section 4.2: "irrelevant global context").
+    before in the candidate. Of other examples, which hold their own context alone, the batch is drawn (``mates``), with
+    right candidates (Wu et al. 2023, section 4.2: "irrelevant global context").
     Raises UserError for an example that is longer than the model takes.
     """
     sources = _encoded(encode_source, (example.source for example in examples))
@@ -89,8 +90,8 @@ def score_examples(
     if scorer.in_batches:  # of either side the last sentence is the one that the batch's others may read
         capacity = replace(capacity, behind=False)
     requests, contexts = [], []
-    others: list[Beside] = []
-    for example in examples:
+    alone: dict[int, Beside] = {}  # by number: the example with its right candidate
+    for number, example in enumerate(examples):
         source = [sources[sentence] for sentence in example.source]
         candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
         at = len(source) - 1 - example.behind
@@ -114,15 +115,31 @@ def score_examples(
         else:
             source = source[around.start : around.stop]
             texts = [text[target_around.start : end] for text in candidates]
-            before = tuple(others[max(0, len(others) - scorer.together + 1) :])
-            requests.append([[Request(source, text, asked, name, before)] for text in texts])
-            others.append(Beside(source, texts[example.correct]))
+            requests.append([[Request(source, text, asked, name)] for text in texts])
+            alone[number] = Beside(source, texts[example.correct])
         contexts.append((at - around.start, around.stop - at - 1))
+    if scorer.together > 1:
+        for number, before in _drawn(examples, alone, scorer.together - 1):
+            requests[number] = [[replace(one, before=before) for one in parts] for parts in requests[number]]
     scores = iter(scorer.score([one for candidates in requests for parts in candidates for one in parts], progress))
     return [
         ExampleScores(example, tuple(sum(sum(next(scores)) for _ in parts) for parts in candidates), context)
         for example, candidates, context in zip(examples, requests, contexts, strict=True)
     ]
+
+
+def _drawn(
+    examples: Sequence[Example], alone: dict[int, Beside], count: int
+) -> Iterator[tuple[int, tuple[Beside, ...]]]:
+    """The examples that hold their own context alone, by number, and what is to stand before each in its batch."""
+    numbers, own, context = list(alone), [], []
+    for example in map(examples.__getitem__, numbers):
+        sides = example.source, example.candidates[example.correct]
+        at = len(example.source) - 1 - example.behind
+        own.append({side[at] for side in sides})
+        context.append({sentence for side in sides for sentence in (*side[:at], *side[at + 1 :])})
+    for number, others in zip(numbers, mates(own, context, count), strict=True):
+        yield number, tuple(alone[numbers[other]] for other in others)
 
 
 def one_after_the_other(parts: Sequence[Beside], together: int, name: str) -> list[Request]:

@@ -38,12 +38,12 @@ def read_suite(
     first = paths[0]
     if first.is_dir():
         _alone(paths, documents, "ContraPro's text form holds its context")
-        return Suite("ContraPro", contrapro.LANGS, False, contrapro.text_examples(first, context, behind))
+        return Suite(contrapro.NAME, contrapro.LANGS, False, contrapro.text_examples(first, context, behind))
     data = read_json(first)
     if contrapro.is_contrapro(data):
         _alone(paths)
         examples = contrapro.json_examples(data, first, 1 if context is None else context, behind, documents)
-        return Suite("ContraPro", contrapro.LANGS, False, examples)
+        return Suite(contrapro.NAME, contrapro.LANGS, False, examples)
     if context is not None or behind or documents is not None:
         raise UserError(f"{first}: --context, --context-right and --documents are for ContraPro; leave them out")
     examples = []

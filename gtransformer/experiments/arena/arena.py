@@ -33,7 +33,7 @@ from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.experiments.recipe import Options
 from gtransformer.experiments.run import FIRST_PASS, START
-from gtransformer.experiments.run_places import model_file
+from gtransformer.experiments.run_places import model_file, training_outputs, translation_outputs
 from gtransformer.files import read_json, sha256, write_json
 
 # The budget is the same for all: nobody stops early.
@@ -60,7 +60,10 @@ class Arena:
             self.corpus = {"name": self.raw.resolve().name, "files": {path.name: sha256(path) for path in files}}
         self.beside = read_beside(args.beside, self.common(), terms.systems, self.clock())
         self.pipeline = Pipeline(self.directory, "arena")
-        self._add_corpus() if self.shows_reach else self._add_prepared(self.raw, self.prepared, self.corpus["files"])
+        if self.shows_reach:
+            self._add_corpus()
+        else:
+            self._add_prepared(self.raw, self.prepared, self.corpus["files"])
         if not terms.fresh:
             self._add_start()
         self._add_epochs()
@@ -179,7 +182,7 @@ class Arena:
                 after.append(f"train-{self.folder(BASELINE, seed).name}")
         log = folder / "arena.translate.log"
         command = self._command(name, self.raw, "generate", folder, self.prepared, [*BATCHES, *translates_first])
-        work, outputs = Program(command, log, partial(batch_status, log)), [folder / "test.jsonl"]
+        work, outputs = Program(command, log, partial(batch_status, log)), translation_outputs(folder)
         translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, after)
         output = folder / "test.scores.json"
         work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
@@ -238,7 +241,7 @@ class Arena:
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
         log = folder / "train.log"
         work = Program(command, folder / "arena.train.log", partial(training_status, log, updates), keeps_log=True)
-        outputs, stage = [model_file(recipe, folder), log], f"train-{folder.name}"
+        outputs, stage = training_outputs(recipe, folder), f"train-{folder.name}"
         self.pipeline.add(
             Stage(stage, settings, outputs, work, after, waits_for, budget=minutes, folder=folder, precious=True)
         )

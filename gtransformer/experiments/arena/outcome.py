@@ -16,11 +16,11 @@ from gtransformer.experiments.arena.plan import BASELINE
 from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
 from gtransformer.experiments.arena.table import arena_text
 from gtransformer.experiments.comparison.result import count_parameters
+from gtransformer.experiments.run_places import last_checkpoint
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.tasks.checkpoint_file import trained_seconds, training_done
 from gtransformer.tasks.peak_memory import GPU_PEAK
-
-FULL = "full"  # the strategy of who names none
+from gtransformer.tasks.strategy import FULL
 
 
 def finish(arena: Arena, argv: list[str] | None) -> None:
@@ -60,7 +60,7 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
         for file in ("test.scores.json", "test.aligned.json", "cxmi.json")
     )
     seconds = [seconds_of(arena, folder) for folder in folders]
-    updates = [training_done(_last(folder))[0] for folder in folders]
+    updates = [training_done(last_checkpoint(folder))[0] for folder in folders]
     pairs = zip(scores, seconds, strict=True)
     found = {
         "description": recipe.description,
@@ -88,7 +88,7 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
 
 def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
     """How long a run was trained, translated and was asked for its choices."""
-    terms, trained = arena.terms, trained_seconds(_last(folder))
+    terms, trained = arena.terms, trained_seconds(last_checkpoint(folder))
     if not terms.fresh:
         trained -= trained_seconds(arena.model(terms.start))  # fairseq goes on counting from the start's
     found = {"training": round(trained, 1), "translation": read_json(folder / "generate.test.json")["seconds"]}
@@ -114,10 +114,6 @@ def _gpu_peak(log: Path) -> int | None:
     """What fairseq has logged of it, over all resumptions."""
     found = read_series(log, [GPU_PEAK]).get(GPU_PEAK, [])
     return round(max(value for _, value in found) * 2**30) if found else None
-
-
-def _last(folder: Path) -> Path:
-    return folder / "checkpoints" / "checkpoint_last.pt"
 
 
 def _choices(folder: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from gtransformer.errors import UserError
+from gtransformer.errors import UserError, check_counts
 from gtransformer.experiments.arena.budget import MINUTES, UPDATES, Budget, endless, limited, read_budget
 from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.comparison.plan import Plan
@@ -103,10 +103,7 @@ class Terms:
 
 def check_terms(args: argparse.Namespace) -> Terms:
     """The terms of a command line. Raises UserError for what cannot be."""
-    for name in ("jobs", "start_updates"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise UserError(f"--{name.replace('_', '-')} {value}: give at least 1")
+    check_counts(args, "jobs", "start_updates")
     budget, fresh = read_budget(args), args.begin == FRESH
     if fresh and args.start_updates:
         raise UserError(f"--start-updates {args.start_updates}: with --from {FRESH} there is no start; leave it out")

@@ -25,7 +25,7 @@ from gtransformer.experiments.comparison.result import (
 from gtransformer.experiments.jobs import shares
 from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.experiments.run_places import model_file
+from gtransformer.experiments.run_places import last_checkpoint, model_file, training_outputs, translation_outputs
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.tasks.checkpoint_file import trained_seconds
@@ -151,7 +151,7 @@ class Comparison:
             stage = Stage(
                 f"train-{name}",
                 settings,
-                outputs=[self.model(name), log],
+                outputs=training_outputs(recipe, folder),
                 work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
                 after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
                 waits_for=preparations,
@@ -174,7 +174,8 @@ class Comparison:
                 work = Program(command, log, partial(batch_status, log))
                 after = [f"train-{name}", f"prepare-{prepared.name}"]
                 stage = f"generate-{name}-{one.name}"
-                self.pipeline.add(Stage(stage, recipe.options("generate"), [output], work, after))
+                outputs = translation_outputs(output.parent, PREPARED[one.split])
+                self.pipeline.add(Stage(stage, recipe.options("generate"), outputs, work, after))
 
     def _add_scores(self) -> None:
         """BLEU of every translation against the untouched text, and as the release has it where that can be."""
@@ -205,7 +206,7 @@ class Comparison:
         while first := self.plan.start(earlier):
             before.append(first)
             earlier = self.plan.recipes[first]
-        spent = trained_seconds(folder / "checkpoints" / "checkpoint_last.pt")
+        spent = trained_seconds(last_checkpoint(folder))
         if start := self.start_checkpoint(name):
             spent -= trained_seconds(start)  # fairseq goes on counting from there
         log = folder / "train.log"

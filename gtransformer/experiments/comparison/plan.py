@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtransformer.errors import UserError
+from gtransformer.errors import UserError, check_counts
 from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.recipe import FILES, Options, Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
@@ -158,9 +158,7 @@ def check_arguments(args: argparse.Namespace) -> tuple[Plan, list[TextSet]]:
     """The plan and the sets of a command line, the corpus's own test set first. Raises UserError for what cannot be."""
     if not args.minutes >= 0.01:
         raise UserError(f"--minutes {args.minutes:g}: give at least 0.01")
-    for name in ("jobs", "every"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: give at least 1")
+    check_counts(args, "jobs", "every")
     names = [name for name in args.recipes.split(",") if name]
     if not names:
         raise UserError("--recipes: name at least one recipe")

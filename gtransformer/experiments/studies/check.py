@@ -128,6 +128,7 @@ class RowSettings(RunSettings):
     """A row of a table: a system, what it changes in its training, and what in translating with the trained model.
 
     ``start_instances``: so many training instances for the model that its training starts from, if not its own.
+    ``translate``: false for a model that cannot, so that it is asked about contrastive items alone.
     """
 
     system: str
@@ -135,6 +136,7 @@ class RowSettings(RunSettings):
     start_instances: int | str | None = _instances()
     training: dict[str, Any] | None = _changes_of("train", "task")
     decoding: dict[str, Any] | None = _changes_of("generate")
+    translate: bool = True
 
 
 @dataclass(kw_only=True)

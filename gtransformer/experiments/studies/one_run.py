@@ -29,15 +29,22 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     """Do what a run lacks, and write its result."""
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
-    for stage in ("generate",) if order.get("model_of") else ("train", "generate"):
-        run.execute(stage)
-    score_test(run, order.get("metrics", ["bleu"]))
+    if not order.get("model_of"):
+        run.execute("train")
+    if translates(order):
+        run.execute("generate")
+        score_test(run, order.get("metrics", ["bleu"]))
     if order.get("contrastive"):
         ask(run, **order["contrastive"])
     if order.get("attention"):
         write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
+
+
+def translates(order: dict[str, Any]) -> bool:
+    """Whether the model of a run is to translate."""
+    return order.get("translate", True)
 
 
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
@@ -63,13 +70,21 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
-def ask(run: Run, prepared: str, items: Sequence[str], batch_sentences: int | None = None) -> None:
+def ask(
+    run: Run,
+    prepared: str,
+    items: Sequence[str],
+    batch_sentences: int | None = None,
+    documents: str | None = None,
+    context: int | None = None,
+) -> None:
     """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
 
     ``batch_sentences``: how many sentences are a batch, an item the last of them; None: as many as in translating.
+    ``documents``, ``context``: of ContraPro, as the command takes them.
     """
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
-    options |= {"batch-sentences": batch_sentences}
+    options |= {"batch-sentences": batch_sentences, "documents": documents, "context": context}
     call_command("contrastive", str((run.directory / prepared).resolve()), options)
 
 
@@ -77,25 +92,26 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
     """What the stages have left; curves and seconds of training are those of the model that has translated.
 
     s-BLEU, and others over sentences, are null where sentences are not aligned with the source's (Bao et al. 2021,
-    appendix A).
+    appendix A). Of a model that does not translate there are no scores.
     """
-    scores = read_json(run.directory / "test.scores.json")
-    # The first is the raw one, unless the recipe asks for another alone.
-    reference, best = next(iter(scores["scores"].items()))
-    aligned = scores["counts"]["misaligned_instances"] == 0
+    reference, scores, counts, seconds = None, {}, None, None
+    if translates(order):
+        found = read_json(run.directory / "test.scores.json")
+        # The first is the raw one, unless the recipe asks for another alone.
+        (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
+        aligned = counts["misaligned_instances"] == 0
+        scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
+        seconds = read_json(run.directory / "generate.test.json")["seconds"]
     log = run.checkpoint.parent.parent / "train.log"
     return {
         "version": 1,
         "run": order,
         "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
         "reference": reference,
-        "scores": {name: score if aligned or name not in ALIGNED else None for name, score in best.items()},
-        "counts": scores["counts"],
+        "scores": scores,
+        "counts": counts,
         "curves": read_curves(log),
-        "seconds": {
-            "train": read_curve(log).seconds,
-            "generate": read_json(run.directory / "generate.test.json")["seconds"],
-        },
+        "seconds": {"train": read_curve(log).seconds, "generate": seconds},
         "device": device_name(),
         **provenance("gtransformer.cli.study_run", argv),
     }

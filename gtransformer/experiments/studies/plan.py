@@ -114,6 +114,9 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
             runs = _runs(study, row.system, row, *changes)
             if row.start_instances is not None:
                 runs = [_started_on(run, _number(row.start_instances), where) for run in runs]
+            if not row.translate and row.decoding:
+                raise UserError(f"{where}: translate is false, but decoding says how; leave one of them out")
+            runs = [replace(run, translate=row.translate) for run in runs]
             lines.append(Line(row.system, runs, label=row.label))
         chosen = {}
         if isinstance(panel, AccuracySettings):

@@ -26,6 +26,7 @@ from gtransformer.experiments.studies.check import ALL, check_changes
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.experiments.studies.plan import load_study
+from gtransformer.experiments.studies.questions import Questions
 from gtransformer.experiments.studies.study import Study, StudyRun
 from gtransformer.experiments.studies.table import summary, table
 from gtransformer.files import read_json, write_json
@@ -48,6 +49,7 @@ class Runner:
     corpora: Corpora
     jobs: int
     keep_checkpoints: bool = False
+    questions: Questions = Questions()
 
     def folder(self, run: StudyRun) -> Path:
         """Where a run lies; its name says all that decides its result."""
@@ -74,15 +76,18 @@ class Runner:
         todo = [run for run in runs if not self.is_done(run)]
         for run in runs:
             if run not in todo:
+                self.questions.check_asked(self.folder(run), run.settings())
                 remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
+                self.data(run)  # files that were cut since are made again
         say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
         left, failures = len(todo), {}
 
         def finished(stage: Stage, seconds: float) -> None:
             nonlocal left
             left -= 1
-            score = read_json(stage.outputs[0])["scores"]["d_bleu"]["score"]
-            say(f"{stage.name}: d-BLEU {score:.2f}, {duration(seconds)}; {left} to go")
+            score = read_json(stage.outputs[0])["scores"].get("d_bleu")
+            done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
+            say(f"{stage.name}: {done}, {duration(seconds)}; {left} to go")
 
         def failed(stage: Stage, reason: str) -> None:
             nonlocal left
@@ -99,14 +104,17 @@ class Runner:
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
         return failures
 
+    def data(self, run: StudyRun) -> tuple[Path, list[str]]:
+        """The prepared directory that a run reads, made if need be, and changes to its recipe so that it reads that."""
+        if run.settings().sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
+            return self.corpora.prepared(run.data), []
+        return self.corpora.read(run.data)
+
     def order(self, run: StudyRun) -> None:
-        """Make the data of a run, and write what it is to do."""
+        """Write what a run is to do."""
         folder, recipe = self.folder(run), run.settings()
         of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
-        if recipe.sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
-            prepared, loading = self.corpora.prepared(run.data), []
-        else:
-            prepared, loading = self.corpora.read(run.data)
+        prepared, loading = self.data(run)
         order = {
             "name": folder.name,
             "recipe": run.recipe,
@@ -121,21 +129,19 @@ class Runner:
             "metrics": self.metrics(recipe),
             "contrastive": self.items(run, folder),
             "attention": run in self.study.looked_at(),
+            "translate": run.translate,
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
         write_json(folder / ORDER, order)
 
     def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
-        """The contrastive items that a run's model is asked about, and the prepared corpus to which they belong.
-
-        And how many sentences are a batch, where that is what the run is about.
-        """
+        """The contrastive items that a run's model is asked about, their corpus, and sizes of batch and context."""
         if not self.corpora.items:
             return None
-        prepared = os.path.relpath(self.corpora.asked(), folder)
+        asked = {"prepared": os.path.relpath(self.corpora.asked(), folder), "items": list(map(str, self.corpora.items))}
         together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
-        return {"prepared": prepared, "items": list(map(str, self.corpora.items)), **size}
+        return asked | size | self.questions.options(run.settings())
 
     def metrics(self, recipe: Recipe) -> list[str]:
         """What a run is scored with."""
@@ -233,7 +239,7 @@ def make_study(args: argparse.Namespace) -> Study:
     alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # these do not matter here
     for run in dict.fromkeys(replace(run, **alike) for run in runs):
         settings = run.settings()
-        check_recipe(settings, ["train", "generate", "score"])
+        check_recipe(settings, ["train", "generate", "score"] if run.translate else ["train"])
         train = settings.sections["train"]
         epochs = train.get("max-epoch")
         if isinstance(epochs, int) and 0 < epochs < train.get("validate-interval", 1):

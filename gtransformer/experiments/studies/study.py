@@ -50,7 +50,8 @@ class StudyRun:
 
     changes: those of all runs of a study, ``SECTION.OPTION=VALUE``; model: another architecture than the recipe's;
     training: what else this run changes; decoding: what it changes in translating with the model that the same run
-    without them trains; start_data, start_seed: of what its training starts from, None: the same.
+    without them trains; start_data, start_seed: of what its training starts from, None: the same; translate: whether
+    its model translates and is scored.
     """
 
     recipe: str
@@ -62,6 +63,7 @@ class StudyRun:
     decoding: tuple[str, ...] = ()
     start_data: Data | None = None
     start_seed: int | None = None
+    translate: bool = True
 
     @property
     def all_changes(self) -> list[str]:
@@ -82,7 +84,8 @@ class StudyRun:
         if start is None:
             return None
         data, seed = self.start_data or self.data, self.seed if self.start_seed is None else self.start_seed
-        return replace(self, recipe=start, model=None, training=(), data=data, start_data=None, seed=seed)
+        own = {"model": None, "training": (), "start_data": None, "translate": True}
+        return replace(self, recipe=start, data=data, seed=seed, **own)
 
     @cached_property
     def first(self) -> StudyRun | None:
@@ -112,7 +115,8 @@ class StudyRun:
         Studies that want the same run find it under the same name; other settings are another run.
         """
         needed = [self.needed.name(corpus)] if self.needed else []
-        everything = [corpus, self.data.settings, self.settings().sections, *needed]
+        more = [] if self.translate else ["not translated"]
+        everything = [corpus, self.data.settings, self.settings().sections, *needed, *more]
         return f"{self.label}-{digest(everything)[:8]}"
 
 

@@ -72,7 +72,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     numbers = {
         SCORE: _over_seeds(runs, SCORE),
         "s_bleu": _over_seeds(runs, "s_bleu"),
-        "signature": runs[0]["scores"][SCORE]["signature"],
+        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # none of a model that does not translate
     }
     for key in MORE if panel["kind"] == TABLE else [key for key in MORE if key == panel.get("quantity")]:
         if values := _over_seeds(runs, key):
@@ -106,7 +106,7 @@ def table(result: Mapping[str, Any]) -> str:
             if panel["kind"] == ACCURACY:
                 rows.append([line["label"], *map(shown, (line[CHOICES], *((line["by"] or {}).get(k) for k in kinds)))])
                 continue
-            signatures.add(f"BLEU: {line['signature']}")
+            signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
             signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
             scores = [shown(line[SCORE]), shown(line["s_bleu"]), *(shown(line.get(key)) for key in more)]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])

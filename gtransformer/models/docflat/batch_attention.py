@@ -37,7 +37,9 @@ class FlatBatchAttention(nn.Module):
         ``causal``: in the decoder no token sees what comes after it in the order of the sentences.
         """
         chosen = current_tokens(layout)
-        flat = end_to_end(layout.doc[chosen] + 1, layout.device)
+        documents = layout.doc[chosen]
+        batches = None if layout.batches is None else layout.batches[documents]
+        flat = end_to_end(documents + 1, layout.device, batches)
         index = on_device(chosen, layout.device)
         own = x.index_select(0, index)
         found = self.attention(own, own, make_pattern(engine, by_document(flat, flat, causal)))
@@ -72,7 +74,7 @@ class AttentionBetweenInstances(nn.Module):
         A mean holds all of an instance's tokens, so in the decoder it tells each of them what comes next.
         """
         means = mean_by_document(x, layout)
-        flat = end_to_end(np.arange(1, layout.batch + 1), layout.device)
+        flat = end_to_end(np.arange(1, layout.batch + 1), layout.device, layout.batches)
         found = self.attention(means, means, make_pattern(engine, by_document(flat, flat)))
         return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
@@ -90,10 +92,16 @@ def current_tokens(layout: Ragged) -> np.ndarray:
     return np.flatnonzero(layout.tag == last[layout.doc])
 
 
-def end_to_end(tags: np.ndarray, device: torch.device) -> Ragged:
-    """The layout of (n,) tokens as one document; ``tags`` (n,) int64 say what each is of."""
-    tags = on_device(tags, device).unsqueeze(0)
-    return Ragged(torch.ones_like(tags, dtype=torch.bool), tags)
+def end_to_end(tags: np.ndarray, device: torch.device, batches: np.ndarray | None = None) -> Ragged:
+    """The layout of (n,) tokens as one document, or as one for each of their ``batches``, (n,) int64 ascending from 0.
+
+    ``tags`` (n,) int64 say what each is of.
+    """
+    counts = np.array([len(tags)]) if batches is None else np.bincount(batches)
+    real = np.arange(counts.max()) < counts[:, None]
+    padded = np.zeros(real.shape, dtype=np.int64)
+    padded[real] = tags
+    return Ragged(on_device(real, device), on_device(padded, device))
 
 
 def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:

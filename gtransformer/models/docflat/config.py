@@ -9,6 +9,7 @@ from gtransformer.models.common.config import DocumentModelConfig, option
 ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 ON, OFF = SWITCH = ("on", "off")
+THRESHOLD = 0.5
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 
 
@@ -32,7 +33,7 @@ class DocFlatConfig(BatchAttentionConfig):
         "how what is found in the batch is taken in. continuous: by a gate (DocFlat C); discrete: by a gate of 0 or 1 "
         "(D); identity: it is added (I)",
     )
-    gate_threshold: float = option(0.5, "gamma: where discrete gates open")
+    gate_threshold: float = option(THRESHOLD, "gamma: where discrete gates open")
 
 
 @dataclass

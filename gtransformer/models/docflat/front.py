@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
+from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoder import DocumentDecoder, State
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
@@ -81,16 +83,17 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
+        last_row: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``.
+        """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
         both sides; None: all begin their documents.
         """
         known = {FIRST_SENTENCE: first_sentences(first_sentence, len(src_tokens), src_tokens.device)}
         with self.autocast():
-            return self.encode(src_tokens, {}, known)
+            return self.encode(src_tokens, {}, known, last_row)
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -102,6 +105,24 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
 
     side = "decoder"
     input_step = FrontStep
+
+    def last_rows(self, tokens: Tensor, first_sentence: Tensor, batches: np.ndarray, memory: Memory) -> Tensor:
+        """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
+
+        Args:
+            tokens: (rows, length) int64, what the decoder reads; the rows of a batch stand together.
+            first_sentence: (rows,) int64, as of the encoder.
+            batches: (rows,) int64, which batch each row is of, ascending from 0.
+            memory: its rows are the last ones.
+        """
+        with self.autocast():
+            layout = self.layout(tokens)
+            layout.batches = batches
+            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
+            last = np.flatnonzero(np.diff(batches, append=batches[-1] + 1))
+            _, layout, x = self.rows_of(tokens, layout, x, last)
+            view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
+            return layout.pad(self.run_layers(x, view))
 
     def has_caches(self, memory: Memory) -> bool:
         return self.caches_as(FrontDecoder, memory)

@@ -15,12 +15,16 @@ from gtransformer.models.common.model import check_choices
 from gtransformer.models.docflat.batch_attention import AttentionBetweenInstances, FlatBatchAttention
 from gtransformer.models.docflat.config import (
     BOTH,
+    CONTINUOUS,
     DECODER,
+    DISCRETE,
+    ENCODER,
     GATES,
     NONE,
     ON,
     PLACES,
     SWITCH,
+    THRESHOLD,
     AbdConfig,
     DocFlatConfig,
 )
@@ -68,6 +72,11 @@ class BatchAttentionModel(InstanceTransformerModel):
         return str(self.cfg.batch_attention_in) != NONE
 
     @property
+    def reads_sources(self) -> bool:
+        """Whether the encoder does."""
+        return str(self.cfg.batch_attention_in) in (ENCODER, BOTH)
+
+    @property
     def reads_targets(self) -> bool:
         """Whether the decoder does."""
         return str(self.cfg.batch_attention_in) in (DECODER, BOTH)
@@ -86,11 +95,21 @@ class DocFlatModel(BatchAttentionModel):
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
-        """UserError for unknown names, and for a threshold that is no value of a gate."""
+        """UserError for unknown names and a threshold that is no value of a gate."""
         super().check(cfg)
         check_choices(cfg, context_gate=GATES)
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
+
+    @classmethod
+    def check_training(cls, cfg: DocFlatConfig) -> None:
+        """UserError for what would change nothing."""
+        gate, threshold = str(cfg.context_gate), cfg.gate_threshold != THRESHOLD
+        given = f"--gate-threshold {cfg.gate_threshold}" if threshold else f"--context-gate {gate}"
+        if str(cfg.batch_attention_in) == NONE and (threshold or gate != CONTINUOUS):
+            raise UserError(f"{given}: --batch-attention-in none leaves nothing for a gate to take in; leave it out")
+        if threshold and gate != DISCRETE:
+            raise UserError(f"{given}: --context-gate {gate} has no threshold; give discrete, or leave it out")
 
 
 @register_model(ABD, dataclass=AbdConfig)
@@ -98,6 +117,7 @@ class AbdModel(BatchAttentionModel):
     """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
 
     encoder_class, decoder_class = AbdEncoder, AbdDecoder
+    reads_contexts = True
 
     @property
     def reads_future(self) -> bool:

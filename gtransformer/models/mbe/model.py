@@ -5,6 +5,7 @@ Instances and batches are those of ``docflat``.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model
@@ -55,12 +56,17 @@ class VectorEncoder(DocumentEncoder):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector = BatchVector(cfg)
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; all rows are the batch."""
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, last_row: bool = False, **unused
+    ) -> dict[str, list]:
+        """As ``DocumentEncoder.forward``; all rows are the batch. ``last_row`` as of ``encode``."""
         with self.autocast():
             layout = self.layout(src_tokens)
             x = self.embed_batch(src_tokens, layout, {})
-            known = {VECTOR: self.batch_vector(x, layout).expand(len(src_tokens), -1)}
+            vector = self.batch_vector(x, layout)
+            if last_row:
+                src_tokens, layout, x = self.rows_of(src_tokens, layout, x, np.array([len(src_tokens) - 1]))
+            known = {VECTOR: vector.expand(len(src_tokens), -1)}
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout
@@ -95,7 +101,7 @@ class MbeModel(InstanceTransformerModel):
     """A Transformer with the vector of the batch as one more token on either side."""
 
     encoder_class, decoder_class = VectorEncoder, VectorDecoder
-    reads_batch = True
+    reads_batch = reads_sources = reads_contexts = True
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:

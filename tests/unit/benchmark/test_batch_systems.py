@@ -1,4 +1,4 @@
-"""Training steps of systems that read their batch, at a tiny size, beside the pseudo-document Transformer."""
+"""Training and decoding of systems that read their batch, at a tiny size, beside the pseudo-document Transformer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from gtransformer.benchmark.documents import make_dictionary, make_stretch
+from gtransformer.benchmark.systems import BATCHED, Setting, System
 from gtransformer.cli.benchmark import main
+from gtransformer.search.generator import DocumentGenerator
 
 TINY = ["--arch=gtransformer_tiny", "--batch-tokens=80", "--lengths=8", "--sentences=8", "--vocabularies=60"]
 
@@ -38,9 +40,43 @@ def test_training_steps_beside_the_pseudo_document_transformer(tmp_path, capsys)
     assert row["steps_per_second"] == pytest.approx(1 / row["seconds"], rel=0.01, abs=1e-4)
 
 
+@pytest.mark.slow
+def test_decoding_beside_the_pseudo_document_and_the_sentence_transformer(tmp_path, capsys):
+    """Five sentences as one batch, in the second of two passes."""
+    options = ["--what=decode", "--together", "--runs=1", "--documents=5", "--beam=2", f"--output={tmp_path}"]
+    assert main([*TINY, "--systems=doc_transformer,pseudo_documents,docflat", *options, "--name=try"]) == 0
+    single, base, row = json.loads((tmp_path / "try.json").read_text())["rows"]
+    assert [one["name"].split()[0] for one in (single, base, row)] == ["doc_transformer", "pseudo_documents", "docflat"]
+    assert {one["tokens"] for one in (single, base, row)} == {40} and row["documents"] == 5
+    assert row["ratios"] == {
+        one["name"]: pytest.approx(one["tokens_per_second"] / row["tokens_per_second"], rel=0.01)
+        for one in (single, base)
+    }
+    assert list(base["ratios"]) == [single["name"]]
+    assert "docflat 3 local" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_what_is_decoded_stands_behind_given_translations(name, monkeypatch):
+    """The batch is searched once, each sentence behind its three, and made as long as its source."""
+    calls, behind = [], DocumentGenerator.behind
+
+    def seen(self, net_input, forced, new):
+        calls.append((net_input["src_tokens"], torch.stack(list(forced)), new.tolist()))
+        return behind(self, net_input, forced, new)
+
+    monkeypatch.setattr(DocumentGenerator, "behind", seen)
+    setting = Setting(name, 8, 80, arch="gtransformer_tiny", vocabulary=60, sentence=8)
+    found = System(setting).decode(documents=5, beam=2)
+    ((source, forced, new),) = calls
+    stretch = make_stretch(5, 8, 3, make_dictionary(60))["net_input"]
+    assert source.equal(stretch["src_tokens"]) and forced.equal(stretch["prev_output_tokens"][:, :24])
+    assert new == [1] * 5 and found["tokens"] == 40
+    assert len(found["steps"]) >= 6  # between the steps of six words, </s> and what ends a translation
+
+
 def test_what_cannot_be_measured(capsys):
     for options, message in (
-        (["--what=train,decode"], "of pseudo_documents, docflat, abd, mbe training is measured; give --what train"),
         (["--what=train", "--lengths=16"], "docflat translates single sentences: give --lengths and --sentences"),
         (["--what=train", "--local=x"], "--local x: give numbers of sentences"),
     ):

@@ -10,6 +10,7 @@ from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.capacity import Capacity
 from gtransformer.evaluation.contrastive import Item, score_items
 from gtransformer.evaluation.suites.example import Example, score_examples
+from gtransformer.evaluation.suites.mates import SEED
 from tests.unit.models.batch_documents import CONTEXT, document, made
 from tests.unit.models.batch_oracle import BatchOracle
 from tests.unit.models.test_docflat import ABD, DOCFLAT, MBE
@@ -78,11 +79,16 @@ def test_an_item_is_the_last_of_consecutive_sentences(dictionary, model, togethe
 
 @pytest.mark.parametrize("together", [1, 2, 16])
 def test_examples_with_their_own_context_stand_beside_other_examples(dictionary, model, together):
-    """Those before, with right candidates; the context of each is cut to what the model takes."""
-    source, target = (sentences(side) for side in (lambda b: (b.source, b.target))(document(dictionary, seed=8)))
+    """Those before it in one permutation, with right candidates, but none that has its sentence.
+
+    The context of each is cut to what the model takes.
+    """
+    batch = document(dictionary, seed=8, sentences=12)
+    source, target = sentences(batch.source), sentences(batch.target)
     text = lambda words: " ".join(map(str, words))  # noqa: E731
     encode = lambda texts: [[int(word) for word in one.split()] for one in texts]  # noqa: E731
-    spans, wrong, examples = [(0, 4), (3, 4), (2, 5)], [9, 4], []
+    spans, wrong, examples = [(0, 4), (5, 6), (6, 10), (8, 12)], [9, 4], []
+    order = 2 * np.random.RandomState(SEED).permutation(len(spans)).tolist()
     for number, (first, last) in enumerate(spans):
         before = tuple(map(text, target[first : last - 1]))
         candidates = (*before, text(wrong)), (*before, text(target[last - 1]))
@@ -92,7 +98,9 @@ def test_examples_with_their_own_context_stand_beside_other_examples(dictionary,
     spelled = SpelledOut(model, dictionary)
     pairs = [tuple(window(side[first:last], last - first - 1) for side in (source, target)) for first, last in spans]
     for number, result in enumerate(found):
-        rows = pairs[: number + 1][-together:]
+        place = order.index(number) + len(spans)
+        beside = [one for one in order[place - len(spans) + 1 : place] if {one, number} != {2, 3}]
+        rows = [pairs[one] for one in (*beside, number)][-together:]
         expected = []
         for words in (wrong, rows[-1][1][-1]):
             expected.append(spelled.score([*rows[:-1], (rows[-1][0], [*rows[-1][1][:-1], words])], [1] * len(rows)))

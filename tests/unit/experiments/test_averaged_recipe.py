@@ -18,6 +18,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.tasks.averaging import AVERAGE
 
 OPTIONS = ("train.average-checkpoints=2", "train.no-epoch-checkpoints=", "train.keep-last-epochs=2")
+EVERY = ("train.save-interval-updates=100",)
 
 
 @pytest.fixture
@@ -82,7 +83,27 @@ def test_the_mean_is_made_when_training_has_ended(corpus: Path, monkeypatch):
     more = made(corpus, "train.average-checkpoints=3", *OPTIONS[1:2], "train.keep-last-epochs=2")
     more.train()
     assert did[-1] == "average" and torch.load(run.checkpoint)["model"]["weight"].tolist() == [2.0, 2.0]
-    assert read_json(run.directory / "average.json")["model"] == str(run.checkpoint)
+    record = read_json(run.directory / "average.json")
+    assert record["model"] == str(run.checkpoint)
+    record["command"].remove("--or-fewer")  # as an earlier version noted it
+    write_json(run.directory / "average.json", record)
+    before = len(did)
+    more._average(more.checkpoint)
+    assert len(did) == before
+
+
+def test_a_training_that_ended_early(corpus: Path, monkeypatch, capsys):
+    """The mean is that of what there is; it says how many, and of none there is no mean."""
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: average.main(command[3:]))
+    run = made(corpus, "train.average-checkpoints=5", *OPTIONS[1:2])
+    (run.directory / "checkpoints").mkdir(parents=True)
+    run._average(run.checkpoint)
+    assert "holds 0 numbered checkpoint(s), but 5 are to be averaged" in capsys.readouterr().err
+    checkpoints(run, 2)
+    run._average(run.checkpoint)
+    assert torch.load(run.checkpoint)["model"]["weight"].tolist() == [1.5, 1.5]
+    error = capsys.readouterr().err
+    assert "training has left 2 numbered checkpoint(s), not 5; averaged is what there is" in error
 
 
 def test_a_start_that_is_averaged(corpus: Path, tmp_path: Path):
@@ -113,6 +134,31 @@ def test_as_many_are_kept_as_are_averaged(kept: tuple[str, ...], enough: bool):
         check_recipe(recipe, ["train"])
         return
     with pytest.raises(UserError, match="recipe 'base', stage train: average-checkpoints is 5, but training keeps few"):
+        check_recipe(recipe, ["train"])
+
+
+@pytest.mark.parametrize(
+    ("ends", "any_is_written"),
+    [
+        (("train.no-epoch-checkpoints=", "train.max-epoch=1"), True),
+        (("train.no-epoch-checkpoints=", "train.max-epoch=4", "train.save-interval=5"), False),
+        (("train.no-epoch-checkpoints=", "train.max-update=1"), True),  # it may be an epoch
+        ((*EVERY, "train.max-update=100"), True),
+        ((*EVERY, "train.max-update=99"), False),
+        ((*EVERY, "train.max-update=99", "train.max-epoch=9"), False),
+        (("train.no-epoch-checkpoints=", "train.max-epoch=3", *EVERY, "train.max-update=99"), True),
+        ((*EVERY, "train.max-epoch=1"), True),  # of how many updates is not known
+    ],
+)
+def test_a_training_that_ends_before_a_checkpoint(ends: tuple[str, ...], any_is_written: bool):
+    recipe = load_recipe("base", ["train.average-checkpoints=5", *ends])
+    if any_is_written:
+        check_recipe(recipe, ["train"])
+        return
+    message = (
+        "^recipe .base., stage train: average-checkpoints is 5, but training ends before it has written a numbered"
+    )
+    with pytest.raises(UserError, match=message):
         check_recipe(recipe, ["train"])
 
 

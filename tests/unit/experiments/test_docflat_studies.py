@@ -81,6 +81,18 @@ def test_one_sentence_model_for_all_seeds():
     assert all(run.needed.seed == run.seed for line in full.panels[0].lines[1:] for run in line.runs)
 
 
+def test_in_the_miniature_of_table_2_all_have_as_much_context():
+    """FLATTRANS, too, whose recipe has less; batches of two rows are other ones, those of the start are not."""
+    lines = load_study("docflat_table2", miniature=True).panels[0].lines
+    runs = {line.system: line.runs[0] for line in lines}
+    assert {name: run.settings().sections["task"]["context-sentences"] for name, run in runs.items()} == {
+        name: 3 * (name != "sentences") for name in runs
+    }
+    sizes = {name: run.settings().sections["train"]["max-tokens"] for name, run in runs.items()}
+    assert len(set(sizes.values())) == 3 and {sizes[name] for name in runs.keys() - {"sentences", "flat"}} == {6000}
+    assert {run.needed.settings().sections["train"]["max-tokens"] for run in runs.values()} == {1500}
+
+
 def test_rows_of_several_tables_are_the_same_runs():
     """The recipe as it is, wherever it stands; a size of the local context that is the recipe's own."""
     four, five = (load_study(name).panels[0].lines for name in ("docflat_table4", "docflat_figure5"))
@@ -136,9 +148,11 @@ def test_the_items_are_the_command_s(tmp_path: Path, monkeypatch):
     given = []
     monkeypatch.setattr(contrastive, "main", lambda arguments: given.extend(arguments))
     order = {"recipe": "demo_full", "changes": [], "corpus": "demo", "prepared": "p"}
-    ask(ordered_run(tmp_path / "runs" / "a", order), "../../set", ["x.json", "y.json"], 4)
+    run = ordered_run(tmp_path / "runs" / "a", order)
+    ask(run, "../../set", ["x.json", "y.json"], 4, documents="d", context=0)
     assert given[0] == str(tmp_path / "set") and given[given.index("--items") + 1 :][:2] == ["x.json", "y.json"]
     assert given[given.index("--batch-sentences") + 1] == "4"
+    assert given[given.index("--documents") + 1] == "d" and given[given.index("--context") + 1] == "0"
     assert given[given.index("--output") + 1] == str(tmp_path / "runs" / "a" / "contrastive.json")
 
 

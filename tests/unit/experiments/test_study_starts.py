@@ -14,6 +14,7 @@ from gtransformer.experiments.studies.data import sampled_documents
 from gtransformer.experiments.studies.plan import Data, load_study
 from gtransformer.experiments.studies.runner import Runner, make_study
 from gtransformer.experiments.studies.table import summary, table
+from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +134,35 @@ def test_trainings_of_the_table_of_two_steps(miniature):
     options = [run.settings().sections["train"] for run in (alone, twice, after)]
     assert ["freeze-sentence-parameters" in one for one in options] == [False, True, True]
     assert len({one.get("max-tokens") for one in options}) == len({one.get("update-freq") for one in options}) == 1
+
+
+@pytest.mark.parametrize("miniature", [False, True])
+def test_trainings_of_the_study_of_few_documents(miniature):
+    """The first row is what all others start from; each has a sentence model that was trained on at its rate."""
+    study = load_study("warm", miniature)
+    lines = {line.label: line.runs[0] for line in study.panels[0].lines}
+    (start,) = {run.needed for run in lines.values()} - {None}
+    assert lines.pop("the start, sentence model") == start and start.data.share is None
+    assert len(study.runs()) == len(study.seeds) * (1 + len(lines)) == (102 if miniature else 34)
+    text = (ROOT / "configs" / "studies" / "warm.yaml").read_text()
+    assert f"{len(study.runs())} in {'miniature' if miniature else 'full'}" in text
+    options = {label: run.settings().sections["train"] for label, run in lines.items()}
+    rates = {
+        label: float(train["lr"]) * (train.get("lr-scale-pretrained", 0.2) if train.get("doc-double-lr") else 1)
+        for label, train in options.items()
+    }
+    for share in ("1 %", "10 %", "100 %"):
+        assert {run.data.share for label, run in lines.items() if label.startswith(f"{share},")} == {
+            None if share == "100 %" else int(share[:-2]) / 100
+        }
+        for scale in ("0.2", "1"):
+            rate = rates[f"{share}, sentence model, {scale}"]
+            assert rates[f"{share}, all, {scale}"] == rates[f"{share}, top, {scale}"] == pytest.approx(rate)
+    biases = {label: train["gate-bias"] for label, train in options.items() if "gate-bias" in train}
+    assert len(biases) == 27 and {bias for label, bias in biases.items() if "gates" not in label} == {5}
+    assert {bias for label, bias in biases.items() if "gates" in label} == {2, 3, 7}
+    masked = {label for label, train in options.items() if "doc-noise-mask" in train}
+    assert masked == {f"{share}, all, 0.2, word dropout" for share in ("1 %", "10 %", "100 %")}
 
 
 def test_an_update_has_as_many_sentences_whatever_the_context():

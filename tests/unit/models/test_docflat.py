@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.docflat.batch_attention import FlatBatchAttention, current_tokens, end_to_end
@@ -267,30 +266,6 @@ def test_recomputed_activations_dropout_and_autocast(dictionary):
     model.decoder.layers[0].register_forward_pre_hook(lambda module, given: read.append(given[0]))
     model(**batch.inputs())
     assert not read[0].any()
-
-
-@pytest.mark.parametrize(
-    ("kinds", "options", "message"),
-    [
-        (
-            DOCFLAT,
-            {"batch_attention_in": "both sides"},
-            "--batch-attention-in both sides is unknown; choose one of enc",
-        ),
-        (
-            DOCFLAT,
-            {"context_gate": "hard"},
-            "--context-gate hard is unknown; choose one of continuous, discrete, ident",
-        ),
-        (DOCFLAT, {"gate_threshold": 1.5}, "--gate-threshold 1.5: gates are between 0 and 1"),
-        (ABD, {"sentence_numbers": "yes"}, "--sentence-numbers yes is unknown; choose one of on, off"),
-        (MBE, {"batch_vector_in": "none"}, "--batch-vector-in none is unknown; choose one of encoder, decoder, both"),
-        (MBE, {"encoder_embed_dim": 20, "share_all_embeddings": False}, "both needs equal dimensions, not --encoder"),
-    ],
-)
-def test_what_cannot_be(dictionary, kinds, options, message):
-    with pytest.raises(UserError, match=message):
-        made(dictionary, *kinds, **options)
 
 
 def test_flat_attention_is_as_wide_as_its_side(dictionary):

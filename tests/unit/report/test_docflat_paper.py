@@ -20,6 +20,7 @@ from tests.unit.report.report_logs import ROOT, scores, write_comparison
 DOCFLAT = PAPER.with_name("docflat.yaml")
 PRINTED = ROOT.parent / "shared" / "papers" / "docflat.md"
 STUDIES = ("2", "3", "4", "5", "6", "7")
+SIZES = ("train.max-tokens=", "task.context-sentences=")  # of miniatures, whose systems have recipes of other sizes
 section, row = (partial(one, "Wu et al.") for one in (report_logs.section, report_logs.row))
 
 
@@ -67,7 +68,8 @@ def test_studies_are_the_rows_of_the_page(number: str):
         assert [line.label for line in panel.lines] == [row.method for row in rows]
         for line, row in zip(panel.lines, rows, strict=True):
             assert row.miniature == line.label
-            assert [change.replace("=", " ") for change in line.runs[0].training] == [
+            equal = SIZES if miniature else ()
+            assert [one.replace("=", " ") for one in line.runs[0].training if not one.startswith(equal)] == [
                 change.replace("=", " ") for change in row.changes
             ]
             assert miniature or line.runs[0].recipe == row.recipe

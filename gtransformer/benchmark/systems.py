@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from gtransformer.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.benchmark.kept import Kept
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.sentence_numbers import with_numbers
 from gtransformer.models.common.windows import SENTENCE
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.tasks.batch_readers import as_read
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -168,7 +168,7 @@ class System:
         setting = self.setting
         if setting.system in BATCHED:
             batch = make_stretch(documents, setting.sentence, setting.local, self.dictionary)
-            return to_device(with_numbers(batch, getattr(self.model, "reads_numbers", False)), setting.device)
+            return to_device(as_read(batch, self.model), setting.device)
         before = setting.beside if setting.system == BESIDE else 0
         batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven, before)
         return to_device(batch, setting.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
 
@@ -27,27 +28,38 @@ def fill_batches(
     max_tokens: int | None,
     max_instances: int | None,
     documents: np.ndarray | None = None,
+    joined: bool = False,
 ) -> list[np.ndarray]:
     """Consecutive indices in batches, each as full as the limits allow.
 
     Args:
         tokens: (n,) sizes of these instances.
         documents: (n,) document of each; where it changes, a batch ends. None: batches may hold several.
+        joined: what a batch has room for behind the end of a document is filled with documents that fit whole.
 
     An instance longer than ``max_tokens`` is a batch of its own.
     """
+    most = math.inf if max_tokens is None else max_tokens
+    most_instances = max_instances if max_instances is not None and max_instances > 0 else math.inf
+    begins = {} if documents is None else _documents(np.asarray(tokens), np.asarray(documents))
     starts, filled = [0], 0
     for position, size in enumerate(np.asarray(tokens).tolist()):
         count = position - starts[-1]
-        if count and (
-            (max_tokens is not None and filled + size > max_tokens)
-            or (max_instances is not None and max_instances > 0 and count >= max_instances)
-            or (documents is not None and documents[position] != documents[position - 1])
-        ):
+        wanted, instances = begins.get(position, (size, 1)) if joined else (size, 1)
+        full = filled + wanted > most or count + instances > most_instances
+        if count and (full or (position in begins and not joined)):
             starts.append(position)
             filled = 0
         filled += size
     return np.split(np.asarray(indices), starts[1:]) if len(indices) else []
+
+
+def _documents(tokens: np.ndarray, documents: np.ndarray) -> dict[int, tuple[int, int]]:
+    """Where each document begins -> the tokens and instances that it has; (n,) tokens and documents of instances."""
+    starts = np.flatnonzero(np.diff(documents, prepend=documents[:1] - 1))
+    sizes = np.add.reduceat(tokens, starts) if len(starts) else starts
+    counts = np.diff(starts, append=len(documents))
+    return dict(zip(starts.tolist(), zip(sizes.tolist(), counts.tolist(), strict=True), strict=True))
 
 
 def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
@@ -86,7 +98,8 @@ def warn_of_empty(batches: int, shards: int) -> None:
 def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards: int) -> list[np.ndarray]:
     """Batches of documents in an order of which process i takes every ``shards``-th, from the i-th on.
 
-    Each process has documents of its own, in order; one with more batches than a fair share is cut, and its parts may
+    Each process has documents of its own, in order (joined to the end of another, a document is part of that one); one
+    with more batches than a fair share is cut, and its parts may
     go to several. All have equally many batches: those with fewer have their fullest ones halved. Where these are
     single instances there are empty ones at the end, and a warning says so.
 

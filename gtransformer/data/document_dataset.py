@@ -11,7 +11,7 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL
 from gtransformer.data.places import Place
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, stretches
 from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
 
@@ -34,6 +34,7 @@ class DocumentPairDataset(LanguagePairDataset):
             of them count.
         documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document,
             in order. None: batches are filled by size.
+        joined: batches may hold several ``documents``, and say which instances are of one.
         numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.
         places: reads where the instances stand in their documents; None, or what it returns: not known.
         costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
@@ -53,6 +54,7 @@ class DocumentPairDataset(LanguagePairDataset):
         current_dropout: WordDropout | None = None,
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
+        joined: bool = False,
         numbers: np.ndarray | None = None,
         places: Callable[[], Sequence[Place] | None] | None = None,
         costs: np.ndarray | None = None,
@@ -73,6 +75,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.target_word_dropout = target_word_dropout or word_dropout
         self.current_dropout = current_dropout
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
+        self.joined = joined
         self._read_places = places
         self._epoch = SharedEpoch()
 
@@ -104,6 +107,8 @@ class DocumentPairDataset(LanguagePairDataset):
             batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
         if self.numbers is not None:
             batch[FIRST_SENTENCE] = torch.from_numpy(self.numbers[batch["id"].numpy()])
+        if self.joined:
+            batch[STRETCH] = torch.from_numpy(stretches(self.documents[batch["id"].numpy(), 0]))
         return batch
 
     def set_epoch(self, epoch: int) -> None:
@@ -142,11 +147,11 @@ class DocumentPairDataset(LanguagePairDataset):
 
         Padding costs nothing in the ragged layout, so it does not count. ``required_batch_size_multiple`` is ignored:
         it brings nothing here, and fairseq-fixed drops the last batch where it does not divide it. An instance longer
-        than ``max_tokens`` is a batch of its own. In the order of documents, each ends a batch.
+        than ``max_tokens`` is a batch of its own. In the order of documents, each ends a batch unless they are joined.
         """
         documents = None if self.documents is None else self.documents[indices, 0]
         tokens = self.num_tokens_vec(indices) if self.costs is None else self.costs[indices]
-        return fill_batches(indices, tokens, max_tokens, max_sentences, documents)
+        return fill_batches(indices, tokens, max_tokens, max_sentences, documents, self.joined)
 
 
 def _reordered(batch: dict, ids: list[int]) -> dict:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
@@ -80,6 +79,6 @@ class BatchScorer(SentenceScorer):
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
         given = [after.target(one.target, len(one.source))[0] for one in first.before]
         targets = pad_rows([row for own in read for row in (*given, own)], self.target.pad(), device)
-        of = np.repeat(np.arange(len(read)), len(rows))
+        of = torch.arange(len(read), device=device).repeat_interleave(len(rows))
         states = decoder.last_rows(targets, numbers.repeat(len(read)), of, encoder_out["memory"][0])
         return states, {"attn": [None]}

@@ -8,7 +8,7 @@ from torch import nn
 
 from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.instances import Grouping
-from gtransformer.data.sentence_numbers import with_numbers
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, with_input
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.config import TranslationDocConfig
@@ -21,7 +21,9 @@ def wants_document(model: nn.Module) -> bool:
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
     """A batch with what any of the models reads of it; the others pass over that."""
-    return with_numbers(sample, any(getattr(model, "reads_numbers", False) for model in models))
+    for name, reads in ((FIRST_SENTENCE, "reads_numbers"), (STRETCH, "reads_batch")):
+        sample = with_input(sample, name, any(getattr(model, reads, False) for model in models))
+    return sample
 
 
 def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Module, training: bool = False) -> None:

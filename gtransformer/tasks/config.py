@@ -94,6 +94,11 @@ class TranslationDocConfig(TranslationConfig):
         "size: instances of equal length together; document: consecutive instances of one document in order, the batch "
         "ends with the document; of several processes each has its own documents",
     )
+    join_documents: bool = option(
+        False,
+        "in training, with --batch-order document: whole documents fill what a batch has room for behind the end of "
+        "another; what reads its batch reads its own document there",
+    )
     shuffled_context: ChoiceEnum(SHUFFLES) = option(
         NOTHING,
         "in training, to see what context is worth; drawn anew in every epoch. global: with --batch-order document, "

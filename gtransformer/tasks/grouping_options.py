@@ -14,6 +14,7 @@ def grouping_of(cfg: TranslationDocConfig) -> Grouping:
     grouping.check()
     check_shuffle(cfg, grouping)
     check_lengths(cfg, grouping)
+    check_joined(cfg)
     return grouping
 
 
@@ -49,6 +50,22 @@ def check_lengths(cfg: TranslationDocConfig, grouping: Grouping) -> None:
         raise UserError(
             f"--instance-lengths drawn: the lengths of --instances {grouping.kind} are no choice; give --instances "
             "greedy --instance-tokens N, or disjoint --context-sentences K with K of 1 or more"
+        )
+
+
+def check_joined(cfg: TranslationDocConfig) -> None:
+    """Raise UserError for ``--join-documents`` where batches are of no document, or are to be one each."""
+    if not cfg.join_documents:
+        return
+    if str(cfg.batch_order) != DOCUMENT:
+        raise UserError(
+            "--join-documents: batches by size hold several documents already; give --batch-order document, or leave "
+            "it out"
+        )
+    if cfg.first_pass is not None or cfg.batch_sentences is not None:
+        raise UserError(
+            "--join-documents is for training; leave it out of generation, where the sentences that are translated "
+            "together are of one document"
         )
 
 

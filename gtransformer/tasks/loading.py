@@ -105,6 +105,7 @@ class Loader:
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=documents,
+            joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),
             costs=None if walked is None else window_costs(strategy, [one.source for one in groups]),

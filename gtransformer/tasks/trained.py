@@ -26,6 +26,7 @@ AS_GIVEN = {
     "instance_lengths": FIXED,
     "context_loss": "on",
     "batch_order": SIZE,
+    "join_documents": False,
     "shuffled_context": NOTHING,
     "strategy": FULL,
     "window_tokens": None,

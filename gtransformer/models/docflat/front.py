@@ -8,7 +8,7 @@ import numpy as np
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, first_sentences
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoder import DocumentDecoder, State
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -57,6 +57,8 @@ class FrontEmbedding(DocumentEmbedding):
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
         front = self.batch_front
+        if STRETCH in known:
+            layout.batches = known[STRETCH].cpu().numpy()
         x = self.words(layout.pack(tokens))
         if front.numbers is not None:
             x = self._numbered(x, layout, known[FIRST_SENTENCE])
@@ -83,15 +85,19 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
+        stretch: Tensor | None = None,
         last_row: bool = False,
         **unused,
     ) -> dict[str, list]:
         """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
-        both sides; None: all begin their documents.
+        both sides; None: all begin their documents. ``stretch`` (batch,) int64, ascending from 0: which of several
+        batches each instance is of, on both sides; None: of one.
         """
         known = {FIRST_SENTENCE: first_sentences(first_sentence, len(src_tokens), src_tokens.device)}
+        if stretch is not None:
+            known[STRETCH] = stretch
         with self.autocast():
             return self.encode(src_tokens, {}, known, last_row)
 
@@ -106,20 +112,19 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
     side = "decoder"
     input_step = FrontStep
 
-    def last_rows(self, tokens: Tensor, first_sentence: Tensor, batches: np.ndarray, memory: Memory) -> Tensor:
+    def last_rows(self, tokens: Tensor, first_sentence: Tensor, stretch: Tensor, memory: Memory) -> Tensor:
         """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.
 
         Args:
             tokens: (rows, length) int64, what the decoder reads; the rows of a batch stand together.
             first_sentence: (rows,) int64, as of the encoder.
-            batches: (rows,) int64, which batch each row is of, ascending from 0.
+            stretch: (rows,) int64, which batch each row is of, ascending from 0.
             memory: its rows are the last ones.
         """
         with self.autocast():
             layout = self.layout(tokens)
-            layout.batches = batches
-            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
-            last = np.flatnonzero(np.diff(batches, append=batches[-1] + 1))
+            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence, STRETCH: stretch})
+            last = np.flatnonzero(np.diff(layout.batches, append=layout.batches[-1] + 1))
             _, layout, x = self.rows_of(tokens, layout, x, last)
             view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))

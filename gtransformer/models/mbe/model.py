@@ -20,11 +20,12 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import check_choices
-from gtransformer.models.docflat.batch_attention import mean_by_document
+from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_document
 from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
 from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
 from gtransformer.modules.dropout import dropout
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 NAME = "mbe"
 VECTOR = "batch_vector"  # what a memory's documents know of their batch
@@ -40,9 +41,12 @@ class BatchVector(LayerStack):
         self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
 
     def forward(self, x: Tensor, layout: Ragged) -> Tensor:
-        """Embeddings (N, channels) of a batch's sources -> (channels,) with dropout."""
+        """Embeddings (N, channels) of a batch's sources -> the vector for each document, (batch, channels)."""
         states = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
-        return dropout(mean_by_document(states, layout).mean(dim=0), self.cfg.dropout, self.training)
+        batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
+        means = mean_by_batch(mean_by_document(states, layout), batches)
+        kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
+        return kept.index_select(0, on_device(batches, layout.device))
 
 
 class VectorEncoder(DocumentEncoder):
@@ -57,16 +61,26 @@ class VectorEncoder(DocumentEncoder):
         self.batch_vector = BatchVector(cfg)
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, last_row: bool = False, **unused
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        stretch: Tensor | None = None,
+        last_row: bool = False,
+        **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; all rows are the batch. ``last_row`` as of ``encode``."""
+        """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
+
+        ``stretch`` (batch,) int64, ascending from 0: which of several batches each instance is of; None: of one.
+        """
         with self.autocast():
             layout = self.layout(src_tokens)
+            layout.batches = None if stretch is None else stretch.cpu().numpy()
             x = self.embed_batch(src_tokens, layout, {})
-            vector = self.batch_vector(x, layout)
+            vectors = self.batch_vector(x, layout)
             if last_row:
                 src_tokens, layout, x = self.rows_of(src_tokens, layout, x, np.array([len(src_tokens) - 1]))
-            known = {VECTOR: vector.expand(len(src_tokens), -1)}
+                vectors = vectors[-1:]
+            known = {VECTOR: vectors}
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout

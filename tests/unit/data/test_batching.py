@@ -42,6 +42,31 @@ def test_a_batch_ends_with_its_document():
             assert full or documents[batch[0]] != documents[following[0]]
 
 
+def test_joined_documents():
+    """A batch goes on with documents that fit whole; a longer one begins a batch, and is cut as without joining."""
+    draw = random.Random(4)
+    several = set()
+    for _ in range(100):
+        documents = np.repeat(np.arange(8) * 3, [draw.randint(1, 7) for _ in range(8)])
+        tokens = np.array([draw.randint(1, 60) for _ in documents])
+        most_tokens, most = draw.choice([None, 100, 400]), draw.choice([None, 0, 3, 10])
+        batches = fill_batches(np.arange(len(documents)), tokens, most_tokens, most, documents, joined=True)
+        assert np.concatenate(batches).tolist() == list(range(len(documents)))
+        for batch, following in zip(batches, [*batches[1:], None], strict=True):
+            assert len(batch) == 1 or not most_tokens or tokens[batch].sum() <= most_tokens
+            assert not most or len(batch) <= most
+            inside = set(documents[batch]) - {documents[batch[0]]}
+            assert all(set(np.flatnonzero(documents == one)) <= set(batch) for one in inside)
+            several.add(bool(inside))
+            if following is not None:  # what comes next had no room
+                begins = documents[following[0]] != documents[batch[-1]]
+                next_one = np.flatnonzero(documents == documents[following[0]]) if begins else following[:1]
+                too_long = most_tokens and tokens[batch].sum() + tokens[next_one].sum() > most_tokens
+                assert too_long or (most and len(batch) + len(next_one) > most)
+    assert several == {True, False}
+    assert fill_batches(np.zeros(0, int), np.zeros(0, int), 5, None, np.zeros(0, int), joined=True) == []
+
+
 def test_order_of_documents():
     places = np.array([(1, 2), (0, 5), (1, 0), (0, 0), (2, 1)])
     assert document_order(places).tolist() == [3, 1, 2, 0, 4]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import numpy as np
 import pytest
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences, with_numbers
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, first_sentences, with_input
 from gtransformer.errors import UserError
+from gtransformer.tasks.batch_readers import as_read
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config
 from tests.unit.tasks.test_grouping import LEN48, documents, load, read, sentences_of
@@ -22,12 +25,12 @@ def epoch_of(batches, shuffle=True):
     return [read(batch)[0] for batch in batches.next_epoch_itr(shuffle=shuffle)]
 
 
-def check_epoch(shares, places):
+def check_epoch(shares, places, joined=False):
     """shares: of each process its batches, lists of instances. Every sentence once, in order, by one process alone."""
     seen = {}
     for number, share in enumerate(shares):
         for ids in share:
-            assert len({places[one].document for one in ids}) == 1
+            assert joined or len({places[one].document for one in ids}) == 1
             assert ids == list(range(ids[0], ids[0] + len(ids)))
             for one in ids:
                 first, count = places[one].current
@@ -40,39 +43,43 @@ def check_epoch(shares, places):
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_every_sentence_is_current_once_an_epoch_in_order(processes):
-    task, dataset = load(**DOCFLAT)
+@pytest.mark.parametrize("joined", [False, True])
+def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
+    task, dataset = load(**DOCFLAT, join_documents=joined)
     places = dataset.places()
     made = [
-        iterator(task, dataset, num_shards=processes, shard_id=i, disable_iterator_cache=True) for i in range(processes)
+        iterator(task, dataset, 500 if joined else 150, num_shards=processes, shard_id=i, disable_iterator_cache=True)
+        for i in range(processes)
     ]
     for _ in range(3):
         shares = [epoch_of(one) for one in made]
         assert len(set(map(len, shares))) == 1 and all(ids for share in shares for ids in share)
-        at = dict(check_epoch(shares, places))
-        assert all(len(which) == 1 for which in at.values())  # each document is one process's
+        assert any(len({places[one].document for one in ids}) > 1 for share in shares for ids in share) is joined
+        at = dict(check_epoch(shares, places, joined))
+        assert joined or all(len(which) == 1 for which in at.values())  # each document is one process's
         assert set.union(*at.values()) == set(range(processes))
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-@pytest.mark.parametrize("taken", [1, 4])
-def test_a_resumed_epoch_has_the_sentences_that_are_left(processes, taken):
-    places, shares, following = load(**DOCFLAT)[1].places(), [], []
+@pytest.mark.parametrize(("taken", "joined"), [(1, False), (4, False), (1, True)])
+def test_a_resumed_epoch_has_the_sentences_that_are_left(processes, taken, joined):
+    settings = {**DOCFLAT, "join_documents": joined}
+    places, shares, following = load(**settings)[1].places(), [], []
     for process in range(processes):
         options = {"num_shards": processes, "shard_id": process}
-        interrupted = iterator(*load(**DOCFLAT), **options)
+        interrupted = iterator(*load(**settings), **options)
         whole = [epoch_of(interrupted) for _ in range(3)]
-        interrupted = iterator(*load(**DOCFLAT), **options)
+        interrupted = iterator(*load(**settings), **options)
         epoch_of(interrupted)
         running = interrupted.next_epoch_itr(shuffle=True)
         begun = [read(next(running))[0] for _ in range(taken)]
-        resumed = iterator(*load(**DOCFLAT), **options, epoch=2)
+        resumed = iterator(*load(**settings), **options, epoch=2)
         resumed.load_state_dict(interrupted.state_dict())
         shares.append(begun + epoch_of(resumed))
         following.append(epoch_of(resumed))
         assert [shares[-1], following[-1]] == whole[1:]
     for epoch in (shares, following):
-        assert len(list(check_epoch(epoch, places))) > 2
+        assert len(list(check_epoch(epoch, places, joined))) > 2
 
 
 def test_documents_take_turns_in_another_order_every_epoch():
@@ -112,6 +119,37 @@ def test_a_batch_of_so_many_sentences():
     assert [len(ids) for ids in found] == expected
 
 
+def test_joined_documents():
+    """Training's batches say which rows are of one document, for models that read their batch; others' are as ever."""
+    task, dataset = load(**DOCFLAT, join_documents=True)
+    several = set()
+    for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=True):
+        documents = dataset.documents[batch["id"].numpy(), 0]
+        _, expected = np.unique(documents, return_inverse=True)
+        assert batch[STRETCH].tolist() == expected.tolist() == sorted(expected)
+        several.add(len(set(expected)) > 1)
+        for reads in (True, False):
+            read_so = as_read(batch, Namespace(reads_batch=reads))["net_input"]
+            assert (STRETCH in read_so) is reads
+    assert True in several
+    task, dataset = load("valid", **DOCFLAT, join_documents=True)
+    for batch in iterator(task, dataset, 400).next_epoch_itr(shuffle=False):
+        assert STRETCH not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_order": "size"}, "--join-documents: batches by size hold several documents already"),
+        ({"batch_sentences": 8}, "--join-documents is for training"),
+        ({"first_pass": "some.pt"}, "--join-documents is for training"),
+    ],
+)
+def test_documents_that_cannot_be_joined(options, message):
+    with pytest.raises(UserError, match=message):
+        load(**{**DOCFLAT, "join_documents": True, **options})
+
+
 @pytest.mark.parametrize("kind", ["sliding", "stored"])
 def test_numbers_of_first_sentences(kind):
     """Of each row, wherever collating puts it; in the model's input where it wants them."""
@@ -120,12 +158,12 @@ def test_numbers_of_first_sentences(kind):
     places = dataset.places()
     for batch in iterator(task, dataset).next_epoch_itr(shuffle=True):
         assert batch[FIRST_SENTENCE].tolist() == [places[one].first_sentence + 1 for one in batch["id"].tolist()]
-        assert FIRST_SENTENCE not in batch["net_input"] and with_numbers(batch, False) is batch
-        given = with_numbers(batch, True)["net_input"]
+        assert FIRST_SENTENCE not in batch["net_input"] and with_input(batch, FIRST_SENTENCE, False) is batch
+        given = with_input(batch, FIRST_SENTENCE, True)["net_input"]
         assert given[FIRST_SENTENCE].equal(batch[FIRST_SENTENCE]) and given.keys() > batch["net_input"].keys()
     task, dataset = load(instances="sliding", context_sentences=3)
     batch = dataset.collater([dataset[0], dataset[5]])
-    assert with_numbers(batch, True) is batch
+    assert with_input(batch, FIRST_SENTENCE, True) is batch
     assert first_sentences(None, 2, "cpu").tolist() == [1, 1]
 
 

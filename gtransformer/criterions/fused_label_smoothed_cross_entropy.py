@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from fairseq.logging import metrics
 
 from gtransformer.data.loss_mask import MASKED, counted
-from gtransformer.modules.fused_loss import fused_cross_entropy
+from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
+
+OWN = "own_loss_"  # in the logs: a loss that the model has beside this one
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
@@ -17,7 +22,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """The same loss, options and logs as ``label_smoothed_cross_entropy``, on real tokens that count only.
 
     For models of this package whose output layer is one product; with ``--report-accuracy`` or
-    ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion.
+    ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion. Losses that a
+    model has beside it are added with weight 1, and logged.
     """
 
     def forward(self, model, sample, reduce: bool = True):
@@ -33,7 +39,10 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         with decoder.autocast():
             loss, nll = fused_cross_entropy(features, decoder.output_weight, targets, self.eps)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        own = {OWN + name: one * sample_size for name, one in extra.get(LOSSES, {}).items()}  # summed, as the loss is
+        loss = sum(own.values(), loss)
         logs = {
+            **{name: one.detach() for name, one in own.items()},
             "loss": loss.detach(),
             "nll_loss": nll.detach(),
             "ntokens": sample["ntokens"],
@@ -41,3 +50,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             "sample_size": sample_size,
         }
         return loss, sample_size, logs
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        """As fairseq's; and models' own losses, in bits, over the batches that have them."""
+        super().reduce_metrics(logging_outputs)
+        for name in sorted({name for logs in logging_outputs for name in logs if name.startswith(OWN)}):
+            having = [logs for logs in logging_outputs if name in logs]
+            total, size = (sum(float(logs[key]) for logs in having) for key in (name, "sample_size"))
+            metrics.log_scalar(name.removeprefix(OWN), total / size / math.log(2), size, round=3)

@@ -13,8 +13,9 @@ logger = logging.getLogger(__name__)
 
 SIZE, DOCUMENT = "size", "document"
 ORDERS = (SIZE, DOCUMENT)
-# What is drawn from the whole corpus in training: nothing; which instances are a batch; which sentences stand together.
-NOTHING, GLOBAL, EVERYTHING = SHUFFLES = ("nothing", "global", "everything")
+# What is drawn from the whole corpus in training: nothing; which instances are a batch; which sentences stand together;
+# a second half of each epoch, whose batches are.
+NOTHING, GLOBAL, EVERYTHING, ADDED = SHUFFLES = ("nothing", "global", "everything", "added")
 
 
 def document_order(places: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from gtransformer.data.batching import document_order, fill_batches
 from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL
 from gtransformer.data.places import Place
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, stretches
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, IN_ORDER, STRETCH, stretches
 from gtransformer.data.shared_epoch import SharedEpoch
 from gtransformer.data.word_dropout import WordDropout
 
@@ -35,6 +35,7 @@ class DocumentPairDataset(LanguagePairDataset):
         documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document,
             in order. None: batches are filled by size.
         joined: batches may hold several ``documents``, and say which instances are of one.
+        in_order: (instances,) bool, whether each stands among those of its own document; None: batches do not say.
         numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.
         places: reads where the instances stand in their documents; None, or what it returns: not known.
         costs: (instances,) int64, the tokens that each takes of a batch, where it is not translated at once; None: all.
@@ -55,6 +56,7 @@ class DocumentPairDataset(LanguagePairDataset):
         context: np.ndarray | None = None,
         documents: np.ndarray | None = None,
         joined: bool = False,
+        in_order: np.ndarray | None = None,
         numbers: np.ndarray | None = None,
         places: Callable[[], Sequence[Place] | None] | None = None,
         costs: np.ndarray | None = None,
@@ -75,7 +77,7 @@ class DocumentPairDataset(LanguagePairDataset):
         self.target_word_dropout = target_word_dropout or word_dropout
         self.current_dropout = current_dropout
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
-        self.joined = joined
+        self.joined, self.in_order = joined, in_order
         self._read_places = places
         self._epoch = SharedEpoch()
 
@@ -107,6 +109,8 @@ class DocumentPairDataset(LanguagePairDataset):
             batch |= {CONTEXT: torch.from_numpy(context), CONTEXT_TOTAL: int(context.sum())}
         if self.numbers is not None:
             batch[FIRST_SENTENCE] = torch.from_numpy(self.numbers[batch["id"].numpy()])
+        if self.in_order is not None:
+            batch[IN_ORDER] = torch.from_numpy(self.in_order[batch["id"].numpy()])
         if self.joined:
             batch[STRETCH] = torch.from_numpy(stretches(self.documents[batch["id"].numpy(), 0]))
         return batch

@@ -12,6 +12,9 @@ FIRST_SENTENCE = "first_sentence"
 # In a batch that may hold several documents: (batch,) int64, ascending from 0, which stretch of a document each
 # instance is of. A model with ``reads_batch`` set is given it likewise, and reads each stretch as a batch.
 STRETCH = "stretch"
+# In a batch of training that may have been drawn from the whole corpus: (batch,) bool, whether each instance stands
+# among those of its document. A model with ``reads_order`` set is given it likewise.
+IN_ORDER = "in_order"
 
 
 def with_input(sample: dict, name: str, wanted: bool) -> dict:

@@ -8,10 +8,12 @@ from torch import nn
 
 from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.instances import Grouping
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, with_input
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.config import TranslationDocConfig
+
+READ = {FIRST_SENTENCE: "reads_numbers", STRETCH: "reads_batch", IN_ORDER: "reads_order"}
 
 
 def wants_document(model: nn.Module) -> bool:
@@ -21,7 +23,7 @@ def wants_document(model: nn.Module) -> bool:
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
     """A batch with what any of the models reads of it; the others pass over that."""
-    for name, reads in ((FIRST_SENTENCE, "reads_numbers"), (STRETCH, "reads_batch")):
+    for name, reads in READ.items():
         sample = with_input(sample, name, any(getattr(model, reads, False) for model in models))
     return sample
 

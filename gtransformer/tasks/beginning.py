@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, DOCUMENT
 from gtransformer.models.gtransformer.config import ALL
@@ -20,6 +21,7 @@ from gtransformer.tasks.decoder_start import check_start_of_training
 from gtransformer.tasks.finetuning import LAST, check_system, pretrained_path
 
 MASKING = ("doc_noise_mask", "coword_dropout")
+FUSED = "fused_label_smoothed_cross_entropy"
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
 READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
 
@@ -40,6 +42,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     if whole is None:
         return
     check_gates(model_cfg)
+    check_classifier(model_cfg, task_cfg, whole)
     check_masks(model_cfg, task_cfg)
     check_start_of_training(whole)
     check_system(model_cfg, whole)
@@ -76,6 +79,23 @@ def check_gates(model_cfg: Any) -> None:
         raise UserError(
             f"--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them "
             "has no gradient; give 5, and shut gates only to scripts/start.sh, which trains nothing"
+        )
+
+
+def check_classifier(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
+    """Raise UserError for a classifier of batches that nothing teaches, with a criterion that adds its loss."""
+    if not getattr(model_cfg, "batch_classifier", False):
+        return
+    if str(task_cfg.shuffled_context) != ADDED:
+        raise UserError(
+            "--batch-classifier: all batches would be of one kind, and it would learn nothing; give --shuffled-context "
+            "added, or leave it out"
+        )
+    criterion = whole.criterion
+    if criterion._name != FUSED or criterion.report_accuracy or criterion.ignore_prefix_size:
+        raise UserError(
+            f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
+            "--ignore-prefix-size"
         )
 
 

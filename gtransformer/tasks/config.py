@@ -103,7 +103,8 @@ class TranslationDocConfig(TranslationConfig):
         NOTHING,
         "in training, to see what context is worth; drawn anew in every epoch. global: with --batch-order document, "
         "each batch is drawn from the whole corpus, its instances are as they were; everything: all sentences of the "
-        "corpus change places before instances are made",
+        "corpus change places before instances are made. added: every epoch has the corpus twice, as it is and as with "
+        "global",
     )
     gen_output: Optional[str] = option(  # noqa: UP045
         None, "write the generated translations to PREFIX.jsonl, one instance a line, in the order of the corpus"

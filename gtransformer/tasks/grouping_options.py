@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL, NOTHING
+from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
@@ -26,10 +26,10 @@ def drawn_anew(cfg: TranslationDocConfig) -> bool:
 def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
     """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
     chosen = str(cfg.shuffled_context)
-    if chosen == GLOBAL and str(cfg.batch_order) != DOCUMENT:
+    if chosen in (GLOBAL, ADDED) and str(cfg.batch_order) != DOCUMENT:
         raise UserError(
-            "--shuffled-context global: batches by size hold unrelated instances already; give --batch-order document, "
-            "or leave it out"
+            f"--shuffled-context {chosen}: batches by size hold unrelated instances already; give --batch-order "
+            "document, or leave it out"
         )
     if chosen == EVERYTHING and grouping.kind == STORED:
         raise UserError(

@@ -13,7 +13,7 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
-from gtransformer.data.batching import DOCUMENT, EVERYTHING, GLOBAL
+from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
 from gtransformer.data.sentences import StoredSide
@@ -86,6 +86,8 @@ class Loader:
         exchange = draw if str(self.cfg.shuffled_context) == EVERYTHING else None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         groups = [self._group(part, grouping, walked, exchange, limit, lengths) for part in parts]
+        shuffled = str(self.cfg.shuffled_context) if training else NOTHING
+        groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
             cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
@@ -96,8 +98,10 @@ class Loader:
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and grouping.kind in WITH_CONTEXT and target is not None
         documents = following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None
-        if training and str(self.cfg.shuffled_context) == GLOBAL:
-            documents = draw.permutation(documents)
+        in_order = None
+        if shuffled in (GLOBAL, ADDED):
+            in_order = np.arange(len(documents)) < (len(documents) // 2 if shuffled == ADDED else 0)
+            documents[~in_order] = draw.permutation(documents[~in_order])
         return self.pairs(
             source,
             target,
@@ -105,6 +109,7 @@ class Loader:
             shuffle=split != "test",
             context=np.concatenate([one.context for one in groups]) if masked else None,
             documents=documents,
+            in_order=in_order,
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),

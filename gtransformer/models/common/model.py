@@ -15,6 +15,7 @@ from gtransformer.models.common.config import DocumentModelConfig, check_sizes
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_new
+from gtransformer.modules.fused_loss import LOSSES
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
@@ -25,12 +26,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
     consecutive sentences of a document (its encoder knows ``last_row``); ``reads_sources``: on their sources;
     ``reads_targets``: on their targets (its decoder knows ``last_rows``); ``reads_contexts``: on their contexts, not on
     current sentences alone; ``reads_future``: on what is not there yet while they are translated.
-    ``reads_numbers``: it is to be given the numbers that sentences have in their document (``data.sentence_numbers``).
+    ``reads_numbers``: it is to be given the numbers that sentences have in their document (``data.sentence_numbers``);
+    ``reads_order``: whether they stand among those of their document.
     """
 
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
-    last_only = reads_numbers = False
+    last_only = reads_numbers = reads_order = False
     reads_batch = reads_sources = reads_targets = reads_contexts = reads_future = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
@@ -87,11 +89,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
         ``more`` is what else the encoder may read of a batch.
 
         With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
-        extras, for losses that make logits themselves.
+        extras, for losses that make logits themselves; and ``losses`` where the encoder has some of its own, scalars by
+        name, in nats.
         """
         layout = self.decoder.layout(prev_output_tokens)  # read now: behind the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
+        found, extra = self.decoder(prev_output_tokens, encoder_out=encoder_out, ragged=ragged, layout=layout)
+        return found, extra | {LOSSES: encoder_out[LOSSES][0]} if LOSSES in encoder_out else extra
 
     @property
     def leaves_marks_out(self) -> bool:

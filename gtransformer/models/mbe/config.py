@@ -15,3 +15,8 @@ class MbeConfig(DocumentModelConfig):
     """A Transformer, and which of its sides see the vector of the batch."""
 
     batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")
+    batch_classifier: bool = option(
+        False,
+        "learn whether the sentences of a batch are of one document or drawn from the corpus, and multiply the vector "
+        "by the probability of the former; needs --shuffled-context added and the fused criterion",
+    )

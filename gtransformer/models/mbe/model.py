@@ -1,6 +1,7 @@
 """Mini-batch embedding (Morishita et al. 2021): the mean of a batch, which is of one document, beside its words.
 
-Instances and batches are those of ``docflat``.
+Instances and batches are those of ``docflat``. Their classifier is an option: from the vector, whether a batch is of
+one document; what it says weighs the vector.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
@@ -24,6 +26,8 @@ from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_d
 from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
 from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
 from gtransformer.modules.dropout import dropout
+from gtransformer.modules.fused_loss import LOSSES
+from gtransformer.modules.linear import Linear
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.upload import on_device
 
@@ -32,21 +36,33 @@ VECTOR = "batch_vector"  # what a memory's documents know of their batch
 
 
 class BatchVector(LayerStack):
-    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances."""
+    """One more encoder layer, then the mean over the tokens of each instance and the mean over instances.
+
+    With ``classifier`` it is multiplied by the probability that the batch is of one document.
+    """
 
     def __init__(self, cfg: MbeConfig):
         super().__init__()
         self.cfg = cfg
         self.layers = nn.ModuleList([Layer(cfg, "encoder", (AttentionBlock("self_attn", WHOLE),))])
         self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+        self.classifier = Linear(cfg.encoder_embed_dim, 1) if cfg.batch_classifier else None
 
-    def forward(self, x: Tensor, layout: Ragged) -> Tensor:
-        """Embeddings (N, channels) of a batch's sources -> the vector for each document, (batch, channels)."""
+    def forward(self, x: Tensor, layout: Ragged) -> tuple[Tensor, Tensor | None]:
+        """Embeddings (N, channels) of a batch's sources -> what each of its documents has.
+
+        Returns:
+            the vector, (batch, channels), and the classifier's logit, (batch,), or None.
+        """
         states = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
         kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
-        return kept.index_select(0, on_device(batches, layout.device))
+        kept = kept.index_select(0, on_device(batches, layout.device))
+        if self.classifier is None:
+            return kept, None
+        logits = self.classifier(kept)
+        return kept * torch.sigmoid(logits), logits.squeeze(1)
 
 
 class VectorEncoder(DocumentEncoder):
@@ -65,18 +81,21 @@ class VectorEncoder(DocumentEncoder):
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
         stretch: Tensor | None = None,
+        in_order: Tensor | None = None,
         last_row: bool = False,
         **unused,
     ) -> dict[str, list]:
         """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
 
         ``stretch`` (batch,) int64, ascending from 0: which of several batches each instance is of; None: of one.
+        ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
+        the corpus. Where it is known, its loss is returned, too, the mean over instances of the cross-entropy.
         """
         with self.autocast():
             layout = self.layout(src_tokens)
             layout.batches = None if stretch is None else stretch.cpu().numpy()
             x = self.embed_batch(src_tokens, layout, {})
-            vectors = self.batch_vector(x, layout)
+            vectors, logits = self.batch_vector(x, layout)
             if last_row:
                 src_tokens, layout, x = self.rows_of(src_tokens, layout, x, np.array([len(src_tokens) - 1]))
                 vectors = vectors[-1:]
@@ -86,7 +105,12 @@ class VectorEncoder(DocumentEncoder):
                 layout, shorter = self.layout(src_tokens), layout
                 x = layout.pack(torch.cat([shorter.pad(x), known[VECTOR].to(x.dtype).unsqueeze(1)], dim=1))
             x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
-            return self.output(src_tokens, layout, x, known)
+            output = self.output(src_tokens, layout, x, known)
+        if logits is None or in_order is None:
+            return output
+        exact = logits if logits.dtype == torch.float64 else logits.float()
+        loss = functional.binary_cross_entropy_with_logits(exact, in_order.to(exact.dtype))
+        return output | {LOSSES: [{"batch_classifier": loss}]}
 
 
 class VectorDecoder(DocumentDecoder):
@@ -116,6 +140,11 @@ class MbeModel(InstanceTransformerModel):
 
     encoder_class, decoder_class = VectorEncoder, VectorDecoder
     reads_batch = reads_sources = reads_contexts = True
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the classifier is to be told what it learns."""
+        return self.cfg.batch_classifier
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.unit.tasks.test_grouping import documents, end_workers, iterator, load, read  # noqa: F401
@@ -9,7 +10,7 @@ from tests.unit.tasks.test_grouping import documents, end_workers, iterator, loa
 pytestmark = pytest.mark.slow
 
 DOCFLAT = {"instances": "sliding", "context_sentences": 3, "context_loss": "off", "batch_order": "document"}
-KINDS = ["global", "everything"]
+KINDS = ["global", "everything", "added"]
 
 
 def epoch_of(number, chosen, processes=1, workers=0, **options):
@@ -41,9 +42,10 @@ def test_what_stood_around_an_instance_does_not_come_back(chosen):
     (first, task), (second, _) = (epoch_of(number, chosen) for number in (1, 2))
     one, other = beside(first, task), beside(second, task)
     assert one.keys() == other.keys()
-    if chosen == "global":
+    if chosen != "everything":
         assert all(one[number][0] == other[number][0] for number in one), "instances are as they were"
-        seen = [one[number][1] & other[number][1] for number in one if one[number][1] and other[number][1]]
+        drawn = [number for number in one if chosen == "global" or number >= len(one) // 2]
+        seen = [one[number][1] & other[number][1] for number in drawn if one[number][1] and other[number][1]]
     else:
         seen = [one[number][0] == other[number][0] for number in one]
     assert sum(map(bool, seen)) < len(seen) / 2
@@ -62,7 +64,33 @@ def test_processes_have_drawn_the_same(chosen):
             opens = len(words) - words[::-1].index("<s>")
             current.append(words[opens:])
     assert all(shares) and len(shares[0]) == len(shares[1])
-    assert sorted(current) == sorted(documents("train", "de").values())
+    assert sorted(current) == sorted([*documents("train", "de").values()] * (2 if chosen == "added" else 1))
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_added_to_the_corpus_as_it_is(joined):
+    """Each instance comes twice, among those of its document and among others; batches say which."""
+    shares, task = epoch_of(2, "added", join_documents=joined)
+    dataset = task.dataset("train")
+    half = len(dataset) // 2
+    for number in range(half):
+        assert dataset[number]["source"].equal(dataset[half + number]["source"])
+        assert dataset[number]["target"].equal(dataset[half + number]["target"])
+    ids = [number for batch in shares[0] for number in batch[0]]
+    original, several = load(**DOCFLAT)[1].documents[:, 0], []
+    assert sorted(ids) == list(range(2 * half)) and half == len(original)
+    for batch in iterator(task, dataset, epoch=2, disable_iterator_cache=True).next_epoch_itr(shuffle=True):
+        numbers, in_order = batch["id"].numpy(), batch["in_order"].numpy()
+        assert (in_order == (numbers < half)).all()
+        stretch = batch["stretch"].numpy() if joined else np.zeros(len(numbers), dtype=int)
+        for one in set(stretch):
+            inside = stretch == one
+            assert len(set(in_order[inside])) == 1
+            documents = set(original[numbers[inside] % half])
+            assert len(documents) == 1 or not in_order[inside][0]
+            several += [len(documents) > 1] if inside.sum() > 1 and not in_order[inside][0] else []
+    assert sum(several) > len(several) / 2
+    assert "in_order" not in next(iter(iterator(*load("valid", **DOCFLAT)).next_epoch_itr(shuffle=False)))
 
 
 def test_nothing_is_loaded_anew_where_nothing_is_drawn():

@@ -76,14 +76,20 @@ def make_divisible(batches: list[np.ndarray], shards: int) -> list[np.ndarray]:
     return made
 
 
-def halved(batches: Sequence[np.ndarray], wanted: int) -> list[np.ndarray]:
-    """``wanted`` batches of the same instances in the same order, the fullest ones halved; fewer if all are single."""
+def halved(batches: Sequence[np.ndarray], wanted: int, documents: np.ndarray | None = None) -> list[np.ndarray]:
+    """``wanted`` batches of the same instances in the same order, the fullest ones halved; fewer if all are single.
+
+    ``documents`` (instances,): one of several documents is cut between these, nearest to its middle.
+    """
     batches = list(batches)
     while len(batches) < wanted:
         fullest = max(range(len(batches)), key=lambda number: len(batches[number]), default=None)
         if fullest is None or len(batches[fullest]) < 2:
             break
-        batches[fullest : fullest + 1] = np.array_split(batches[fullest], 2)
+        batch = batches[fullest]
+        borders = [] if documents is None else np.flatnonzero(np.diff(documents[batch])) + 1
+        middle = min(borders, key=lambda border: abs(2 * border - len(batch)), default=-(-len(batch) // 2))
+        batches[fullest : fullest + 1] = np.split(batch, [middle])
     return batches
 
 
@@ -99,18 +105,17 @@ def warn_of_empty(batches: int, shards: int) -> None:
 def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards: int) -> list[np.ndarray]:
     """Batches of documents in an order of which process i takes every ``shards``-th, from the i-th on.
 
-    Each process has documents of its own, in order (joined to the end of another, a document is part of that one); one
-    with more batches than a fair share is cut, and its parts may
+    Each process has documents of its own, in order; one with more batches than a fair share is cut, and its parts may
     go to several. All have equally many batches: those with fewer have their fullest ones halved. Where these are
     single instances there are empty ones at the end, and a warning says so.
 
     Args:
-        batches: in the order of documents, each of one.
+        batches: in the order of documents, each of one; what is joined to the end of a document goes with it.
         documents: (instances,) the document of each instance.
     """
     if shards == 1 or not batches:
         return list(batches)
-    batches = halved(batches, shards)
+    batches = halved(batches, shards, documents)
     share = -(-len(batches) // shards)
     changes = np.diff([documents[batch[0]] for batch in batches])
     borders = [0, *(np.flatnonzero(changes) + 1).tolist(), len(batches)]
@@ -119,7 +124,7 @@ def share_documents(batches: Sequence[np.ndarray], documents: np.ndarray, shards
     for part in sorted(parts, key=len, reverse=True):
         min(chosen, key=len).extend(part)
     most = max(map(len, chosen))
-    own = [halved([batches[number] for number in sorted(numbers)], most) for numbers in chosen]
+    own = [halved([batches[number] for number in sorted(numbers)], most, documents) for numbers in chosen]
     if any(len(one) < most for one in own):
         warn_of_empty(sum(map(len, own)), shards)
     empty = np.zeros(0, dtype=np.int64)

@@ -32,8 +32,8 @@ class DocumentPairDataset(LanguagePairDataset):
         word_dropout_epochs: N of ``--doc-noise-epochs``: epochs 1 to N - 1 have word dropout, as in the release.
         context: (instances,) int64, how many tokens each target begins with that do not count in the loss; None: all
             of them count.
-        documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document,
-            in order. None: batches are filled by size.
+        documents: (instances, 2) int64, document and place in it: batches hold consecutive instances of one document
+            (of whole ones, if ``joined``), in order. None: batches are filled by size.
         joined: batches may hold several ``documents``, and say which instances are of one.
         in_order: (instances,) bool, whether each stands among those of its own document; None: batches do not say.
         numbers: (instances,) int64, which sentence of its document each begins with, from 1; None: batches do not say.

@@ -92,7 +92,7 @@ class TranslationDocConfig(TranslationConfig):
     batch_order: ChoiceEnum(ORDERS) = option(
         SIZE,
         "size: instances of equal length together; document: consecutive instances of one document in order, the batch "
-        "ends with the document; of several processes each has its own documents",
+        "ends with the document, unless --join-documents; of several processes each has its own documents",
     )
     join_documents: bool = option(
         False,

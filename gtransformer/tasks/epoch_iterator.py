@@ -14,9 +14,11 @@ import numpy as np
 from fairseq.data.iterators import EpochBatchIterator
 
 from gtransformer.data.batching import document_order, make_divisible, mixed, share_documents
+from gtransformer.errors import UserError
 
 Batches = list[np.ndarray]
-READ = "read_by_processes"  # in a checkpoint: (processes, batches that each has read), in their order
+# In a checkpoint: (processes, batches that each has read), in their order; batches of the epoch, undivided.
+READ, BATCHES = "read_by_processes", "batches_of_epoch"
 
 
 class EpochIterator(EpochBatchIterator):
@@ -42,6 +44,7 @@ class EpochIterator(EpochBatchIterator):
         before = self._before if state["epoch"] == self._resumed else []
         if before or state["iterations_in_epoch"]:
             state[READ] = [*map(list, before), [self.num_shards, state["iterations_in_epoch"]]]
+            state[BATCHES] = len(self._undivided)
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -49,8 +52,15 @@ class EpochIterator(EpochBatchIterator):
 
         What is left is counted from 0: fairseq sums batches of ``--update-freq`` to an update from where the count
         stands, and would leave the last one out where others have read no multiple of it. Checkpoints that do not say
-        how many processes there were are taken to be of as many.
+        how many processes there were are taken to be of as many. Raises UserError where the epoch had other batches.
         """
+        batches = state_dict.get(BATCHES, len(self._undivided))
+        if batches != len(self._undivided):
+            raise UserError(
+                f"the training stopped in the middle of an epoch of {batches} batches, and now there are "
+                f"{len(self._undivided)}: it goes on with the same data and batches alone (--max-tokens, --batch-order "
+                "and the like); give those of before, or --reset-dataloader to begin with a new epoch"
+            )
         before = [(processes, read) for processes, read in state_dict.get(READ, [])]
         own = before.pop()[1] if before and before[-1][0] == self.num_shards else 0
         self._resumed, self._before = state_dict["epoch"], before

@@ -62,7 +62,7 @@ def check_joined(cfg: TranslationDocConfig) -> None:
             "--join-documents: batches by size hold several documents already; give --batch-order document, or leave "
             "it out"
         )
-    if cfg.first_pass is not None or cfg.batch_sentences is not None:
+    if cfg.gen_output or cfg.first_pass is not None or cfg.batch_sentences is not None:
         raise UserError(
             "--join-documents is for training; leave it out of generation, where the sentences that are translated "
             "together are of one document"

@@ -11,6 +11,7 @@ from typing import Any
 
 from fairseq import options as fairseq_options
 
+from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.experiments.commands import frequencies
 from gtransformer.experiments.recipe import Options, Recipe, to_arguments
@@ -73,7 +74,8 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     """``target_tokens`` of a prepared training corpus, and the ``updates`` that a recipe makes of them.
 
     A target token (subword) counts once, where its sentence is the current one; as context or in an instance that
-    overlaps it does not count again. Raises UserError where updates are not all of a size.
+    overlaps it does not count again; with ``--shuffled-context added`` each comes twice. Raises UserError where updates
+    are not all of a size.
     """
     sizes = frequencies(recipe.sections["train"].get("update-freq", 1))
     if len(sizes) > 1:
@@ -83,12 +85,15 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
         )
     arguments = [str(prepared / "bin"), *to_arguments(recipe.training())]
     given = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
-    task = TranslationDocTask.setup_task(TranslationDocConfig.from_namespace(given))
+    cfg = TranslationDocConfig.from_namespace(given)
+    cfg.doc_seed = given.seed  # fairseq resolves it where it builds a training
+    task = TranslationDocTask.setup_task(cfg)
     task.load_dataset(task.cfg.train_subset)
     dataset = task.dataset(task.cfg.train_subset)
     batches = task.get_batch_iterator(dataset, given.max_tokens, given.batch_size, seed=given.seed)
     target = str(recipe.sections["task"].get("target-lang", "de"))
     tokens = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][target]
+    tokens *= 2 if str(cfg.shuffled_context) == ADDED else 1
     return {"target_tokens": tokens, "updates": math.ceil(len(batches) / (recipe.devices * sizes[0]))}
 
 

@@ -100,6 +100,11 @@ class ScoresSettings(RunSettings):
         lambda axis: axis in AXES or axis.partition(".")[0] in OPTIONS,
     )
     values: list[Any] = setting("a list of what the axis shows", lambda values: None not in values)
+    training: list[Any] | None = setting(
+        "a list, of each value what else its trainings change",
+        lambda changes: all(isinstance(one, dict) for one in changes),
+        None,
+    )
     quantity: str = setting(f"one of {', '.join(QUANTITIES)}", QUANTITIES.__contains__, "d_bleu")
 
 

@@ -147,10 +147,13 @@ def _over_options(study: Study, panel: ScoresSettings, where: str) -> Panel:
     """A panel whose axis is an option: of translating with one model, or of training."""
     _check_systems(study, panel.systems, where)
     part = "decoding" if panel.axis.startswith("generate.") else "training"
+    more = panel.training or [{}] * len(panel.values)
+    if len(more) != len(panel.values) or (panel.training and part == "decoding"):
+        raise UserError(f"{where}: training has {len(more)} entries; give one for each of {len(panel.values)} values")
     lines = [
-        Line(system, _runs(study, system, panel, **{part: _changes({panel.axis: value}, where)}), value)
+        Line(system, _runs(study, system, panel, **{part: _changes({panel.axis: value, **other}, where)}), value)
         for system in panel.systems
-        for value in panel.values
+        for value, other in zip(panel.values, more, strict=True)
     ]
     return Panel(panel.kind, panel.title, panel.axis, lines, panel.quantity)
 

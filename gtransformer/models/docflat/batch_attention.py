@@ -113,8 +113,12 @@ def mean_by_document(x: Tensor, layout: Ragged) -> Tensor:
 def mean_by_batch(means: Tensor, batches: np.ndarray) -> Tensor:
     """means (documents, channels) -> (batches, channels); ``batches`` (documents,) int64, ascending from 0.
 
-    A product of matrices: index_add gives other last digits in every run on a GPU.
+    Padded and summed: a product of matrices would round to half precision, and index_add has other last digits in every
+    run on a GPU.
     """
-    own = batches == np.arange(batches[-1] + 1)[:, None]
-    weights = on_device(own / own.sum(axis=1, keepdims=True), means.device)
-    return weights.to(means.dtype) @ means
+    counts = np.bincount(batches)
+    place = np.arange(len(batches)) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = on_device(batches * counts.max() + place, means.device)
+    padded = means.new_zeros(len(counts) * counts.max(), means.shape[1]).index_copy(0, index, means)
+    sums = padded.view(len(counts), -1, means.shape[1]).sum(dim=1)
+    return sums / on_device(counts, means.device).to(means.dtype).unsqueeze(1)

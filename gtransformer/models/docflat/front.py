@@ -57,7 +57,7 @@ class FrontEmbedding(DocumentEmbedding):
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
         front = self.batch_front
-        if STRETCH in known:
+        if STRETCH in known and layout.batches is None:
             layout.batches = known[STRETCH].cpu().numpy()
         x = self.words(layout.pack(tokens))
         if front.numbers is not None:
@@ -111,6 +111,11 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
 
     side = "decoder"
     input_step = FrontStep
+
+    def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        """As of all; which documents are together the encoder has asked the device already."""
+        layout.batches = memory.layout.batches
+        return super().extract_ragged(prev_output_tokens, layout, memory)
 
     def last_rows(self, tokens: Tensor, first_sentence: Tensor, stretch: Tensor, memory: Memory) -> Tensor:
         """Top states of the last row of each of several batches, (batches, length, channels); layers see it alone.

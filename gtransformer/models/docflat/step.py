@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH
+from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import History, visible_to_score
@@ -40,6 +41,10 @@ class FrontStep(InputStep):
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
         super().__init__(decoder, memory, documents, beam, pack)
         self.front, self.documents, self.beam = decoder.batch_front, documents, beam
+        if self.front.across is not None and STRETCH in memory.known:
+            raise UserError(
+                "the sentences that are translated together are of one document; leave --join-documents out"
+            )
         self.first = memory.known[FIRST_SENTENCE].cpu().numpy()
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
         self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it

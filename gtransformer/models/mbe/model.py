@@ -1,4 +1,4 @@
-"""Mini-batch embedding (Morishita et al. 2021): the mean of a batch, which is of one document, beside its words.
+"""Mini-batch embedding (Morishita et al. 2021): the mean of a stretch of a document beside its words.
 
 Instances and batches are those of ``docflat``. Their classifier is an option: from the vector, whether a batch is of
 one document; what it says weighs the vector.

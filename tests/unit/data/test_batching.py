@@ -106,6 +106,13 @@ def test_processes_have_documents_of_their_own(shards):
             assert np.concatenate(one).tolist() == sorted(np.concatenate(one).tolist())
 
 
+def test_joined_documents_are_cut_between_them():
+    documents = np.repeat([0, 1, 2, 3], [5, 2, 3, 6])
+    found = share_documents([np.arange(10), np.arange(10, 16)], documents, 3)
+    assert [batch.tolist() for batch in found] == [[*range(5)], [*range(5, 10)], [*range(10, 16)]]
+    assert [len(batch) for batch in share_documents([np.arange(7)], np.repeat([0, 1], [6, 1]), 2)] == [6, 1]
+
+
 def test_a_document_longer_than_a_fair_share_is_cut():
     batches = np.split(np.arange(24), range(2, 24, 2))  # of one document 8, of three others 2, 1 and 1
     found = share_documents(batches, np.repeat([0, 1, 2, 3], [16, 4, 2, 2]), 3)

@@ -16,8 +16,9 @@ BASE = (6, 512, 2048, 8)
 ALWAYS = 1_000_000  # epochs of word dropout
 # What only these recipes have.
 OF_BATCHES = {
-    "batch_order": "size", "averaged": None, "kept": None, "context_gate": None, "gate_threshold": None,
-    "batch_attention_in": None, "batch_vector_in": None, "sentence_numbers": None, "passes": (None, None),
+    "batch_order": "size", "join_documents": False, "averaged": None, "kept": None, "passes": (None, None),
+    "context_gate": None, "gate_threshold": None, "batch_attention_in": None, "batch_vector_in": None,
+    "sentence_numbers": None,
 }  # fmt: skip
 
 FIGURES = [
@@ -37,7 +38,8 @@ FIGURES = [
     ("[2]", PSEUDO, {"context_loss": "off"}),
     ("", RECIPES - PSEUDO, {"context_loss": "on"}),
     ("[3.4]", STAGE_2, {"batch_order": "document"}),
-    ("", {SENTENCES}, {"batch_order": "size"}),
+    ("[ours]", STAGE_2, {"join_documents": True}),
+    ("", {SENTENCES}, {"batch_order": "size", "join_documents": False}),
     ("", RECIPES, {"sentence_rule": "auto"}),
     # Model.
     ("[4.1]", {SENTENCES, "docflat/doc2doc"}, {"arch": "doc_transformer_base"}),

@@ -89,7 +89,7 @@ def test_in_the_miniature_of_table_2_all_have_as_much_context():
         name: 3 * (name != "sentences") for name in runs
     }
     sizes = {name: run.settings().sections["train"]["max-tokens"] for name, run in runs.items()}
-    assert len(set(sizes.values())) == 3 and {sizes[name] for name in runs.keys() - {"sentences", "flat"}} == {6000}
+    assert len(set(sizes.values())) == 3 and {sizes[name] for name in runs.keys() - {"sentences", "flat"}} == {3800}
     assert {run.needed.settings().sections["train"]["max-tokens"] for run in runs.values()} == {1500}
 
 

@@ -60,7 +60,7 @@ def values(recipe: Recipe) -> dict:
         "arch", "doc_mode", "decoder_start", "share_all_embeddings", "dropout", "attention_dropout", "doc_noise_mask",
         "label_smoothing", "criterion", "optimizer", "adam_betas", "adam_eps", "lr_scheduler", "warmup_updates",
         "max_update", "patience", "max_tokens", "load_partial", "context_loss", "sentence_rule", "max_pair_tokens",
-        "batch_order",
+        "batch_order", "join_documents",
     )  # fmt: skip
     of_some = (
         "context_layers", "context_in", "context_join", "current_layers", "freeze_sentence_parameters", "context_gate",

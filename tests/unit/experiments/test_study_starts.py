@@ -172,6 +172,14 @@ def test_an_update_has_as_many_sentences_whatever_the_context():
         assert len(runs) == 3 and len(set(sizes)) == 1
 
 
+def test_batches_grow_with_the_context_that_fills_them():
+    """Of the miniature of Figure 5; and as many entries as values, or none."""
+    for panel in load_study("docflat_figure5", True).panels:
+        runs = [run.settings().sections for line in panel.lines for run in line.runs]
+        sizes = [run["train"]["max-tokens"] / (1 + run["task"]["context-sentences"]) for run in runs]
+        assert len(runs) == 9 and set(sizes) == {950}
+
+
 def test_what_recipes_ask_for_is_scored():
     """Lower-cased BLEU beside the usual one, where the recipe has it among its metrics."""
     for name, lower in (("document_table9", ["bleu-lc"]), ("table3", [])):

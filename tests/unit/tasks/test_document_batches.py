@@ -48,7 +48,7 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
     task, dataset = load(**DOCFLAT, join_documents=joined)
     places = dataset.places()
     made = [
-        iterator(task, dataset, 500 if joined else 150, num_shards=processes, shard_id=i, disable_iterator_cache=True)
+        iterator(task, dataset, 400 if joined else 150, num_shards=processes, shard_id=i, disable_iterator_cache=True)
         for i in range(processes)
     ]
     for _ in range(3):
@@ -63,23 +63,36 @@ def test_every_sentence_is_current_once_an_epoch_in_order(processes, joined):
 @pytest.mark.parametrize("processes", [1, 2, 3])
 @pytest.mark.parametrize(("taken", "joined"), [(1, False), (4, False), (1, True)])
 def test_a_resumed_epoch_has_the_sentences_that_are_left(processes, taken, joined):
-    settings = {**DOCFLAT, "join_documents": joined}
+    settings, size = {**DOCFLAT, "join_documents": joined}, 400 if joined else 150
     places, shares, following = load(**settings)[1].places(), [], []
     for process in range(processes):
         options = {"num_shards": processes, "shard_id": process}
-        interrupted = iterator(*load(**settings), **options)
+        interrupted = iterator(*load(**settings), size, **options)
         whole = [epoch_of(interrupted) for _ in range(3)]
-        interrupted = iterator(*load(**settings), **options)
+        interrupted = iterator(*load(**settings), size, **options)
         epoch_of(interrupted)
         running = interrupted.next_epoch_itr(shuffle=True)
         begun = [read(next(running))[0] for _ in range(taken)]
-        resumed = iterator(*load(**settings), **options, epoch=2)
+        resumed = iterator(*load(**settings), size, **options, epoch=2)
         resumed.load_state_dict(interrupted.state_dict())
         shares.append(begun + epoch_of(resumed))
         following.append(epoch_of(resumed))
         assert [shares[-1], following[-1]] == whole[1:]
     for epoch in (shares, following):
         assert len(list(check_epoch(epoch, places, joined))) > 2
+        assert any(len({places[one].document for one in ids}) > 1 for share in epoch for ids in share) is joined
+
+
+def test_an_epoch_does_not_go_on_with_other_batches():
+    begun = iterator(*load(**DOCFLAT))
+    next(begun.next_epoch_itr(shuffle=True))
+    state = begun.state_dict()
+    with pytest.raises(
+        UserError, match=r"an epoch of \d+ batches, and now there are \d+: it goes on with the same data"
+    ):
+        iterator(*load(**DOCFLAT, join_documents=True), 400).load_state_dict(state)
+    epoch_of(begun)
+    iterator(*load(**DOCFLAT, join_documents=True), 400).load_state_dict(begun.state_dict())
 
 
 def test_documents_take_turns_in_another_order_every_epoch():
@@ -143,6 +156,7 @@ def test_joined_documents():
         ({"batch_order": "size"}, "--join-documents: batches by size hold several documents already"),
         ({"batch_sentences": 8}, "--join-documents is for training"),
         ({"first_pass": "some.pt"}, "--join-documents is for training"),
+        ({"gen_output": "some"}, "--join-documents is for training"),
     ],
 )
 def test_documents_that_cannot_be_joined(options, message):

@@ -54,10 +54,10 @@ def test_all_systems_have_the_same_terms():
     trainings = {name: load_recipe(f"arena/{name}").options("train") for name in system_names()}
     for name in BESIDE:  # of three source sentences one is translated: the same number of these in an update
         trainings[name]["max-tokens"] /= 3
-    for name in BATCHED:  # documents of 24 sentences on average, eight of them an update, where 1,500 tokens are 200
-        options = trainings[name]
-        assert (options["update-freq"], options["max-tokens"]) == (8, 4 * 1500)
-        options |= {"update-freq": 1, "max-tokens": 1500}
+    for name in BATCHED:  # three sentences in four are context
+        assert trainings[name].pop("join-documents") is True
+        assert trainings[name]["max-tokens"] == 3800
+        trainings[name]["max-tokens"] = 1500
     shared = [{key: value for key, value in options.items() if key not in own} for options in trainings.values()]
     assert all(options == shared[0] for options in shared)
 

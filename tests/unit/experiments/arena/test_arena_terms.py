@@ -81,6 +81,15 @@ def test_an_epoch_is_all_target_tokens_once(system: str, updates: int):
     assert updates_of_tokens(3 * 378, found) == 3 * updates and updates_of_tokens(1, found) == 1
 
 
+@pytest.mark.parametrize(("shuffled", "times"), [("global", 1), ("everything", 1), ("added", 2)])
+def test_an_epoch_of_shuffled_context(shuffled: str, times: int):
+    options = ["train.max-tokens=", "train.batch-size=4", "train.autocast=", f"train.shuffled-context={shuffled}"]
+    found, plain = (
+        measure_epoch(load_recipe("arena/pseudo_documents", some), PREPARED) for some in (options, options[:3])
+    )
+    assert found["target_tokens"] == times * 378 and found["updates"] >= times * plain["updates"]
+
+
 def test_updates_of_other_sizes_are_no_measure():
     with pytest.raises(UserError, match="'sentences': with an update-freq for each epoch .* or --updates"):
         measure_epoch(load_recipe("arena/sentences", ["train.update-freq=1,2"]), PREPARED)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, pad_rows, size
 
 
@@ -20,7 +19,8 @@ class BatchScorer(SentenceScorer):
 
     Args:
         together: most sentences of a batch, the one in question included.
-        max_tokens: of the targets that go through the layers together, padded.
+        max_tokens: of the targets that go through the layers together, padded; of what stands in front of these, four
+            times as many.
     """
 
     in_batches = True
@@ -29,7 +29,7 @@ class BatchScorer(SentenceScorer):
         self, model: torch.nn.Module, source: Dictionary, target: Dictionary, together: int, max_tokens: int = 4096
     ) -> None:
         super().__init__(model, source, target, max_tokens)
-        self.together = together
+        self.together, self.most_in_front = together, 4 * max_tokens
 
     def reach(self, before: Sequence[Beside]) -> tuple[int, int]:
         """How many sentences back the others of a batch are read, as sources and as targets; 0: they are not.
@@ -46,39 +46,75 @@ class BatchScorer(SentenceScorer):
         return found[0], found[1]
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
-        """Requests that follow each other and have source and batch in common, which are encoded once."""
-
-        def same(number: int) -> tuple[int, int]:
-            return id(requests[number].source), id(requests[number].before)
-
-        for _, numbers in groupby(range(len(requests)), same):
-            batch: list[int] = []
-            for number in numbers:
-                width = max(size(requests[one].target) for one in (*batch, number))
-                if batch and width * (len(batch) + 1) > self.max_tokens:
-                    yield batch
-                    batch = []
-                batch.append(number)
+        """Requests that follow each other, several batches of theirs at once; one that some share is encoded once."""
+        batch: list[int] = []
+        rows = [len(request.before) + 1 for request in requests]
+        inside = [size(request.target) for request in requests]  # goes through the layers
+        sources = self._widest(requests, "source")
+        targets = self._widest(requests, "target") if self.model.reads_targets else inside
+        for number in range(len(requests)):
+            grown = [*batch, number]
+            groups = {same(requests[one]): rows[one] for one in grown}
+            layers = len(grown) * max(inside[one] for one in grown)
+            encoder = sum(groups.values()) * max(sources[one] for one in grown)
+            decoder = sum(rows[one] for one in grown) * max(targets[one] for one in grown)
+            if batch and (layers > self.max_tokens or max(encoder, decoder) > self.most_in_front):
+                yield batch
+                grown = [number]
+            batch = grown
+        if batch:
             yield batch
 
+    @staticmethod
+    def _widest(requests: Sequence[Request], side: str) -> list[int]:
+        """The tokens of the longest instance in each request's batch, on one side."""
+        beside = {
+            id(request.before): max((size(getattr(one, side)) for one in request.before), default=0)
+            for request in firsts(requests)
+        }
+        return [max(beside[id(request.before)], size(getattr(request, side))) for request in requests]
+
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[Tensor, dict]:
-        first, device = requests[0], next(self.model.parameters()).device
-        encoder, decoder = self.model.encoder, self.model.decoder
-        before, after = self.layouts
-        rows = [*((one.source, one.number) for one in first.before), (first.source, first.number)]
-        sources = [before.source(source) for source, _ in rows]
-        numbers = torch.tensor([number for _, number in rows], device=device)
+        device, (before, after) = next(self.model.parameters()).device, self.layouts
+        encoder, decoder, groups = self.model.encoder, self.model.decoder, firsts(requests)
+        rows = [(i, one) for i, request in enumerate(groups) for one in (*request.before, request)]
+        sources = [before.source(one.source) for _, one in rows]
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
             src_lengths=torch.tensor([len(source) for source in sources], device=device),
-            last_row=True,
-            **{FIRST_SENTENCE: numbers},
+            last_rows=True,
+            **{
+                FIRST_SENTENCE: torch.tensor([one.number for _, one in rows], device=device),
+                STRETCH: torch.tensor([i for i, _ in rows], device=device),
+            },
         )
-        encoder_out = encoder.reorder_encoder_out(encoder_out, torch.zeros_like(numbers[:1]).expand(len(read)))
+        place = {same(request): i for i, request in enumerate(groups)}
+        order = torch.tensor([place[same(request)] for request in requests], device=device)
+        encoder_out = encoder.reorder_encoder_out(encoder_out, order)
         if not self.model.reads_targets:
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
-        given = [after.target(one.target, len(one.source))[0] for one in first.before]
-        targets = pad_rows([row for own in read for row in (*given, own)], self.target.pad(), device)
-        of = torch.arange(len(read), device=device).repeat_interleave(len(rows))
-        states = decoder.last_rows(targets, numbers.repeat(len(read)), of, encoder_out["memory"][0])
+        targets, numbers, of = [], [], []
+        for i, (request, own) in enumerate(zip(requests, read, strict=True)):
+            targets += [*(after.target(one.target, len(one.source))[0] for one in request.before), own]
+            numbers += [one.number for one in (*request.before, request)]
+            of += [i] * (len(request.before) + 1)
+        states = decoder.last_rows(
+            pad_rows(targets, self.target.pad(), device),
+            torch.tensor(numbers, device=device),
+            torch.tensor(of, device=device),
+            encoder_out["memory"][0],
+        )
         return states, {"attn": [None]}
+
+
+def same(request: Request) -> tuple[int, int]:
+    """Requests that have it in common are about the same batch and source."""
+    return id(request.source), id(request.before)
+
+
+def firsts(requests: Sequence[Request]) -> list[Request]:
+    """The first request about each batch, in their order."""
+    found: dict[tuple[int, int], Request] = {}
+    for request in requests:
+        found.setdefault(same(request), request)
+    return list(found.values())

@@ -43,6 +43,13 @@ class Ragged:
         self._flat = self.doc * self.length + column
 
     @property
+    def last_rows(self) -> np.ndarray:
+        """(batches,) int64: the last document of each of ``batches``."""
+        if self.batches is None:
+            return np.array([self.batch - 1])
+        return np.flatnonzero(np.diff(self.batches, append=self.batches[-1] + 1))
+
+    @property
     def total(self) -> int:
         """N, the number of real tokens."""
         return len(self.doc)

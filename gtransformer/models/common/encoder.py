@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
 from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.upload import on_device
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
@@ -65,17 +65,19 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         tokens: Tensor,
         memories: dict[str, Memory],
         known: dict[str, Tensor] | None = None,
-        last_row: bool = False,
+        last_rows: bool = False,
     ) -> dict[str, list]:
         """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``.
 
-        ``last_row``: the layers, and all that is returned, are of the last row alone, beside the others of its batch.
+        ``last_rows``: the layers, and all that is returned, are of the last row alone, beside the others of its batch;
+        where ``embed_batch`` has found several batches, of the last row of each.
         """
         layout, known = self.layout(tokens), known or {}
         x = self.embed_batch(tokens, layout, known)
-        if last_row:
-            tokens, layout, x = self.rows_of(tokens, layout, x, np.array([len(tokens) - 1]))
-            known = {name: one[-1:] for name, one in known.items()}
+        if last_rows:
+            rows = layout.last_rows
+            tokens, layout, x = self.rows_of(tokens, layout, x, rows)
+            known = {name: one.index_select(0, on_device(rows, one.device)) for name, one in known.items()}
         x = self.run_layers(x, View(str(self.cfg.group_attention), layout, memories))
         return self.output(tokens, layout, x, known)
 

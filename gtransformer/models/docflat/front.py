@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
@@ -86,10 +85,10 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         src_lengths: Tensor | None = None,
         first_sentence: Tensor | None = None,
         stretch: Tensor | None = None,
-        last_row: bool = False,
+        last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
+        """As ``DocumentEncoder.forward``; ``last_rows`` as of ``encode``.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
         both sides; None: all begin their documents. ``stretch`` (batch,) int64, ascending from 0: which of several
@@ -99,7 +98,7 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         if stretch is not None:
             known[STRETCH] = stretch
         with self.autocast():
-            return self.encode(src_tokens, {}, known, last_row)
+            return self.encode(src_tokens, {}, known, last_rows)
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -129,8 +128,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
         with self.autocast():
             layout = self.layout(tokens)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence, STRETCH: stretch})
-            last = np.flatnonzero(np.diff(layout.batches, append=layout.batches[-1] + 1))
-            _, layout, x = self.rows_of(tokens, layout, x, last)
+            _, layout, x = self.rows_of(tokens, layout, x, layout.last_rows)
             view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 

@@ -82,10 +82,10 @@ class VectorEncoder(DocumentEncoder):
         src_lengths: Tensor | None = None,
         stretch: Tensor | None = None,
         in_order: Tensor | None = None,
-        last_row: bool = False,
+        last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``last_row`` as of ``encode``.
+        """As ``DocumentEncoder.forward``; ``last_rows`` as of ``encode``.
 
         ``stretch`` (batch,) int64, ascending from 0: which of several batches each instance is of; None: of one.
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
@@ -96,9 +96,10 @@ class VectorEncoder(DocumentEncoder):
             layout.batches = None if stretch is None else stretch.cpu().numpy()
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
-            if last_row:
-                src_tokens, layout, x = self.rows_of(src_tokens, layout, x, np.array([len(src_tokens) - 1]))
-                vectors = vectors[-1:]
+            if last_rows:
+                rows = layout.last_rows
+                src_tokens, layout, x = self.rows_of(src_tokens, layout, x, rows)
+                vectors = vectors.index_select(0, on_device(rows, vectors.device))
             known = {VECTOR: vectors}
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)

@@ -28,6 +28,9 @@ WRONG = ([5, 6, 7, 8], [], [9])  # words in place of the last sentence
 class FullPass(BatchScorer):
     """Every row of the batch through all layers, a pass for each request."""
 
+    def batches(self, requests):
+        return [[number] for number in range(len(requests))]
+
     def features(self, requests, read):
         rows, pad = (*requests[0].before, requests[0]), self.source.pad()
         sources = [self.layouts[0].source(one.source) for one in rows]
@@ -83,10 +86,14 @@ def test_layers_see_the_last_rows_alone(dictionary, name):
 
 
 def test_batches_of_candidates_are_cut(dictionary):
-    """To ``max_tokens`` of what goes through the layers, padded; one request is never too long."""
+    """To so many tokens in the layers, and in front of them, padded; one request is never too long."""
     requests = requests_of(dictionary)
     scorer = BatchScorer(made(dictionary, *DOCFLAT), dictionary, dictionary, 16)
-    assert list(scorer.batches(requests)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert list(scorer.batches(requests)) == [[*range(8)]]
+    rows = [row for one in requests[:4] for row in (*one.before, one)]
+    widest = max(sum(len(sentence) + 2 for sentence in row.target) for row in rows)
+    scorer.most_in_front = 4 * 5 * widest  # the four candidates of the first batch, of five sentences
+    assert list(scorer.batches(requests))[0] == [0, 1, 2, 3]
     scorer.max_tokens = 1
     assert list(scorer.batches(requests)) == [[one] for one in range(8)]
     sizes = [sum(len(sentence) + 2 for sentence in one.target) for one in requests]

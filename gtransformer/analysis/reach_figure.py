@@ -9,6 +9,8 @@ from typing import Any
 from gtransformer.analysis.figures import new_figure, save_figure
 from gtransformer.colours import system_colours
 
+COLUMNS = 3  # of the legend
+
 
 def draw_reach(result: Mapping[str, Any], path: str | Path, terms: str) -> None:
     """The mean of the phenomena and each phenomenon by itself, by distance on the target side, with standard errors.
@@ -20,22 +22,23 @@ def draw_reach(result: Mapping[str, Any], path: str | Path, terms: str) -> None:
     rows = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
     some, colours = next(iter(rows.values())), system_colours(rows)
     kinds = sorted({kind for row in some.values() for kind in row}, key=lambda kind: (kind != "mean", kind))
-    figure = new_figure(11, 4 * -(-len(kinds) // 2) + 0.6)
+    figure = new_figure(11, 4 * -(-len(kinds) // 2) + 0.6 + 0.18 * -(-(len(rows) + 1) // COLUMNS))
+    aside = min(0.05, 0.5 / len(rows))
     grid = list(figure.subplots(-(-len(kinds) // 2), 2, squeeze=False).flat)
     for axes, kind in zip(grid, kinds, strict=False):
         distances = [distance for distance in some if kind in some[distance]]
         for number, (name, by_distance) in enumerate(rows.items()):
             cells = [by_distance[distance][kind] for distance in distances]
             # Side by side, so that bars at the same height can be told apart.
-            places = [place + 0.05 * (number - (len(rows) - 1) / 2) for place in range(len(distances))]
+            places = [place + aside * (number - (len(rows) - 1) / 2) for place in range(len(distances))]
             bars = [cell["standard_error"] or 0.0 for cell in cells]
             look = {"marker": "o", "markersize": 3.5, "linewidth": 1.2, "capsize": 2, "color": colours[name]}
             values = [cell["accuracy"] for cell in cells]
             axes.errorbar(places, values, yerr=bars, label=systems[name]["description"] or name, **look)
         chance = [some[distance][kind]["chance"] for distance in distances]
-        axes.plot(range(len(distances)), chance, ":", color="black", label="chance")
+        axes.plot(range(len(distances)), chance, ":", color="black", label="chance", zorder=5)
         axes.set_xticks(range(len(distances)), distances)
-        axes.set_ylim(0, 103)
+        axes.set_ylim(max(0, min(chance) - 10), 103)  # below chance is nothing to be seen
         axes.set_title("mean of the phenomena" if kind == "mean" else kind, fontsize=10)
         axes.set_xlabel("sentences back to the nearest that discloses the answer", fontsize=8)
         axes.set_ylabel("accuracy (%)", fontsize=8)
@@ -43,6 +46,7 @@ def draw_reach(result: Mapping[str, Any], path: str | Path, terms: str) -> None:
         axes.grid(alpha=0.3)
     for axes in grid[len(kinds) :]:
         axes.set_axis_off()
-    grid[0].legend(fontsize=7)
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=COLUMNS, fontsize=8, frameon=False)
     figure.suptitle(f"How far each system sees ({terms})", fontsize=11)
     save_figure(figure, path)

@@ -30,7 +30,8 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
     with atomic_write(arena.results["txt"]) as stream:
         stream.write(shown + "\n")
     if arena.shows_reach:
-        draw_reach(result, arena.results["png"], f"{_terms_words(result)}, {len(result['seeds'])} seed(s)")
+        seeds = len(result["seeds"])
+        draw_reach(result, arena.results["png"], f"{_terms_words(result)}, {seeds} seed{'s' * (seeds > 1)}")
     else:
         _draw_curves(arena, result)
     write_json(arena.results["json"], result | provenance("gtransformer.cli.arena", argv))

@@ -24,8 +24,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
     ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
     ``reads_batch``: what it computes for an instance depends on the others of its batch, which are therefore to be
     consecutive sentences of a document (its encoder knows ``stretch`` and ``last_rows``); ``reads_sources``: on their
-    sources; ``reads_targets``: on their targets (its decoder knows ``last_rows``); ``reads_contexts``: on their contexts,
-    not on current sentences alone; ``reads_future``: on what is not there yet while they are translated.
+    sources; ``reads_targets``: on their targets (its decoder knows ``last_rows``); ``reads_contexts``: on their
+    contexts, not on current sentences alone; ``reads_future``: on what is not there yet while they are translated.
     ``reads_numbers``: it is to be given the numbers that sentences have in their document (``data.sentence_numbers``);
     ``reads_order``: whether they stand among those of their document.
     """

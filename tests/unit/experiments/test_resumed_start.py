@@ -7,21 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.experiments import run as module
 from gtransformer.experiments.run import make_run
-from tests.unit.experiments.test_run import corpus, parse  # noqa: F401
+from tests.unit.experiments.test_run import commands, corpus, parse  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_training_goes_on_where_another_recipe_s_ended(corpus, monkeypatch, tmp_path: Path):  # noqa: F811
+def test_a_training_goes_on_where_another_recipe_s_ended(corpus, commands, tmp_path: Path):  # noqa: F811
     """Not from its model alone; the hours are its own as in fine-tuning. A comparison names the checkpoint."""
     model = tmp_path / "sent.pt"
     torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
-    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
-    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
-    commands = []
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
     named = ["--set", f"train.finetune-from-model={model}"]
     for options, pretrained in (([], model), (named, None)):
         run = make_run(parse("proof/sentences_resumed", corpus, "train", "--output", tmp_path, *options))

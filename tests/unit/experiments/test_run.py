@@ -75,33 +75,34 @@ def test_model_of_another_corpus(corpus: Path):
     assert stages_of(args) == ("prepare", "generate", "score")
 
 
-def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, monkeypatch, tmp_path: Path):
+@pytest.fixture
+def commands(monkeypatch) -> list[list[str]]:
+    """Of every stage the command, in place of what it would do; no corpus has to be prepared."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
+    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
+    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: found.append(command))
+    return found
+
+
+def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, commands: list, tmp_path: Path):
     run = make_run(parse("doc_base_finetune", corpus, "train"))
     assert run.pretrained == ROOT / "runs" / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
     assert run.prepared == ROOT / "runs" / "base" / "tiny" / "prepared"
     own = make_run(parse("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt"))
     assert own.pretrained is None
-
-    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
-    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
     with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
         run.train()
-    commands = []
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
     run.pretrained = tmp_path / "sent.pt"
     run.pretrained.touch()
     run.train()
     assert commands[0][commands[0].index("--finetune-from-model") + 1] == str(run.pretrained)
 
 
-def test_hours_of_fine_tuning_are_its_own(corpus: Path, monkeypatch, tmp_path: Path):
+def test_hours_of_fine_tuning_are_its_own(corpus: Path, commands: list, tmp_path: Path):
     """fairseq goes on counting from the time that the pretrained checkpoint names; no limit, 0, stays none."""
     model = tmp_path / "sent.pt"
     torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
-    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
-    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
-    commands = []
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
     for hours in ("0.25", "", "0"):
         changes = [f"train.finetune-from-model={model}", f"train.stop-time-hours={hours}"]
         options = [argument for change in changes for argument in ("--set", change)]

@@ -16,7 +16,7 @@ SAME = {
     "updates": "--updates",
     "start": "--start-updates and --from",
     "baseline": "nothing",
-    "changes": "--set (a CPU without bfloat16 trains in float32)",
+    "changes": "--set",
 }
 # The same of what is there only where it is the budget.
 BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from gtransformer.errors import UserError, check_counts
 from gtransformer.experiments.arena.budget import MINUTES, UPDATES, Budget, endless, limited, read_budget
 from gtransformer.experiments.comparison.corpus import RAW, split_files
@@ -17,7 +15,6 @@ from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run_places import corpus_directory
 from gtransformer.installation import config_directory
-from gtransformer.modules.linear import has_bfloat16
 
 FOLDER = "arena"  # of the recipes, in configs/
 BASELINE = "sentences"  # the system that all others are compared with
@@ -113,9 +110,7 @@ def check_terms(args: argparse.Namespace) -> Terms:
         option = change.partition("=")[0].replace("_", "-")
         if option in OWN_OPTIONS:
             raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
-    changes = ["train.log-format=json"]
-    if not torch.cuda.is_available() and has_bfloat16():
-        changes.append("train.autocast=bfloat16")
+    changes = ["train.log-format=json"]  # precision is the recipes': not every machine that runs a part has bfloat16
     plan, start, systems = _read_systems(args.systems or system_names(), changes, args.set, fresh)
     check_recipe(plan.recipes[start], ["prepare", "train", "score"])
     for name in systems:

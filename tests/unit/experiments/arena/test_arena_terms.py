@@ -75,7 +75,7 @@ def test_more_minutes_go_on_and_fewer_are_refused(tmp_path: Path):
     ],
 )
 def test_an_epoch_is_all_target_tokens_once(system: str, updates: int):
-    options = ["train.max-tokens=", "train.batch-size=4", "train.update-freq=2", "train.autocast="]
+    options = ["train.max-tokens=", "train.batch-size=4", "train.update-freq=2"]
     found = measure_epoch(load_recipe(f"arena/{system}", options), PREPARED)
     assert found == {"target_tokens": 378, "updates": updates}
     assert updates_of_tokens(3 * 378, found) == 3 * updates and updates_of_tokens(1, found) == 1
@@ -83,9 +83,9 @@ def test_an_epoch_is_all_target_tokens_once(system: str, updates: int):
 
 @pytest.mark.parametrize(("shuffled", "times"), [("global", 1), ("everything", 1), ("added", 2)])
 def test_an_epoch_of_shuffled_context(shuffled: str, times: int):
-    options = ["train.max-tokens=", "train.batch-size=4", "train.autocast=", f"train.shuffled-context={shuffled}"]
+    options = ["train.max-tokens=", "train.batch-size=4", f"train.shuffled-context={shuffled}"]
     found, plain = (
-        measure_epoch(load_recipe("arena/pseudo_documents", some), PREPARED) for some in (options, options[:3])
+        measure_epoch(load_recipe("arena/pseudo_documents", some), PREPARED) for some in (options, options[:2])
     )
     assert found["target_tokens"] == times * 378 and found["updates"] >= times * plain["updates"]
 

@@ -66,13 +66,16 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         memories: dict[str, Memory],
         known: dict[str, Tensor] | None = None,
         last_rows: bool = False,
+        stretch: Tensor | None = None,
     ) -> dict[str, list]:
         """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``.
 
-        ``last_rows``: the layers, and all that is returned, are of the last row alone, beside the others of its batch;
-        where ``embed_batch`` has found several batches, of the last row of each.
+        ``stretch`` (batch,) int64, ascending from 0: which of several batches each row is of, for what reads the batch;
+        None: of one. ``last_rows``: the layers, and all that is returned, are of the last row of each of them alone,
+        beside the others of its batch.
         """
         layout, known = self.layout(tokens), known or {}
+        layout.batches = None if stretch is None else stretch.cpu().numpy()
         x = self.embed_batch(tokens, layout, known)
         if last_rows:
             rows = layout.last_rows

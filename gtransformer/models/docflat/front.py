@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, first_sentences
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoder import DocumentDecoder, State
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -56,8 +56,6 @@ class FrontEmbedding(DocumentEmbedding):
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
         front = self.batch_front
-        if STRETCH in known and layout.batches is None:
-            layout.batches = known[STRETCH].cpu().numpy()
         x = self.words(layout.pack(tokens))
         if front.numbers is not None:
             x = self._numbered(x, layout, known[FIRST_SENTENCE])
@@ -95,10 +93,8 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         batches each instance is of, on both sides; None: of one.
         """
         known = {FIRST_SENTENCE: first_sentences(first_sentence, len(src_tokens), src_tokens.device)}
-        if stretch is not None:
-            known[STRETCH] = stretch
         with self.autocast():
-            return self.encode(src_tokens, {}, known, last_rows)
+            return self.encode(src_tokens, {}, known, last_rows, stretch)
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -127,7 +123,8 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
         """
         with self.autocast():
             layout = self.layout(tokens)
-            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence, STRETCH: stretch})
+            layout.batches = stretch.cpu().numpy()
+            x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
             _, layout, x = self.rows_of(tokens, layout, x, layout.last_rows)
             view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH
+from gtransformer.data.sentence_numbers import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoding.forced import Forced
@@ -41,7 +41,7 @@ class FrontStep(InputStep):
     def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
         super().__init__(decoder, memory, documents, beam, pack)
         self.front, self.documents, self.beam = decoder.batch_front, documents, beam
-        if self.front.across is not None and STRETCH in memory.known:
+        if self.front.across is not None and memory.layout.batches is not None:
             raise UserError(
                 "the sentences that are translated together are of one document; leave --join-documents out"
             )

@@ -29,7 +29,7 @@ from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run_places import model_file, training_outputs, translation_outputs
 from gtransformer.files import atomic_write, read_json, write_json
-from gtransformer.modules.linear import has_bfloat16
+from gtransformer.modules.linear import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 
@@ -57,7 +57,7 @@ class Demo:
         if self.max_update and self.max_update > full:
             # A smaller budget is the beginning of the full one; in a larger one the learning rate decays later.
             self.changes.append(f"train.total-num-update={self.max_update}")
-        if not torch.cuda.is_available() and has_bfloat16():
+        if not torch.cuda.is_available() and trains_faster_in_bfloat16():
             self.changes.append("train.autocast=bfloat16")
         self.changes += self.set
         self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}

@@ -30,7 +30,7 @@ from gtransformer.experiments.studies.questions import Questions
 from gtransformer.experiments.studies.study import Study, StudyRun
 from gtransformer.experiments.studies.table import summary, table
 from gtransformer.files import read_json, write_json
-from gtransformer.modules.linear import has_bfloat16
+from gtransformer.modules.linear import trains_faster_in_bfloat16
 
 # What a study reads from the log of a training; the paper's figures, entropies too.
 NEEDED = ("train.log-format=json",)
@@ -223,7 +223,7 @@ def make_study(args: argparse.Namespace) -> Study:
     check_changes(args.set, "--set ")
     asked = load_study(args.figure, args.miniature)
     changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
-    if args.miniature and not torch.cuda.is_available() and has_bfloat16():
+    if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
     first, *others = dict.fromkeys(run.recipe for run in study.runs())

@@ -89,11 +89,11 @@ def test_bfloat16_is_said(arguments, capsys, monkeypatch, options, bfloat16, sai
     def stop(self) -> None:
         raise UserError("enough")
 
-    monkeypatch.setattr(runner, "has_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(runner, "trains_faster_in_bfloat16", lambda: bfloat16)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(Corpora, "begin", stop)
     assert main([*arguments, *options]) == 1
-    assert ("| train.autocast=bfloat16, as this CPU has the instructions" in capsys.readouterr().out) is said
+    assert ("| train.autocast=bfloat16, which is faster on this CPU" in capsys.readouterr().out) is said
 
 
 def test_memory_by_length_is_measured_by_the_benchmark(capsys, monkeypatch):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from gtransformer.modules import linear
-from gtransformer.modules.linear import Linear, PackedLinear, onednn_is_faster, product
+from gtransformer.modules.linear import Linear, PackedLinear, onednn_is_faster, product, trains_faster_in_bfloat16
 from tests.support import relative_error
 
 needs_onednn = pytest.mark.skipif(not linear.onednn_is_there(), reason="this PyTorch has no oneDNN")
@@ -110,3 +110,19 @@ def test_the_choice(monkeypatch):
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
         assert onednn_is_faster() is faster
     onednn_is_faster.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "faster"),
+    [
+        ("GenuineIntel", "avx512f avx512_bf16", False),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", True),
+        ("AuthenticAMD", "avx512f avx512_bf16", True),
+        ("AuthenticAMD", "avx2", False),
+    ],
+)
+def test_where_training_in_bfloat16_is_faster(monkeypatch, vendor: str, flags: str, faster: bool):
+    monkeypatch.setattr(linear, "_cpuinfo", lambda: f"vendor_id\t: {vendor}\nflags\t\t: fpu {flags}\nbugs\t\t:\n")
+    trains_faster_in_bfloat16.cache_clear()
+    assert trains_faster_in_bfloat16() is faster
+    trains_faster_in_bfloat16.cache_clear()

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from gtransformer.modules.linear import onednn_is_faster
+from gtransformer.modules.processor import CPUINFO, processor_fields
 
 # What decides how fast matrices are multiplied, of the many flags that a processor has.
 INSTRUCTIONS = (
@@ -18,7 +19,7 @@ INSTRUCTIONS = (
 SETTINGS = ("GTRANSFORMER_ONEDNN", "OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "MALLOC_", "GLIBC_TUNABLES")
 
 
-def machine(threads: int, cpuinfo: Path = Path("/proc/cpuinfo")) -> dict:
+def machine(threads: int, cpuinfo: Path = CPUINFO) -> dict:
     """The machine as a result file records it.
 
     Args:
@@ -31,7 +32,7 @@ def machine(threads: int, cpuinfo: Path = Path("/proc/cpuinfo")) -> dict:
         ``float32_products`` (the library that linear layers use); ``environment``, the variables that change any of
         this.
     """
-    fields = _fields(cpuinfo)
+    fields = processor_fields(cpuinfo)
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     build = [line.strip(" -\n") for line in torch.__config__.show().splitlines()]
     return {
@@ -44,13 +45,3 @@ def machine(threads: int, cpuinfo: Path = Path("/proc/cpuinfo")) -> dict:
         "float32_products": "oneDNN" if onednn_is_faster() else "PyTorch's BLAS",
         "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(SETTINGS)},
     }
-
-
-def _fields(cpuinfo: Path) -> dict[str, str]:
-    """Of the first processor."""
-    try:
-        first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
-    except OSError:
-        return {}
-    fields = (line.partition(":") for line in first.splitlines())
-    return {name.strip(): value.strip() for name, _, value in fields}

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from gtransformer.modules.processor import processor_fields
 
 FEW_ROWS = 64  # oneDNN lays packed weights out for about so many rows
 
@@ -41,16 +42,7 @@ def onednn_is_there() -> bool:
 
 
 def _vendor() -> str:
-    lines = _cpuinfo().splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("vendor_id")), "")
-
-
-def _cpuinfo() -> str:
-    """What Linux says of the processor; nothing elsewhere."""
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return processor_fields().get("vendor_id", "")
 
 
 def goes_to_onednn(x: Tensor) -> bool:
@@ -154,4 +146,4 @@ def trains_faster_in_bfloat16() -> bool:
 
 
 def _has_flag(name: str) -> bool:
-    return f" {name} " in _cpuinfo().replace("\n", " ")
+    return name in processor_fields().get("flags", "").split()

@@ -12,6 +12,7 @@ from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.recipe import Recipe
 from gtransformer.experiments.text_table import align
 from gtransformer.files import read_lines
+from gtransformer.modules.processor import processor_fields
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
 
@@ -69,18 +70,8 @@ def count_parameters(log: Path) -> int | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the comparison ran on."""
-    return {"device": device_name(), "processor": processor_name()}
-
-
-def processor_name() -> str | None:
-    """The processor as Linux names it; None where that cannot be read."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1].strip() if found else None
+    """What the comparison ran on; the processor as Linux names it, None where that cannot be read."""
+    return {"device": device_name(), "processor": processor_fields().get("model name")}
 
 
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:

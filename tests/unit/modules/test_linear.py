@@ -122,7 +122,7 @@ def test_the_choice(monkeypatch):
     ],
 )
 def test_where_training_in_bfloat16_is_faster(monkeypatch, vendor: str, flags: str, faster: bool):
-    monkeypatch.setattr(linear, "_cpuinfo", lambda: f"vendor_id\t: {vendor}\nflags\t\t: fpu {flags}\nbugs\t\t:\n")
+    monkeypatch.setattr(linear, "processor_fields", lambda: {"vendor_id": vendor, "flags": f"fpu {flags}"})
     trains_faster_in_bfloat16.cache_clear()
     assert trains_faster_in_bfloat16() is faster
     trains_faster_in_bfloat16.cache_clear()

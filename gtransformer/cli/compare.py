@@ -3,7 +3,7 @@
 Prepares what the recipes need once, trains them, N at a time, translates and scores the corpus's test set and further
 sets, and writes comparison.json and learning_curves.png. Run again, it goes on where it stopped; a training that was
 interrupted gets what is left of its minutes. A recipe that starts from another recipe's model waits for it, and has its
-own minutes on top.
+own minutes on top; the other one may have more.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("output", type=Path, help="directory to write to")
     parser.add_argument("--recipes", required=True, metavar="A,B,C", help="names in configs/ or YAML files")
     parser.add_argument("--minutes", type=float, required=True, metavar="M", help="of training for each recipe")
+    parser.add_argument(
+        "--start-minutes", type=float, metavar="M", help="of recipes that others start from, instead (the same as all)"
+    )
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="so many at a time, each with 1/N of the cores (%(default)s)"
     )

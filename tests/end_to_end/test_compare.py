@@ -94,7 +94,7 @@ def test_results(arguments, finished):
         assert scores["counts"]["documents"] == 2 and scores["raw"]["d_bleu"]["signature"]
         assert f"{scores['raw']['d_bleu']['score']:.2f}" in output
     tuned = result["recipes"]["tuned"]
-    assert tuned["minutes_with_pretraining"] == 10 and "on top of those of cpu_small_doc" in tuned["note"]
+    assert tuned["minutes_with_pretraining"] == 10 and "on top of 5 of cpu_small_doc" in tuned["note"]
     assert tuned["scores"]["demo_test"]["aligned"], "group attention keeps to the sentences of the source"
     assert imread(Path(arguments[1]) / "learning_curves.png").ndim == 3
 

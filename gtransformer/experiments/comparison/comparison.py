@@ -39,6 +39,7 @@ class Comparison:
     def __init__(self, args: argparse.Namespace, plan: Plan, sets: list[TextSet]):
         self.plan, self.directory, self.sets = plan, args.output.absolute(), sets
         self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
+        self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
         self.at_once, self.threads = shares(args.jobs)
         self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
         self.pipeline = Pipeline(self.directory, "comparison")
@@ -72,6 +73,10 @@ class Comparison:
     def model(self, name: str) -> Path:
         """The model of a recipe's run."""
         return model_file(self.plan.recipes[name], self.folder(name))
+
+    def budget(self, name: str) -> float:
+        """A recipe's minutes of training."""
+        return self.start_minutes if name in self.plan.starts else self.minutes
 
     def start_checkpoint(self, name: str) -> Path | None:
         """The checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
@@ -136,7 +141,7 @@ class Comparison:
             folder, start, preparer = self.folder(name), self.plan.start(recipe), self.plan.preparer(name)
             # Minutes are the budget, so nobody stops early; curves come from the log.
             changes = ["train.patience=", "train.tensorboard-logdir=", *self.changes]
-            changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.minutes)}"]
+            changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.budget(name))}"]
             if start:
                 changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
             prepared = self.prepared(preparer)
@@ -155,7 +160,7 @@ class Comparison:
                 work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
                 after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
                 waits_for=preparations,
-                budget=self.minutes,
+                budget=self.budget(name),
                 folder=folder,
                 precious=True,
             )
@@ -202,15 +207,15 @@ class Comparison:
     def result(self, name: str) -> dict[str, Any]:
         """What one recipe has achieved."""
         folder, recipe = self.folder(name), self.plan.recipes[name]
-        before, earlier = [], recipe
+        before, earlier = {}, recipe
         while first := self.plan.start(earlier):
-            before.append(first)
+            before[first] = self.budget(first)
             earlier = self.plan.recipes[first]
         spent = trained_seconds(last_checkpoint(folder))
         if start := self.start_checkpoint(name):
             spent -= trained_seconds(start)  # fairseq goes on counting from there
         log = folder / "train.log"
-        result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.minutes, before)
+        result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.budget(name), before)
         for one in self.sets:
             record = self.translation(name, one).with_name(f"generate.{PREPARED[one.split]}.json")
             result["seconds"][f"generate {one.name}"] = read_json(record)["seconds"]
@@ -232,11 +237,14 @@ class Comparison:
         """Write the results and the learning curves, and print the table."""
         curves = {name: read_curve(self.folder(name) / "train.log") for name in recipes}
         title = f"{self.sets[0].corpus}: perplexity while training, {self.minutes:g} minutes each"
+        if self.start_minutes != self.minutes:
+            title += f", starts {self.start_minutes:g}"
         plot_learning_curves(curves, self.curves, title)
         result = {
             "version": 1,
             "corpus": {"name": self.sets[0].corpus, "every": self.every},
             "minutes": self.minutes,
+            "start_minutes": self.start_minutes if self.plan.starts else None,
             "jobs": self.at_once,
             "threads": self.threads,
             "changes": self.changes,

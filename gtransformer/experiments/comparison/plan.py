@@ -90,6 +90,11 @@ class Plan:
         """The recipe whose model this one starts from; None for none, or where a checkpoint is named."""
         return None if "finetune-from-model" in recipe.sections["train"] else recipe.pretrained_from
 
+    @property
+    def starts(self) -> set[str]:
+        """The recipes that others start from."""
+        return {first for recipe in self.recipes.values() if (first := self.start(recipe))}
+
     def preparer(self, name: str) -> str:
         """The recipe by which the corpus of recipe ``name`` is prepared."""
         recipe = self.recipes.get(name) or load_recipe(name, self.changes)
@@ -156,13 +161,17 @@ def outside_files(options: Options) -> dict[str, str | None]:
 
 def check_arguments(args: argparse.Namespace) -> tuple[Plan, list[TextSet]]:
     """The plan and the sets of a command line, the corpus's own test set first. Raises UserError for what cannot be."""
-    if not args.minutes >= 0.01:
-        raise UserError(f"--minutes {args.minutes:g}: give at least 0.01")
+    for option in ("minutes", "start_minutes"):
+        value = getattr(args, option)
+        if value is not None and not value >= 0.01:
+            raise UserError(f"--{option.replace('_', '-')} {value:g}: give at least 0.01")
     check_counts(args, "jobs", "every")
     names = [name for name in args.recipes.split(",") if name]
     if not names:
         raise UserError("--recipes: name at least one recipe")
     plan = Plan(names, args.set)
+    if args.start_minutes is not None and not plan.starts:
+        raise UserError(f"--start-minutes: none of {args.recipes} starts from another one of them; leave it out")
     for recipe in plan.corpora.values():
         check_recipe(recipe, ["prepare"])
     for recipe in plan.recipes.values():

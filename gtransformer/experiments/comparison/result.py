@@ -18,7 +18,7 @@ BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
 
 
 def recipe_result(
-    recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Sequence[str]
+    recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Mapping[str, float]
 ) -> dict[str, Any]:
     """One recipe's training as a JSON object, scores still to be added.
 
@@ -26,15 +26,16 @@ def recipe_result(
         seconds: of training and validation, as the budget counts them.
         parameters: of the model, embeddings that are shared counted once.
         minutes: the budget.
-        before: the recipes whose models this one's goes back to, each with a budget of its own.
+        before: the recipes whose models this one's goes back to, with the budget of each.
     """
-    note = f"fine-tuned: its {minutes:g} minutes are on top of those of {', '.join(before)}" if before else None
+    those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
+    note = f"fine-tuned: its {minutes:g} minutes are on top of {those}" if before else None
     return {
         "description": recipe.description,
         "doc_mode": recipe.sections["task"].get("doc-mode"),
         "sentences_per_instance": recipe.max_sentences or "as many as fit",
         "minutes": minutes,
-        "minutes_with_pretraining": minutes * (1 + len(before)),
+        "minutes_with_pretraining": minutes + sum(before.values()),
         "note": note,
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,

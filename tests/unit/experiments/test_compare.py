@@ -148,6 +148,14 @@ def test_stages_and_what_they_wait_for(corpus: Path, tmp_path: Path):
         assert command[command.index("--split") + 1] == "valid"
 
 
+def test_what_others_start_from_may_have_more_minutes(corpus: Path, tmp_path: Path):
+    plan = comparison(corpus, tmp_path / "out", "--start-minutes", 90)
+    for name in FOUR:
+        hours = 1.5 if name == "cpu_small_sent" else 0.5
+        assert f"train.stop-time-hours={hours:.6f}" in changes(plan.pipeline.stages[f"train-{name}"])
+        assert plan.pipeline.stages[f"train-{name}"].budget == 60 * hours
+
+
 def test_what_is_done_is_kept_and_a_larger_budget_goes_on(corpus: Path, tmp_path: Path):
     out, name = tmp_path / "out", "cpu_small_doc"
     trained = {
@@ -226,6 +234,8 @@ def test_minutes_as_hours():
     ("options", "message"),
     [
         (["--minutes", "0"], "--minutes 0: give at least 0.01"),
+        (["--minutes", "1", "--start-minutes", "0"], "--start-minutes 0: give at least 0.01"),
+        (["--start-minutes", "5"], "--start-minutes: none of cpu_small starts from another one of them"),
         (["--jobs", "0"], "--jobs 0: give at least 1"),
         (["--every", "0"], "--every 0: give at least 1"),
         (["--recipes", ","], "--recipes: name at least one recipe"),

@@ -15,12 +15,12 @@ SIGNATURE = "nrefs:1|version:2"
 
 def test_results_say_what_the_fine_tuned_model_had_before():
     curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)])
-    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, [])
+    plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, {})
     assert (plain["updates"], plain["validation_perplexity"], plain["minutes_with_pretraining"]) == (20, 40.0, 30)
     assert (plain["note"], plain["sentences_per_instance"], plain["doc_mode"]) == (None, 1, "full")
-    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, ["cpu_small_sent"])
-    assert tuned["note"] == "fine-tuned: its 30 minutes are on top of those of cpu_small_sent"
-    assert tuned["minutes_with_pretraining"] == 60 and tuned["doc_mode"] == "partial"
+    tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
+    assert tuned["note"] == "fine-tuned: its 30 minutes are on top of 45 of cpu_small_sent"
+    assert tuned["minutes_with_pretraining"] == 75 and tuned["doc_mode"] == "partial"
     bleu = {kind: {"score": 12.345, "signature": SIGNATURE} for kind in ("s_bleu", "d_bleu", "d_bleu_instance")}
     for missing, shown in ((0, ["12.35", "12.35"]), (3, ["-", "12.35"])):
         scores = set_scores({"counts": {"misaligned_instances": missing}, "scores": {"raw": bleu | {"ter": 1}}})
@@ -46,7 +46,7 @@ def test_results_say_what_the_fine_tuned_model_had_before():
 )
 def test_results_say_how_many_sentences_stand_together(instances, needs, said):
     recipe = load_recipe("base", [f"task.instances={instances}", f"task.{needs}"])
-    result = recipe_result(recipe, Curve(train=[(10, 50.0)], valid=[]), 60.0, 7, 30, [])
+    result = recipe_result(recipe, Curve(train=[(10, 50.0)], valid=[]), 60.0, 7, 30, {})
     assert result["sentences_per_instance"] == said
 
 

@@ -2,6 +2,7 @@
 
 # The recipe whose values it has, and all that differs; all of it ours.
 START = {"by_sentence": (True, 5), "adam_eps": 1e-9, "doc_noise_mask": 0.0, "doc_noise_epochs": None}  # exact
+ANEW = {"warmup_updates": 100}  # in a short training
 OURS = {
     "gtransformer/warm": ("doc_base_finetune", START),
     "gtransformer/warm_small": ("cpu_small_finetune", START),
@@ -9,11 +10,14 @@ OURS = {
         **START, "share_all_embeddings": False, "bpe_merges": None, "load_partial": False, "prepared_from": None,
         "pretrained_from": None,
     }),
-    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4}),
+    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4, **ANEW}),
     "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent"}),
-    "proof/gtransformer_warm": ("gtransformer/warm_small", {}),
-    "proof/gtransformer_paper": ("cpu_small_finetune", {}),
-    "proof/gtransformer_paper_unmasked": ("cpu_small_finetune", {"doc_noise_mask": 0.0, "doc_noise_epochs": None}),
+    "proof/gtransformer_warm": ("gtransformer/warm_small", ANEW),
+    "proof/gtransformer_warm_half": ("proof/gtransformer_warm", {"lr_pretrained": 5e-4}),
+    "proof/gtransformer_paper": ("cpu_small_finetune", ANEW),
+    "proof/gtransformer_paper_unmasked": ("proof/gtransformer_paper", {
+        "doc_noise_mask": 0.0, "doc_noise_epochs": None,
+    }),
     "proof/concatenation": ("proof/sentences", {
         "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
     }),

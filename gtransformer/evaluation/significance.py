@@ -34,7 +34,7 @@ SAMPLES = {"bootstrap": 1000, BY_DOCUMENT: 1000, "randomisation": 10_000}  # sac
 
 @dataclass(frozen=True)
 class Resampling:
-    """A paired test by sacrebleu: two-sided p-value, and for the bootstrap the mean and its 95 % interval (+-)."""
+    """A paired test by sacrebleu: p-value (the bootstrap's is of one side), and its mean and 95 % interval (+-)."""
 
     p_value: float
     mean: float | None

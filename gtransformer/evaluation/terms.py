@@ -129,13 +129,14 @@ def ratios(rows: np.ndarray) -> np.ndarray:
 def paired_bootstrap(baseline: np.ndarray, system: np.ndarray, samples: int = 1000, seed: int = 12345) -> np.ndarray:
     """(len(SCORES),) two-sided p-values of the difference of two systems, whole documents being drawn.
 
-    Koehn (2004), computed as sacrebleu does: how often the difference in a sample is larger than its mean over samples
-    by more than the difference itself. Where no sample has a difference, as of a system and itself, it is 1, and not
-    the least that there is. ``baseline`` and ``system`` as of ``consistency``, of the same documents.
+    Koehn (2004): how often the difference in a sample is further from its mean over samples, to either side, than the
+    difference itself is from none. (sacrebleu's bootstrap counts one side alone.) Where no sample has a difference, as
+    of a system and itself, it is 1, and not the least that there is. ``baseline`` and ``system`` as of
+    ``consistency``, of the same documents.
     """
     drawn = np.random.default_rng(seed).choice(len(baseline), (samples, len(baseline)))
     with_terms = baseline[drawn, len(SCORES)].sum(axis=1) > 0
     drawn = drawn[with_terms]
-    differences = np.abs(ratios(system[drawn]) - ratios(baseline[drawn]))
-    larger = differences - differences.mean(axis=0) > np.abs(ratios(system) - ratios(baseline))
+    differences = ratios(system[drawn]) - ratios(baseline[drawn])
+    larger = np.abs(differences - differences.mean(axis=0)) > np.abs(ratios(system) - ratios(baseline))
     return np.where(differences.any(axis=0), (larger.sum(axis=0) + 1) / (len(drawn) + 1), 1.0)

@@ -103,6 +103,10 @@ def test_documents_are_drawn():
     assert paired_bootstrap(low, low + [3, 0, 0, 0, 0])[0] == pytest.approx(1 / 1001)
     noisy = low + np.stack([draw.normal(0, 3, 10), *[zero] * 4], axis=1)
     assert 0.01 < paired_bootstrap(low, noisy)[0] < 1
+    many = np.repeat(low, 20, axis=0)
+    apart = draw.normal(0, 1, 200)
+    apart += 1.5 * apart.std() / 200**0.5 - apart.mean()  # 1.5 standard errors: 0.13 of both sides, 0.07 of one
+    assert 0.1 < paired_bootstrap(many, many + np.stack([apart, *[np.zeros(200)] * 4], axis=1))[0] < 0.17
     low[1:, 2] = 0
     assert paired_bootstrap(low, low).tolist() == [1, 1]
     assert paired_bootstrap(low, low + [1, 0, 0, 0, 0])[1] == 1

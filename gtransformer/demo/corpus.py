@@ -18,6 +18,7 @@ PASSAGE = 3
 """So many consecutive sentences count as a passage; no passage stands in two splits."""
 _TRIES = 50
 SIDES = ("en", "de")
+ITEMS = "contrastive.json"  # of the test split
 
 
 def passages(document: Letter) -> set[tuple[str, ...]]:
@@ -118,7 +119,7 @@ def write_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, contra
     splits = write_splits(sizes, seed)
     written = [path for split, documents in splits.items() for path in write_text(output, split, documents)]
     contrastive = contrastive_set(splits["test"], contrastive_items, seed)
-    written.append(output / "contrastive.json")
+    written.append(output / ITEMS)
     write_json(written[-1], contrastive)
     counts = Counter(item["phenomenon"] for item in contrastive["items"])
     summary = {

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from gtransformer.analysis.curves import plot_learning_curves, read_curve
+from gtransformer.demo.corpus import ITEMS
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
@@ -141,7 +142,7 @@ class Demo:
         log, output = folder / "demo.contrastive.log", folder / "contrastive.json"
         options = {
             "path": model_file(self.recipes[system], folder),
-            "items": self.raw / "contrastive.json",
+            "items": self.raw / ITEMS,
             "output": output,
         }
         command = python_command("gtransformer.cli.contrastive", str(self.prepared), options)
@@ -215,4 +216,4 @@ def show_samples(demo: Demo, systems: dict[str, Outcome]) -> str:
         for name, lang in (("source", "en"), ("reference", "de"))
     }
     translations = {system.name: read_plain(demo.directory / key / "test.txt")[0] for key, system in systems.items()}
-    return samples(read_json(demo.raw / "contrastive.json")["items"], texts, translations)
+    return samples(read_json(demo.raw / ITEMS)["items"], texts, translations)

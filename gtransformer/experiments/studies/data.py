@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.demo.reach_corpus import ITEMS, SET
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
@@ -23,6 +24,7 @@ from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, re
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 
 DEMO = "demo"  # as a corpus: the demonstration's, which is generated
+ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
 
@@ -37,7 +39,8 @@ class Corpora:
         sizes: options of the demonstration corpus, as demo_corpus takes them; with ``items`` as reach_corpus does,
             whose set shows how far models see.
         recipe: whose section ``prepare`` and languages are used.
-        items: files of contrastive items that models are asked about; the generated set has its own.
+        items: files of contrastive items that models are asked about; the generated set has its own, and the
+            demonstration corpus, if ``sizes`` says how many.
     """
 
     raw: Path  # once it is found
@@ -58,6 +61,8 @@ class Corpora:
             maker = "reach_corpus" if "items" in sizes else "demo_corpus"
             if "items" in sizes and not items:
                 self.items = [self.generated / SET / ITEMS]
+            elif ASKED in sizes and not items:
+                self.items = [self.generated / DEMO_ITEMS]
             work = partial(call_command, maker, {"output": self.generated, **sizes})
             pipeline.add(Stage(self.generated.name, sizes, [self.generated], work))
 

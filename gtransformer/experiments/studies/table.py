@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from gtransformer.experiments.studies.check import ACCURACY, ATTENTION, TABLE
 from gtransformer.experiments.text_table import align
 
 CHOICES = "accuracy"  # among the numbers: of contrastive choices
-MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER", CHOICES: "accuracy"}  # of tables, where they were taken
+BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
+MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER", CHOICES: "accuracy", BEST: "updates"}  # of tables, where taken
+SIGNED = ("s_bleu_lc", "ter")  # of these, what has a signature
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
 
@@ -77,7 +80,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     for key in MORE if panel["kind"] == TABLE else [key for key in MORE if key == panel.get("quantity")]:
         if values := _over_seeds(runs, key):
             numbers[key] = values
-            if key != CHOICES:
+            if key in SIGNED:
                 numbers[f"{key}_signature"] = runs[0]["scores"][key]["signature"]
     return numbers
 
@@ -85,6 +88,9 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
 def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | None:
     if kind == CHOICES:
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
+    elif kind == BEST:
+        curves = [run["curves"].get("valid_loss") for run in runs]
+        found = [min(curve, key=itemgetter(1))[0] if curve else None for curve in curves]
     else:
         found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
     return None if None in found else spread(found)
@@ -108,7 +114,8 @@ def table(result: Mapping[str, Any]) -> str:
                 continue
             signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
             signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
-            scores = [shown(line[SCORE]), shown(line["s_bleu"]), *(shown(line.get(key)) for key in more)]
+            scores = [shown(line[SCORE]), shown(line["s_bleu"])]
+            scores += [shown(line.get(key), digits=0 if key == BEST else 2) for key in more]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
@@ -126,6 +133,9 @@ def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
     return [*([] if panel["kind"] == TABLE else ["system"]), panel["axis"], *bleu, *(MORE[key] for key in more)]
 
 
-def shown(numbers: Mapping[str, Any] | None) -> str:
+def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
     """``30.50 (29.80 to 31.10)``."""
-    return "-" if numbers is None else f"{numbers['mean']:.2f} ({numbers['min']:.2f} to {numbers['max']:.2f})"
+    if numbers is None:
+        return "-"
+    mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))
+    return f"{mean} ({low} to {high})"

@@ -138,3 +138,13 @@ def test_what_can_be_asked(suites: Path):
         asked = load_study(name, miniature)
         corpus = "demo" if miniature else str(suites)
         questions.check(asked, Corpora(Pipeline(suites, "study"), corpus, asked.corpus, recipe, questions.items))
+
+
+@pytest.mark.parametrize("items", [(), (OWN,)])
+def test_the_demonstrations_own_items_are_asked_where_the_study_says_how_many(suites: Path, items):
+    """Other studies of the demonstration corpus ask nothing, and items that are given come first."""
+    asked, recipe = load_study("warm", True), load_recipe("arena/start")
+    assert asked.corpus["contrastive-items"] > 0
+    corpora = Corpora(Pipeline(suites, "study"), "demo", asked.corpus, recipe, items)
+    assert corpora.items == ([OWN.absolute()] if items else [corpora.generated / "contrastive.json"])
+    assert Corpora(Pipeline(suites, "other"), "demo", {"documents": 1}, recipe).items == []

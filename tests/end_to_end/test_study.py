@@ -112,6 +112,8 @@ def test_interrupted_and_resumed(command, tmp_path):
         assert run["scores"]["d_bleu"]["signature"] and run["options"]["train"]["max-update"] == 12
     assert ours["scores"]["s_bleu"] is not None and ours["counts"]["misaligned_instances"] == 0
     assert {"command", "commit", "versions", "date", "device", "panels"} <= found.keys()
+    choices = [run.pop("contrastive") for run in found["runs"].values()]  # the corpus's own items, whose number is said
+    assert [one["total"]["items"] for one in choices] == [3, 3] and all("by_phenomenon" in one for one in choices)
     assert found["runs"] == {run["run"]["name"]: run for run in (plain, ours)}
     assert imread(out / "smallest.png").ndim == 3
     (path,) = out.glob("prepared/len64-20-*/manifest.json")

@@ -81,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
     return parser
 
 

@@ -43,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the numbers as JSON, too")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
     return parser
 
 

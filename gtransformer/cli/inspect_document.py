@@ -48,6 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--top", type=int, default=3, help="source sentences listed for each (%(default)s)")
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
     parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
     return parser
 

@@ -7,6 +7,16 @@ import argparse
 from gtransformer.installation import as_typed
 
 
+class _Imported(argparse.Action):
+    """Of ``--user-dir``: imported when it is read, so that what is loaded later finds the system there."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        from gtransformer.tasks.user_system import import_user_dir
+
+        import_user_dir(values)
+        setattr(namespace, self.dest, values)
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser that is given the name of a script; where no checkout is, it calls itself and others as installed."""
 
@@ -16,3 +26,8 @@ class CommandParser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """What ``--help`` prints."""
         return as_typed(super().format_help())
+
+    def add_user_dir(self) -> None:
+        """``--user-dir``, for commands that load a model: the code of a system of one's own."""
+        help_text = "code of a system of one's own, the folder that fairseq-train was given (docs/architecture.md)"
+        self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)

@@ -61,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add_search_options(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
     parser.add_argument(
         "--precision", choices=PRECISIONS, default="auto",
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "

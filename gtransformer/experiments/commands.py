@@ -12,7 +12,27 @@ from pathlib import Path
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.recipe import Options, to_arguments, without_half_precision
+from gtransformer.experiments.recipe import Options
+
+# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+
+
+def to_arguments(options: Options) -> list[str]:
+    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
+    arguments = []
+    for key, value in options.items():
+        if value is True:
+            arguments.append(f"--{key}")
+        elif value is not False and value is not None:
+            values = value if isinstance(value, list) else [value]
+            arguments += [f"--{key}", *map(str, values)]
+    return arguments
+
+
+def without_half_precision(options: Options) -> Options:
+    """The options for a run on the CPU."""
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
 
 
 def python_command(module: str, *parts: str | Options) -> list[str]:

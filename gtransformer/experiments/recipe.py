@@ -18,8 +18,6 @@ SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
 OTHER_FOLDERS = ("arena", "checksums", "hydra", "studies")  # hold none, or those of an experiment
 SWITCHES = ("context-loss", "sentence-rule")  # take on and off, which are true and false to YAML
-# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
-HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
 # Where a recipe's own files lie changes no model, and every score names its reference.
 FILES = (
     "prepare.bert",
@@ -214,28 +212,21 @@ def find_recipe(name: str) -> Path:
 
 
 def beside(recipe: str, other: str) -> str:
-    """How one recipe that another names is named on a command line: as it is, or where it stands beside that one."""
-    if not (find_recipe(recipe).parent / f"{other}.yaml").is_file():
-        return other
-    suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
-    return str(Path(recipe).parent / f"{other}{suffix}")
+    """How one recipe that another names is named on a command line: as it is, or where it stands beside that one.
 
-
-def to_arguments(options: Options) -> list[str]:
-    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
-    arguments = []
-    for key, value in options.items():
-        if value is True:
-            arguments.append(f"--{key}")
-        elif value is not False and value is not None:
-            values = value if isinstance(value, list) else [value]
-            arguments += [f"--{key}", *map(str, values)]
-    return arguments
-
-
-def without_half_precision(options: Options) -> Options:
-    """The options for a run on the CPU."""
-    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
+    Or beside one that it is based on, in another folder: the name is from there.
+    """
+    path = find_recipe(recipe)
+    if (path.parent / f"{other}.yaml").is_file():
+        suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
+        return str(Path(recipe).parent / f"{other}{suffix}")
+    while base := _read(path).get("based-on"):
+        path = _base(path, base)
+        found = (path.parent / f"{other}.yaml").resolve()
+        if found.is_file():
+            top = config_directory().resolve()
+            return found.relative_to(top).with_suffix("").as_posix() if found.is_relative_to(top) else str(found)
+    return other
 
 
 def _with_bases(path: Path, seen: list[Path]) -> Entries:
@@ -245,12 +236,17 @@ def _with_bases(path: Path, seen: list[Path]) -> Entries:
     base = content.get("based-on")
     if base is None:
         return content
-    sibling = path.parent / f"{base}.yaml"  # a user's own recipes may stand beside each other
-    combined = _with_bases(sibling if sibling.is_file() else find_recipe(base), [*seen, path.resolve()])
+    combined = _with_bases(_base(path, base), [*seen, path.resolve()])
     combined.pop("rows", None)
     for section in SECTIONS:
         content[section] = combined[section] | content[section]
     return combined | content
+
+
+def _base(path: Path, name: str) -> Path:
+    """The file of what a recipe is based on; a user's own recipes may stand beside each other."""
+    sibling = path.parent / f"{name}.yaml"
+    return sibling if sibling.is_file() else find_recipe(name)
 
 
 def _read(path: Path) -> Entries:

@@ -15,8 +15,8 @@ import torch
 from fairseq import options as fairseq_options
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.commands import parser_of
-from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe, to_arguments
+from gtransformer.experiments.commands import parser_of, to_arguments
+from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe
 from gtransformer.experiments.run_record import SECTIONS
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
@@ -24,6 +24,7 @@ from gtransformer.tasks.generation import check_generation
 from gtransformer.tasks.grouping_options import check_training, grouping_of
 from gtransformer.tasks.strategy import strategy_of
 from gtransformer.tasks.training_end import check_given
+from gtransformer.tasks.user_system import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
 CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
@@ -63,6 +64,7 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     own = {"prepare": recipe.preparing, "train": recipe.training}
     options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
     arguments = [*NEEDED[stage], *to_arguments(options), *extra]
+    import_user_dir(options.get("user-dir"))
     if stage == "train":
         parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
     elif stage == "generate":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,8 +122,9 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
     if path.suffix == CHECKPOINT:
         like = next(models[0].parameters())
+        began = time.monotonic()
         translations = translated(dataset, SentenceModel(path, task, like), args)
-        logger.info("first pass: %d sentences by %s", len(translations), path)
+        logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)
         indices = WordIndices(task.target_dictionary, task)

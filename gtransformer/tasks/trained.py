@@ -104,6 +104,7 @@ def _unknown_kind(checkpoint: Path) -> str | None:
         name = settings.get(part, {}).get("_name") or settings.get(part, {}).get(option)
         if name is not None and name not in known:
             return (
-                f"checkpoint {checkpoint}: its {kind} '{name}' is unknown to this package and to fairseq; give another"
+                f"checkpoint {checkpoint}: its {kind} '{name}' is unknown to this package and to fairseq; name the "
+                "folder of its code with --user-dir, or give another"
             )
     return None

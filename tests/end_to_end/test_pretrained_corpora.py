@@ -21,7 +21,8 @@ from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
-from gtransformer.experiments.recipe import load_recipe, to_arguments, without_half_precision
+from gtransformer.experiments.commands import to_arguments, without_half_precision
+from gtransformer.experiments.recipe import load_recipe
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.pieces import join_pieces

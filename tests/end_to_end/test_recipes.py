@@ -28,7 +28,8 @@ from gtransformer.cli.run import main
 from gtransformer.demo.corpus import SIDES, write_splits
 from gtransformer.experiments import run_places as places
 from gtransformer.experiments import stage as stages
-from gtransformer.experiments.recipe import Options, load_recipe, recipe_names, without_half_precision
+from gtransformer.experiments.commands import without_half_precision
+from gtransformer.experiments.recipe import Options, load_recipe, recipe_names
 from tests.bert import save_bert
 from tests.in_process import run_module
 from tests.unit.models import fairseq_models

@@ -10,7 +10,8 @@ import torch
 
 from gtransformer.cli import contrastive, demo_corpus, prepare
 from gtransformer.cli.score import main as score
-from gtransformer.experiments.recipe import load_recipe, to_arguments
+from gtransformer.experiments.commands import to_arguments
+from gtransformer.experiments.recipe import load_recipe
 from tests.end_to_end.commands import run
 
 pytestmark = pytest.mark.slow

@@ -9,6 +9,7 @@ import numpy as np
 from fairseq.models import register_model
 
 import gtransformer  # noqa: F401  (registers the task, the criterion and the other architectures)
+from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -74,3 +75,7 @@ class NeighboursModel(DocumentModel):
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
         encoder = DocumentEncoder(cfg, task.source_dictionary, source, encoder_blocks(cfg))
         return cls(cfg, encoder, DocumentDecoder(cfg, task.target_dictionary, target, decoder_blocks(cfg)))
+
+
+# 5. Its named sizes, neighbours_tiny to neighbours_large.
+register_sizes("neighbours", NeighboursModel, NeighboursConfig)

@@ -13,11 +13,12 @@ from fairseq import options as fairseq_options
 
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
-from gtransformer.experiments.commands import frequencies
-from gtransformer.experiments.recipe import Options, Recipe, to_arguments
+from gtransformer.experiments.commands import frequencies, to_arguments
+from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.files import read_json
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from gtransformer.tasks.user_system import import_user_dir
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
 DEFAULT = 600  # updates
@@ -84,6 +85,7 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
             "train.update-freq, or --updates"
         )
     arguments = [str(prepared / "bin"), *to_arguments(recipe.training())]
+    import_user_dir(recipe.sections["train"].get("user-dir"))
     given = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = TranslationDocConfig.from_namespace(given)
     cfg.doc_seed = given.seed  # fairseq resolves it where it builds a training

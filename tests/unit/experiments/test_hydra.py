@@ -9,8 +9,9 @@ from fairseq import options as fairseq_options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.commands import to_arguments
 from gtransformer.experiments.hydra import hydra_config, hydra_text
-from gtransformer.experiments.recipe import load_recipe, to_arguments
+from gtransformer.experiments.recipe import load_recipe
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "configs" / "hydra" / "base.yaml"
 

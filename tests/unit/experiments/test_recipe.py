@@ -14,14 +14,8 @@ from fairseq import options as fairseq_options
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
-from gtransformer.experiments.recipe import (
-    find_recipe,
-    listing,
-    load_recipe,
-    recipe_names,
-    to_arguments,
-    without_half_precision,
-)
+from gtransformer.experiments.commands import to_arguments, without_half_precision
+from gtransformer.experiments.recipe import beside, find_recipe, listing, load_recipe, recipe_names
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run_record import stage_changes
 
@@ -229,3 +223,16 @@ def test_a_start_that_is_taken_away():
     assert stage_changes("train", recipe.changes, []) == changes and stage_changes("prepare", recipe.changes, []) == []
     with pytest.raises(UserError, match="--set pretrained-from=base: write SECTION.OPTION=VALUE"):
         load_recipe("arena/lst", ["pretrained-from=base"])
+
+
+def test_what_a_base_of_another_folder_names_is_beside_that_base(tmp_path):
+    """A recipe of a user's own, based on one that starts from its neighbour; by way of another, too."""
+    (tmp_path / "mine.yaml").write_text("based-on: arena/documents\n", encoding="utf-8")
+    (tmp_path / "further.yaml").write_text("based-on: mine\n", encoding="utf-8")
+    for name in ("mine", "further"):
+        recipe = str(tmp_path / f"{name}.yaml")
+        assert load_recipe(recipe).pretrained_from == "start" and beside(recipe, "start") == "arena/start"
+        assert beside(recipe, "cpu_small_sent") == "cpu_small_sent"
+    (tmp_path / "start.yaml").write_text("based-on: arena/start\n", encoding="utf-8")
+    assert beside(str(tmp_path / "further.yaml"), "start") == str(tmp_path / "start.yaml"), "one's own comes first"
+    assert beside("arena/documents", "start") == "arena/start"

@@ -16,14 +16,8 @@ from fairseq import options as fairseq_options
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from gtransformer.experiments.recipe import (
-    Recipe,
-    find_recipe,
-    load_recipe,
-    recipe_names,
-    recipes_of_rows,
-    to_arguments,
-)
+from gtransformer.experiments.commands import to_arguments
+from gtransformer.experiments.recipe import Recipe, find_recipe, load_recipe, recipe_names, recipes_of_rows
 from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
 from tests.unit.experiments.recipe_figures import FIGURES, LABELS, OF_PAPERS, OTHERS, OURS, ROWS, VARIANTS

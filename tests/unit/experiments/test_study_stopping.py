@@ -10,8 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import train
 from omegaconf import OmegaConf
 
-from gtransformer.experiments.commands import on_device
-from gtransformer.experiments.recipe import to_arguments
+from gtransformer.experiments.commands import on_device, to_arguments
 from gtransformer.experiments.studies.plan import load_study
 
 pytestmark = pytest.mark.slow

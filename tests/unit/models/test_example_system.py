@@ -124,7 +124,7 @@ def test_search_finds_the_same_before_the_second_step(neighbours, dictionary, ma
 def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
     """As printed: fairseq's programs take its options; without those that it takes away they would not."""
     monkeypatch.chdir(ROOT)
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "architecture.md").read_text(), re.M | re.S)
+    text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "architecture.md").read_text(), re.M | re.S)[0]
     (tmp_path / "mine.yaml").write_text(text)
     check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
     (tmp_path / "mine.yaml").write_text(re.sub(r"\n  cross-ctxlayers: null", "", text))

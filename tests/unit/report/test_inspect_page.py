@@ -177,7 +177,7 @@ def test_in_a_browser(page):
     assert found["word"] == ["“the” in sentence 1 (source)", True]
     assert found["below"][1] and found["below"][0].endswith(" in sentence 2 (source)")
     encoder = ["encoder self-attention: group, layer 2", "encoder self-attention: global, layer 2"]
-    gates = "gates (100 %: group attention alone)"
+    gates = "gates (100 %: the sentence alone)"
     assert found["headings"] == [*encoder, gates] and found["shaded"] == 3
     assert found["kept"] == [found["below"][0], 1] and found["gone"] == 0
     assert found["pointed"] == [

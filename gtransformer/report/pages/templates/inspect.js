@@ -71,7 +71,7 @@ function panel() {
     const share = focus.kind === "sentence" ? sentences[focus.index] : atob(packed).charCodeAt(focus.index) / 255;
     return bar(share, `${data.names[part]}, layer ${layer}`);
   });
-  if (gates.length) parts.push(make("h3", {}, "gates (100 %: group attention alone)"), make("ul", {}, ...gates));
+  if (gates.length) parts.push(make("h3", {}, "gates (100 %: the sentence alone)"), make("ul", {}, ...gates));
   byId("panel").replaceChildren(...parts);
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 from gtransformer.demo.reach_corpus import ITEMS, SET, write_context_items
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.realignment import MWER
-from gtransformer.experiments.arena.beside import read_beside
+from gtransformer.experiments.arena.beside import ASKED, STARTED, TEST, read_beside
 from gtransformer.experiments.arena.budget import (
     MINUTES,
     TOKENS,
@@ -88,6 +88,13 @@ class Arena:
     def clock(self) -> dict[str, Any]:
         """What decides how much is done in a minute, as in ``arena.json``."""
         return {"machine": machine(), "jobs": self.at_once, "threads": self.threads}
+
+    def files(self) -> dict[str, Any]:
+        """Checksums (SHA-256) of what all were asked and translated, and of what they start from."""
+        paths = split_files(self.raw, self.terms.plan.languages, RAW["test"])
+        start = None if self.terms.fresh else sha256(self.model(self.terms.start))
+        own = {ASKED: sha256(self.items)} if self.shows_reach else {}
+        return {**own, TEST: [sha256(path) for path in paths], STARTED: start}
 
     def run(self) -> None:
         """All that is missing."""
@@ -187,9 +194,10 @@ class Arena:
         output = folder / "test.scores.json"
         work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
         self.pipeline.add(translation, Stage(f"score-{run}", recipe.options("score"), [output], work, after))
+        loading = {"path": self.model(name, seed), "user-dir": recipe.sections["train"].get("user-dir")}
         if self.shows_reach:
-            self._add_reach(folder, self.model(name, seed))
-        self._add_metrics(folder, self.model(name, seed), recipe.options("score"))
+            self._add_reach(folder, loading)
+        self._add_metrics(folder, loading, recipe.options("score"))
 
     def _training_command(self, name: str, seed: int, started: Sequence[str]) -> list[str]:
         """fairseq-train of a system, with as many updates as the budget has, or for as long."""
@@ -201,11 +209,11 @@ class Arena:
         changes = [*UNLIMITED, *terms.own_changes(name, seed, updates), timed, *started]
         return self._command(name, self.raw, "train", self.folder(name, seed), self.prepared, changes)
 
-    def _add_reach(self, folder: Path, model: Path) -> None:
-        """Of a run: its choices on the set, and accuracy of what was translated."""
+    def _add_reach(self, folder: Path, loading: Options) -> None:
+        """Of a run: its choices on the set, and accuracy of what was translated; ``loading``: what tells its model."""
         run = folder.name
         log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
-        options = {"path": model, "items": self.items, "output": output}
+        options = {**loading, "items": self.items, "output": output}
         command = python_command("gtransformer.cli.contrastive", str(self.set), options)
         work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
         self.pipeline.add(Stage(f"contrastive-{run}", {}, [output], work, after))
@@ -214,14 +222,14 @@ class Arena:
         work, after = partial(self._quietly, "generative", options), [f"translate-{run}", "context-items"]
         self.pipeline.add(Stage(f"generative-{run}", {"align": MWER}, [output], work, after))
 
-    def _add_metrics(self, folder: Path, model: Path, scoring: Options) -> None:
+    def _add_metrics(self, folder: Path, loading: Options, scoring: Options) -> None:
         """Of a run: scores over sentences whatever their number, and CXMI."""
         run = folder.name
         output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
         work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
         aligned = Stage(f"align-{run}", options, [output], work, [f"translate-{run}"])
         log, output = folder / "arena.cxmi.log", folder / "cxmi.json"
-        command = python_command("gtransformer.cli.cxmi", str(self.prepared), {"path": model, "output": output})
+        command = python_command("gtransformer.cli.cxmi", str(self.prepared), {**loading, "output": output})
         work = Program(command, log, partial(batch_status, log))
         self.pipeline.add(aligned, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
 

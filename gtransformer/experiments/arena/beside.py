@@ -23,7 +23,8 @@ BUDGETS = {"minutes": "--minutes", "tokens": "--tokens"}
 # By the clock systems are equal only where these are, too.
 CLOCK = {"machine": "the machine", "jobs": "--jobs", "threads": "--jobs and OMP_NUM_THREADS"}
 SPEED = ("processor", "device")  # of a machine
-_KEPT = ("command", "commit", "date", "machine")  # where the systems come from
+_KEPT = ("command", "commit", "commits", "date", "machine", "files")  # where the systems come from
+ASKED, TEST, STARTED = "items", "test", "start"  # of ``files``: what they were asked, what they translated, their start
 
 
 def read_beside(
@@ -64,8 +65,35 @@ def read_beside(
 
 
 def _compared(key: str, value: Any) -> Any:
-    """Of a machine what decides how fast it is, of the rest all."""
+    """Of a machine what decides how fast it is, of a corpus its files, wherever they lie, of the rest all."""
+    if key == "corpus" and value:
+        return value.get("files", value)
     return {name: value.get(name) for name in SPEED} if key == "machine" and value else value
+
+
+def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """UserError unless others were asked the same items and translated the same test set, by their checksums.
+
+    Results of earlier versions have none: there numbers of items by distance are compared.
+    """
+    for other in others:
+        files, theirs = result["files"], other.get("files")
+        if theirs is None:
+            known = "numbers of items", _counts(result["systems"][result["baseline"]]), _counts(other["own"])
+        else:
+            known = "items or test set", *([one.get(key) for key in (ASKED, TEST)] for one in (files, theirs))
+        what, ours, others_own = known
+        if ours != others_own:
+            raise UserError(
+                f"{other['path']}: its systems cannot stand beside this arena's, whose {what} are others (made by "
+                "another version of the code?); leave it out of --beside: what was run here is kept"
+            )
+
+
+def _counts(system: Mapping[str, Any]) -> dict[str, Any]:
+    """How many items there are of every phenomenon, by distance on the target side."""
+    rows = system.get("accuracy", {}).get("by_distance_target", {})
+    return {row: {kind: one["items"] for kind, one in cells.items()} for row, cells in rows.items()}
 
 
 def put_beside(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -73,7 +101,10 @@ def put_beside(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
 
     Differences stay those from the other arena's own baseline, whose scores are given with them. What another has
     taken over itself stays that of whom it was taken from; whose systems are all left out is not named.
+
+    Raises UserError if they were asked other questions (``check_questions``).
     """
+    check_questions(result, others)
     systems, beside = dict(result["systems"]), []
     for other in others:
         systems |= other["systems"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ from gtransformer.experiments.arena.arena import Arena
 from gtransformer.experiments.arena.beside import put_beside
 from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
 from gtransformer.experiments.arena.plan import BASELINE
-from gtransformer.experiments.arena.result import accuracies, contexts_of, scores_of, spread
-from gtransformer.experiments.arena.table import arena_text
+from gtransformer.experiments.arena.result import accuracies, contexts_of, error_of, scores_of, spread
+from gtransformer.experiments.arena.table import arena_text, main_distance
 from gtransformer.experiments.comparison.result import count_parameters
 from gtransformer.experiments.run_places import last_checkpoint
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.tasks.checkpoint_file import trained_seconds, training_done
 from gtransformer.tasks.peak_memory import GPU_PEAK
 from gtransformer.tasks.strategy import FULL
+
+# How long decoding took, and a first pass before it, as their programs log it.
+DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
+FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
 
 
 def finish(arena: Arena, argv: list[str] | None) -> None:
@@ -30,14 +35,20 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
     with atomic_write(arena.results["txt"]) as stream:
         stream.write(shown + "\n")
     if arena.shows_reach:
-        seeds = len(result["seeds"])
-        draw_reach(result, arena.results["png"], f"{_terms_words(result)}, {seeds} seed{'s' * (seeds > 1)}")
+        draw_arena(result, arena.results["png"])
     else:
         _draw_curves(arena, result)
     write_json(arena.results["json"], result | provenance("gtransformer.cli.arena", argv))
     print(f"\n{shown}\n")
     for path in arena.results.values():
         print(f"written: {path}", flush=True)
+
+
+def draw_arena(result: dict[str, Any], path: Path) -> None:
+    """The picture of an arena that shows reach, from its result alone."""
+    seeds = len(result["seeds"])
+    terms = f"{_terms_words(result)}, {seeds} seed{'s' * (seeds > 1)}"
+    draw_reach(result, path, terms, main_distance(result["systems"]), error_of)
 
 
 def collect(arena: Arena) -> dict[str, Any]:
@@ -49,8 +60,16 @@ def collect(arena: Arena) -> dict[str, Any]:
             found = {name: [read(folder) for folder in folders[name]] for name in folders}
             for name, runs in found.items():
                 systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
-    own = {"version": 1, **arena.common(), **arena.clock(), "systems": systems}
-    return put_beside(own, arena.beside)
+    own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
+    commits = sorted({commit for found in folders.values() for folder in found for commit in _commits(folder)})
+    return put_beside(own | {"commits": commits}, arena.beside)
+
+
+def _commits(folder: Path) -> set[str]:
+    """Of the programs that a run is of, which may have been resumed, or added to, with later code."""
+    named = ("train", "generate.test", "test.scores", "contrastive", "cxmi")
+    found = (folder / f"{name}.json" for name in named)
+    return {commit for path in found if path.is_file() and (commit := read_json(path).get("commit"))}
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
@@ -78,6 +97,7 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
                 [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
             ),
             "sentences_per_second": spread([run["counts"]["sentences"] / one["translation"] for run, one in pairs]),
+            "decoded_per_second": decoded_per_second(scores[0]["counts"]["sentences"], folders),
         },
         "peak_bytes": peaks_of(folders),
     }
@@ -96,6 +116,24 @@ def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
     if arena.shows_reach:
         found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
     return found
+
+
+def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any] | None:
+    """Sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
+
+    Args:
+        sentences: that were translated; a first pass adds its time and no sentences.
+
+    None where a log does not say how long decoding took, or the first pass: those of earlier versions.
+    """
+    found = []
+    for folder in folders:
+        log = (folder / "generate.test.log").read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
+        times = [DECODED.search(log), *([FIRST_PASS.search(log)] if "first pass: " in log else [])]
+        if None in times:
+            return None
+        found.append(sentences / max(0.1, sum(float(one[1]) for one in times)))
+    return spread(found)
 
 
 def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gtransformer.evaluation.realignment import ORDER
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
 MEAN = "mean"  # over the phenomena
+EITHER = "distance"  # of items that are as far from what discloses them on either side
 _SAME = ("id", "phenomenon", *SIDES, "group")  # what tells an item
 
 
@@ -48,7 +49,7 @@ def contexts_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> dict[str, Any]:
-    """Accuracy by phenomenon, and by the distance of disclosure on either side; each a ``cell`` by phenomenon.
+    """Accuracy by phenomenon, and by the distance of disclosure; each a ``cell`` by phenomenon.
 
     Args:
         runs: one for each seed, all with the same items.
@@ -56,7 +57,9 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
 
     Returns:
         ``by_phenomenon`` {phenomenon: cell}, ``by_distance_source`` and ``by_distance_target`` {distance: {phenomenon:
-        cell}}. Beside the phenomena there is their unweighted mean wherever all of them are.
+        cell}}, and ``by_distance``, of items whose distance is in the same row on either side: only there a system that
+        reads one side can be compared with one that reads both. Beside the phenomena there is their unweighted mean
+        wherever all of them are.
 
     Raises UserError if the runs are not over the same items.
     """
@@ -67,13 +70,16 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
     phenomena = sorted({one["phenomenon"] for one in items})
     places = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
     result = {"by_phenomenon": _cells(runs, baseline, places)}
-    for side in SIDES:
+    for side, sides in ((EITHER, SIDES), *((side, (side,)) for side in SIDES)):
         rows: dict[str, dict[str, Any]] = {}
         for first, _ in BUCKETS:
-            row = bucket_name(first)
-            chosen = {name: [i for i in places[name] if bucket_name(items[i][side]) == row] for name in phenomena}
+            row = {bucket_name(first)}
+            chosen = {
+                name: [i for i in places[name] if {bucket_name(items[i][side]) for side in sides} == row]
+                for name in phenomena
+            }
             if any(chosen.values()):
-                rows[row] = _cells(runs, baseline, chosen)
+                rows[bucket_name(first)] = _cells(runs, baseline, chosen)
         result[f"by_{side}"] = rows
     return result
 
@@ -83,8 +89,8 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
 
     An item counts by how many of the seeds solve it. Standard errors are over items, those of one group together
     (``contrastive.standard_error``), so they say how far other items would change a figure; how far other seeds would
-    is seen in ``by_seed``. ``difference`` is that from the baseline, item by item. There is no ``chance`` where
-    nobody chose: in what was translated.
+    is seen in ``by_seed`` (``error_of`` has both). ``difference`` is that from the baseline, item by item. There is no
+    ``chance`` where nobody chose: in what was translated.
     """
     groups = [runs[0][i].get("group") for i in numbers]
     own = _shares(runs, numbers)
@@ -100,7 +106,22 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
         differences = _shares(runs, numbers, baseline)
         result["difference"] = 100.0 * statistics.fmean(differences)
         result["difference_standard_error"] = standard_error(differences, groups)
+        result["difference_by_seed"] = [
+            100.0 * statistics.fmean(run[i]["solved"] - other[i]["solved"] for i in numbers)
+            for run, other in zip(runs, baseline, strict=True)
+        ]
     return result
+
+
+def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
+    """Standard error of a cell's accuracy, or of its difference (``of`` = "difference_"), over items and over seeds.
+
+    Other items and other seeds would both change a figure: the root of the sum of squares of either error; with a
+    single seed that over items alone. None for a single group of items.
+    """
+    items, seeds = found[f"{of}standard_error"], found.get(f"{of}by_seed") or []
+    over_seeds = spread(seeds)["standard_error"] if seeds else None
+    return items if None in (items, over_seeds) else math.hypot(items, over_seeds)
 
 
 def _shares(runs: Sequence[Choices], numbers: Sequence[int], baseline: Sequence[Choices] | None = None) -> list[float]:
@@ -161,5 +182,7 @@ def mean_cell(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if key in cells[0]:
             errors = [one[key] for one in cells]
             result[key] = None if None in errors else math.sqrt(sum(error**2 for error in errors)) / len(errors)
-    result["by_seed"] = [statistics.fmean(values) for values in zip(*(one["by_seed"] for one in cells), strict=True)]
+    for key in ("by_seed", "difference_by_seed"):
+        if key in cells[0]:
+            result[key] = [statistics.fmean(values) for values in zip(*(one[key] for one in cells), strict=True)]
     return result

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
-from gtransformer.experiments.arena.result import MEAN
+from gtransformer.experiments.arena.result import EITHER, MEAN, error_of
 from gtransformer.experiments.text_table import align
 
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 ALL = "all"  # the context that a system takes
+CONTEXT = ("cxmi", "log_probability")  # with it
+SIDE_TITLES = {"distance_target": " on the target side", "distance_source": " on the source side"}
 MEMORY = {"training": "training MiB", "training_gpu": "GPU MiB", "translation": "translation MiB"}
 
 
 def arena_text(result: Mapping[str, Any]) -> str:
-    """Scores, then accuracy over distance and differences from the baseline: mean of the phenomena, then each.
+    """Scores, then accuracy over distance and differences from the baseline: mean of the phenomena, by distance on
+    either side and on both, then each phenomenon.
 
     Of a corpus without a set that shows reach, scores alone.
     """
@@ -24,29 +27,37 @@ def arena_text(result: Mapping[str, Any]) -> str:
     reach = _have(systems, "accuracy")
     if reach:
         notes += [
-            "accuracy in per cent and its standard error over items, items that depend on each other together; an "
-            "item counts by how many of the seeds solve it"
+            "accuracy in per cent, mean of the seeds, and its standard error over items (those that depend on each "
+            "other together) and over seeds; the start is one for all seeds"
         ]
         kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
         for kind in sorted(kinds, key=lambda kind: kind != MEAN):
             title = "mean of the phenomena" if kind == MEAN else kind
-            for side in ("target", "source"):
+            sides = [main_distance(systems), *SIDE_TITLES] if kind == MEAN else [main_distance(systems)]
+            for side in dict.fromkeys(sides):
                 table = reach_table(systems, kind, side)
-                blocks.append(f"{title}, by distance of disclosure on the {side} side\n{table}")
+                blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
-        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure on the target side"
-        blocks.append(f"{title}\n{reach_table(systems, MEAN, 'target', 'generative')}")
+        side = "distance_target"  # few sentences of test documents have the same on either side
+        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(side)}"
+        blocks.append(f"{title}\n{reach_table(systems, MEAN, side, 'generative')}")
         notes += [
             "translated: sentences of the test documents that need context and have the right form, in per cent, mean "
             "of the phenomena"
         ]
     if _have(systems, "cxmi"):
-        signature = next(iter(systems.values()))["cxmi"]["signature"]
-        notes.append(f"CXMI: nats per token, with all the context that a system takes; {signature}")
+        known = ", ".join(sorted({system["cxmi"]["signature"] for system in systems.values()}))
+        notes += [
+            f"CXMI: nats per token, with all the context that a system takes; {known}",
+            "log q: log probability of a token of the reference with that context; CXMI is what is gained over the "
+            "same model without context, which may be a bad one, log q says how good it is with it",
+        ]
     if any(PER_UPDATE in system for system in systems.values()):
         notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
     if _have(systems, "peak_bytes"):
         notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
+    commits = result.get("commits", [])
+    more = len(commits) > 1
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
     signatures = {one["signature"] for one in scores if one}
     blocks.append(
@@ -59,6 +70,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
                 "what was translated",
                 *origin_lines(result),
+                *(["its programs ran at several commits: " + ", ".join(one[:7] for one in commits)] if more else []),
                 f"all: {terms_line(result)}",
             ]
         )
@@ -81,13 +93,16 @@ def terms_line(result: Mapping[str, Any]) -> str:
 
 def origin_lines(result: Mapping[str, Any]) -> list[str]:
     """Where systems of other arenas come from, a line for each of these arenas."""
-    return [_origin(one, result["baseline"]) for one in result.get("beside", [])]
+    return [_origin(one, result) for one in result.get("beside", [])]
 
 
-def _origin(beside: Mapping[str, Any], baseline: str) -> str:
+def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     known = [word for word in (beside["machine"]["processor"], (beside.get("commit") or "")[:7]) if word]
     score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
-    return f"of another arena ({', '.join(known)}), compared with its '{baseline}' (s-BLEU {score}): {names}"
+    starts = [(one.get("files") or {}).get("start") for one in (beside, result)]
+    started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
+    compared = f"compared with its '{result['baseline']}' (s-BLEU {score})"
+    return f"of another arena ({', '.join(known)}){started}, {compared}: {names}"
 
 
 def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
@@ -100,7 +115,8 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     sized = any(PER_UPDATE in system for system in systems.values())
     updated = len({count for system in systems.values() for count in system.get("updates", [])}) > 1
     peaks = [key for key in MEMORY if any(_peak(system, key) for system in systems.values())]
-    more = [*(["translated"] if judged else []), *(["CXMI"] if gained else []), "validation ppl", "parameters"]
+    more = [*(["translated"] if judged else []), *(["CXMI", "log q"] if gained else [])]
+    more += ["validation ppl", "parameters"]
     rows = [["system", *(SCORES[key] for key in keys), *more, *(["updates"] if updated else [])]]
     rows[0] += ["tokens/update"] if sized else []
     rows[0] += ["training s", "translation s", *(MEMORY[key] for key in peaks)]
@@ -112,7 +128,7 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
                 name,
                 *(_score(score_of(system, key)) for key in keys),
                 *([_accuracy(system["generative"]["by_phenomenon"][MEAN])] if judged else []),
-                *([_gain(system["cxmi"]["contexts"][ALL]["cxmi"])] if gained else []),
+                *(_nats(system["cxmi"]["contexts"][ALL][key]) for key in CONTEXT if gained),
                 f"{_mean(perplexities):.3f}" if perplexities else "-",
                 f"{system['parameters']:,}" if system["parameters"] else "-",
                 *([f"{_mean(system['updates']):.0f}" if "updates" in system else "-"] if updated else []),
@@ -124,9 +140,20 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return rows
 
 
+def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
+    """By which distance systems are compared: EITHER, or the target side's where a result of before has no other."""
+    return EITHER if all(f"by_{EITHER}" in system["accuracy"] for system in systems.values()) else "distance_target"
+
+
+def distance_title(side: str) -> str:
+    """What a table by this distance says of it."""
+    return SIDE_TITLES.get(side, ", the same on either side")
+
+
 def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
-    """A heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by distance on the target side."""
-    reach = {name: system["accuracy"]["by_distance_target"] for name, system in systems.items()}
+    """A heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by ``main_distance``."""
+    side = main_distance(systems)
+    reach = {name: system["accuracy"][f"by_{side}"] for name, system in systems.items()}
     distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
     rows = [["system", "s-BLEU", "d-BLEU", *distances]]
     for name, system in systems.items():
@@ -140,9 +167,9 @@ def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True)
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
     """A row a system, a column a distance; two rows a system where it is compared with the baseline.
 
-    ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
+    ``side``: which distance; ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
     """
-    cells = {name: system[what][f"by_distance_{side}"] for name, system in systems.items()}
+    cells = {name: system[what][f"by_{side}"] for name, system in systems.items()}
     some = next(iter(cells.values()))
     distances = [distance for distance, row in some.items() if kind in row]
     rows = [["system", *distances]]
@@ -153,8 +180,9 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, 
         found = [by_distance[distance][kind] for distance in distances]
         rows.append([name, *map(_accuracy, found)])
         if all("difference" in one for one in found):
-            differences = [f"({one['difference']:+.1f}{_error(one['difference_standard_error'])})" for one in found]
-            rows.append(["", *differences])
+            rows.append(
+                ["", *(f"({_signed(one['difference'])}{_error(error_of(one, 'difference_'))})" for one in found)]
+            )
     return align(rows)
 
 
@@ -164,11 +192,15 @@ def score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
 
 
 def _accuracy(cell: Mapping[str, Any]) -> str:
-    return f"{cell['accuracy']:.1f}{_error(cell['standard_error'])}"
+    return f"{cell['accuracy']:.1f}{_error(error_of(cell))}"
 
 
-def _gain(cxmi: Mapping[str, Any]) -> str:
-    return f"{cxmi['mean']:.4f}{_error(cxmi['standard_error'], 4)}"
+def _signed(points: float) -> str:
+    return f"{round(points, 1) + 0.0:+.1f}"  # no -0.0
+
+
+def _nats(found: Mapping[str, Any]) -> str:
+    return f"{found['mean']:.4f}{_error(found['standard_error'], 4)}"
 
 
 def _peak(system: Mapping[str, Any], key: str) -> str | None:

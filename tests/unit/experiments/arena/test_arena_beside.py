@@ -21,7 +21,7 @@ def result() -> dict:
     """The recorded arena, as if all its systems had been its own."""
     recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     recorded.pop("beside", None)
-    return recorded
+    return recorded | {"files": {"items": "i", "test": ["e", "d"], "start": "s"}}
 
 
 def split(result: dict, folder: Path, *names: str) -> Path:
@@ -42,6 +42,9 @@ def test_two_halves_are_the_whole(result, tmp_path):
     assert origin["file"] == other.name and origin["systems"] == halves[3:] and origin["commit"] == result["commit"]
     shown, alone = arena_text(whole), arena_text(result)
     (line,) = set(shown.splitlines()) - set(alone.splitlines())
+    assert "from another start" not in line
+    whole["beside"][0]["files"] = {"start": "another"}
+    assert "from another start, compared with" in arena_text(whole)
     assert line.startswith(f"of another arena ({result['machine']['processor']}, {result['commit'][:7]}), compared")
     assert line.endswith(", ".join(halves[3:]))
     assert put_beside(result, []) == result
@@ -105,3 +108,27 @@ def test_no_result(tmp_path, text):
     (tmp_path / "x.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="x.json: no result of an arena"):
         read_beside([tmp_path / "x.json"], {}, ["sentences"])
+
+
+def test_other_questions(result, tmp_path):
+    """By checksums; of results that have none, by numbers of items."""
+    terms, first = {key: result[key] for key in TERMS}, result
+    for change in ({"items": "j"}, {"test": ["e", "f"]}):
+        path = split(result | {"files": result["files"] | change}, tmp_path, "sentences", "lst")
+        with pytest.raises(UserError, match="lst.json: its systems .*, whose items or test set are others"):
+            put_beside(first, read_beside([path], terms, ["sentences"]))
+    earlier = {key: value for key, value in result.items() if key != "files"}
+    others = read_beside([split(earlier, tmp_path, "sentences", "lst")], terms, ["sentences"])
+    assert put_beside(first, others)["beside"][0]["systems"] == ["lst"]
+    others[0]["own"]["accuracy"]["by_distance_target"]["1"]["pronoun"]["items"] += 1
+    with pytest.raises(UserError, match="whose numbers of items are others"):
+        put_beside(first, others)
+
+
+def test_a_corpus_is_the_same_wherever_it_lies(result, tmp_path):
+    corpus = {"name": "mine", "files": {"test.en": "abc"}}
+    path = split(result | {"corpus": corpus}, tmp_path, "sentences", "lst")
+    terms = {key: result[key] for key in TERMS}
+    assert read_beside([path], terms | {"corpus": {**corpus, "name": "copy"}}, ["sentences"])
+    with pytest.raises(UserError, match="corpus .*'abc'.* here .*'def'"):
+        read_beside([path], terms | {"corpus": {"name": "mine", "files": {"test.en": "def"}}}, ["sentences"])

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 from matplotlib.image import imread
 
-from gtransformer.analysis.reach_figure import draw_reach
 from gtransformer.errors import UserError
+from gtransformer.experiments.arena.outcome import decoded_per_second, draw_arena
 from gtransformer.experiments.arena.result import (
     accuracies,
     cell,
     contexts_of,
+    error_of,
     joint_error,
     mean_cell,
     scores_of,
     spread,
 )
-from gtransformer.experiments.arena.table import arena_text, reach_table
+from gtransformer.experiments.arena.table import arena_text, main_distance, reach_table
 
 # Two seeds of a system and of the baseline on four items: solved.
 SYSTEM = ([1, 1, 0, 1], [1, 0, 0, 1])
@@ -61,7 +62,20 @@ def test_items_that_depend_on_nothing():
         "by_seed": [75.0, 50.0],
         "difference": 37.5,
         "difference_standard_error": pytest.approx(47.32424),
+        "difference_by_seed": [50.0, 25.0],
     }
+
+
+def test_errors_are_of_items_and_of_seeds():
+    """Seeds 75 and 50: standard deviation 17.678, over the root of 2 12.5; squares of both errors add up."""
+    found = cell(runs(SYSTEM), runs(BASELINE), range(4))
+    assert error_of(found) == pytest.approx((23.93568**2 + 12.5**2) ** 0.5)
+    assert error_of(found, "difference_") == pytest.approx((47.32424**2 + 12.5**2) ** 0.5)
+    one = cell(runs(SYSTEM[:1]), runs(BASELINE[:1]), range(4))
+    assert (error_of(one), error_of(one, "difference_")) == (one["standard_error"], one["difference_standard_error"])
+    assert error_of(cell(runs(SYSTEM, [7, 7, 7, 7]), None, range(4))) is None
+    earlier = {key: value for key, value in found.items() if key != "difference_by_seed"}
+    assert error_of(earlier, "difference_") == found["difference_standard_error"]
 
 
 def test_items_of_a_group_count_together():
@@ -110,6 +124,8 @@ def test_sides_are_apart_and_a_mean_is_of_all_phenomena():
         "source": {"1": ["address", "pronoun", "mean"], "13-24": ["pronoun"], "25+": ["address"]},
         "target": {"1": ["address", "pronoun", "mean"], "2": ["pronoun"], "4-6": ["address"]},
     }
+    assert {row: list(cells) for row, cells in found["by_distance"].items()} == {"1": ["address", "pronoun", "mean"]}
+    assert [one["items"] for one in found["by_distance"]["1"].values()] == [1, 1, 2], "as far on either side"
     assert found["by_distance_target"]["2"]["pronoun"]["difference"] == -100.0
 
 
@@ -168,12 +184,17 @@ def test_text():
         "sentences", "82.00 ±2.00", "90.00 ±0.00", "20.00 ±0.00", "1.500", "1,234", "10", "3"
     ]  # fmt: skip
     assert "5 updates from 'start', a sentence Transformer of 7 updates" in text and "sig" in text
-    lines = reach_table(result()["systems"], "pronoun", "target").splitlines()
+    assert ", the same on either side\n" in text and "on the source side\n" in text and "-0.0" not in text
+    lines = reach_table(result()["systems"], "pronoun", "distance_target").splitlines()
     assert lines[0].split() == ["system", "1", "2"] and lines[1].split() == ["(items)", "2", "2"]
     assert [line.split() for line in lines[4:]] == [
-        ["ours", "75.0", "±25.0", "50.0", "±50.0"],
-        ["(+75.0", "±25.0)", "(+0.0", "±100.0)"],
+        ["ours", "75.0", "±35.4", "50.0", "±50.0"],
+        ["(+75.0", "±35.4)", "(+0.0", "±100.0)"],
     ]
+    old = result()["systems"]
+    for system in old.values():
+        del system["accuracy"]["by_distance"]
+    assert (main_distance(result()["systems"]), main_distance(old)) == ("distance", "distance_target")
 
 
 def test_text_of_what_was_translated():
@@ -191,9 +212,11 @@ def test_text_of_what_was_translated():
     text = arena_text(found)
     (row,) = [line.split("  ") for line in text.splitlines() if line.startswith("ours")][:1]
     assert [cell.strip() for cell in row if cell] == [
-        "ours", "70.00", "90.00", "20.00", "62.5 ±23.9", "0.2500 ±0.0000", "1.500", "1,234", "10", "3"
+        "ours", "70.00", "90.00", "20.00", "62.5 ±27.0", "0.2500 ±0.0000", "-0.7500 ±0.0000",
+        "1.500", "1,234", "10", "3",
     ]  # fmt: skip
-    assert "cxmi|x" in text and "what was translated: mean of the phenomena, by distance" in text
+    assert "takes; cxmi|x\n" in text and "log q: log probability" in text
+    assert "what was translated: mean of the phenomena, by distance" in text
     (block,) = [part for part in text.split("\n\n") if part.startswith("what was translated")]
     assert "(chance)" not in block and "(chance)" in text
 
@@ -221,5 +244,17 @@ def test_text_of_a_corpus_without_a_set():
 
 
 def test_picture(tmp_path):
-    draw_reach(result(), tmp_path / "arena.png", "5 updates")
+    draw_arena(result(), tmp_path / "arena.png")
     assert imread(tmp_path / "arena.png").ndim == 3
+
+
+def test_sentences_a_second_of_decoding(tmp_path):
+    """Of the last run alone, with a first pass's time; not where an earlier version did not say that."""
+    line = "INFO:fairseq_cli.generate:Translated 40 sentences (1,234 tokens) in {}s (9.99 sentences/s, 9 tokens/s)\n"
+    log = tmp_path / "generate.test.log"
+    log.write_text("$ first\n" + line.format("1.0") + "$ second\n" + line.format("8.0"))
+    assert decoded_per_second(40, [tmp_path]) == spread([5.0])
+    log.write_text("$ one\nINFO:first pass: 40 sentences by x in 2.0s\n" + line.format("8.0"))
+    assert decoded_per_second(40, [tmp_path])["mean"] == 4.0
+    log.write_text("$ one\nINFO:first pass: 40 sentences by x\n" + line.format("8.0"))
+    assert decoded_per_second(40, [tmp_path]) is None

@@ -62,7 +62,8 @@ def main(argv: list[str] | None = None) -> None:
         pipeline.check()
         comparison.results.unlink(missing_ok=True)
         recipes = ", ".join(comparison.plan.recipes)
-        say(f"{recipes}: {args.minutes:g} minutes each on {args.corpus}, {device_name()}")
+        starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
+        say(f"{recipes}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}")
         if args.jobs > 1 and comparison.threads:
             say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each")
         comparison.finish(comparison.run(), argv)

@@ -28,6 +28,7 @@ FILES = (
     "train.finetune-from-model",
     "train.sentence-model",
 )
+OTHERS = ("prepared-from", "vocabulary-from", "pretrained-from")  # name other recipes
 LANGUAGES = ("source-lang", "target-lang", "langs")
 AVERAGED = "average-checkpoints"  # in section train: no option of fairseq-train, but what is done when it has ended
 REFERENCE = ("score.paper", "score.reference")
@@ -214,19 +215,19 @@ def find_recipe(name: str) -> Path:
 def beside(recipe: str, other: str) -> str:
     """How one recipe that another names is named on a command line: as it is, or where it stands beside that one.
 
-    Or beside one that it is based on, in another folder: the name is from there.
+    A name that comes from what a recipe is based on is meant where that one stands.
     """
-    path = find_recipe(recipe)
-    if (path.parent / f"{other}.yaml").is_file():
+    path = own = find_recipe(recipe)
+    while other not in map(_read(path).get, OTHERS) and (base := _read(path).get("based-on")):
+        path = _base(path, base)
+    found = (path.parent / f"{other}.yaml").resolve()
+    if not found.is_file():
+        return other
+    if path == own:
         suffix = Path(recipe).suffix if recipe.endswith((".yaml", ".yml")) else ""
         return str(Path(recipe).parent / f"{other}{suffix}")
-    while base := _read(path).get("based-on"):
-        path = _base(path, base)
-        found = (path.parent / f"{other}.yaml").resolve()
-        if found.is_file():
-            top = config_directory().resolve()
-            return found.relative_to(top).with_suffix("").as_posix() if found.is_relative_to(top) else str(found)
-    return other
+    top = config_directory().resolve()
+    return found.relative_to(top).with_suffix("").as_posix() if found.is_relative_to(top) else str(found)
 
 
 def _with_bases(path: Path, seen: list[Path]) -> Entries:

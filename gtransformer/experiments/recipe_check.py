@@ -65,6 +65,8 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
     arguments = [*NEEDED[stage], *to_arguments(options), *extra]
     import_user_dir(options.get("user-dir"))
+    if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
+        _refuse(recipe.name, stage, "user-dir stands in section train alone; write it into task, which both read")
     if stage == "train":
         parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
     elif stage == "generate":

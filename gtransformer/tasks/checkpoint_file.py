@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,6 +98,15 @@ def training_done(path: Path) -> Done:
 def updates_of(state: dict[str, Any]) -> int:
     """How many updates a checkpoint's model was trained for; KeyError, IndexError or TypeError if it does not say."""
     return int(state["optimizer_history"][-1]["num_updates"])
+
+
+def weights_digest(path: Path) -> str:
+    """SHA-256 of a checkpoint's parameters by name, which of two trainings is the same where these are to the bit."""
+    found = hashlib.sha256()
+    for name, values in sorted(read_state(path)["model"].items()):
+        found.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
 
 
 def load_lazily(path: Path) -> Any:

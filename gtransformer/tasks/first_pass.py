@@ -121,9 +121,8 @@ def open_first_pass(task: FairseqTask, models: Sequence[nn.Module], args: Namesp
     if not isinstance(dataset.src, RunDataset):
         raise UserError(f"--first-pass {path}: translates one set at a time; leave --combine-valid-subsets out")
     if path.suffix == CHECKPOINT:
-        like = next(models[0].parameters())
-        began = time.monotonic()
-        translations = translated(dataset, SentenceModel(path, task, like), args)
+        model, began = SentenceModel(path, task, next(models[0].parameters())), time.monotonic()
+        translations = translated(dataset, model, args)
         logger.info("first pass: %d sentences by %s in %.1fs", len(translations), path, time.monotonic() - began)
     else:
         words = read_words(path, task, split)

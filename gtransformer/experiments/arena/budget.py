@@ -85,7 +85,7 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
             "train.update-freq, or --updates"
         )
     arguments = [str(prepared / "bin"), *to_arguments(recipe.training())]
-    import_user_dir(recipe.sections["train"].get("user-dir"))
+    import_user_dir(recipe.training().get("user-dir"))
     given = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
     cfg = TranslationDocConfig.from_namespace(given)
     cfg.doc_seed = given.seed  # fairseq resolves it where it builds a training

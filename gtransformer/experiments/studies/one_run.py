@@ -18,6 +18,7 @@ from gtransformer.experiments.run import Run
 from gtransformer.experiments.run_places import model_file
 from gtransformer.files import read_json, write_json
 from gtransformer.tasks.averaging import model_in
+from gtransformer.tasks.user_system import import_user_dir
 
 ORDER, RESULT = "run.json", "result.json"
 CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them
@@ -29,6 +30,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     """Do what a run lacks, and write its result."""
     order = read_json(directory / ORDER)
     run = ordered_run(directory, order)
+    import_user_dir(run.recipe.training().get("user-dir"))
     if not order.get("model_of"):
         run.execute("train")
     if translates(order):

@@ -233,6 +233,8 @@ def test_what_a_base_of_another_folder_names_is_beside_that_base(tmp_path):
         recipe = str(tmp_path / f"{name}.yaml")
         assert load_recipe(recipe).pretrained_from == "start" and beside(recipe, "start") == "arena/start"
         assert beside(recipe, "cpu_small_sent") == "cpu_small_sent"
-    (tmp_path / "start.yaml").write_text("based-on: arena/start\n", encoding="utf-8")
-    assert beside(str(tmp_path / "further.yaml"), "start") == str(tmp_path / "start.yaml"), "one's own comes first"
+    (tmp_path / "own.yaml").write_text("based-on: window/base\npretrained-from: base\n", encoding="utf-8")
+    assert beside(str(tmp_path / "own.yaml"), "base") == "base", "said by the recipe itself, not window/base"
+    (tmp_path / "base.yaml").write_text("based-on: cpu_tiny\n", encoding="utf-8")
+    assert beside(str(tmp_path / "own.yaml"), "base") == str(tmp_path / "base.yaml")
     assert beside("arena/documents", "start") == "arena/start"

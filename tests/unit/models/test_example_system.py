@@ -130,6 +130,10 @@ def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text(re.sub(r"\n  cross-ctxlayers: null", "", text))
     with pytest.raises(UserError, match="cross-ctxlayers"):
         check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train"])
+    assert text.count("\ntask:\n  user-dir: ") == 1
+    (tmp_path / "mine.yaml").write_text(re.sub(r"\ntask:\n(  user-dir: .*\n)train:\n", r"\ntrain:\n\1", text))
+    with pytest.raises(UserError, match="user-dir stands in section train alone; write it into task"):
+        check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
 
 
 def test_a_reach_of_its_own_does_not_inherit_what_another_named():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq.dataclass.configs import CheckpointConfig
 
-from gtransformer.tasks.checkpoint_file import read_settings, trained_seconds
+from gtransformer.tasks.checkpoint_file import read_settings, trained_seconds, weights_digest
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short, remove_older
 
 
@@ -107,3 +107,17 @@ def test_nothing_is_done_where_nothing_is_whole_or_all_is(saved):
 def test_files_of_the_old_format_are_not_taken_for_cut_ones(tmp_path):
     path = save(tmp_path / "checkpoint_last.pt", 10, _use_new_zipfile_serialization=False)
     assert not is_cut_short(path)
+
+
+def test_weights_are_told_by_their_bits(tmp_path):
+    """Whatever else a checkpoint says: when it was trained, where its files lay."""
+    weights = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor(3)}
+    found = []
+    for number, model in enumerate(
+        (weights, dict(reversed(weights.items())), weights | {"a": torch.tensor([1.0, 2.1])})
+    ):
+        torch.save({"model": model, "extra_state": {"previous_training_time": number}}, tmp_path / "one.pt")
+        found.append(weights_digest(tmp_path / "one.pt"))
+    assert found[0] == found[1] != found[2] and len(found[0]) == 64
+    torch.save({"model": weights | {"a": torch.tensor([[1.0, 2.0]])}}, tmp_path / "one.pt")
+    assert weights_digest(tmp_path / "one.pt") != found[0]

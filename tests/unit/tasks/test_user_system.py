@@ -13,11 +13,10 @@ from gtransformer.tasks.user_system import import_user_dir
 from tests.support import ROOT
 
 RECIPE = """based-on: arena/documents
+task:
+  user-dir: docs/example_system/neighbours
 train:
-  user-dir: docs/example_system/neighbours
   arch: neighbours_tiny
-generate:
-  user-dir: docs/example_system/neighbours
 """
 
 
@@ -53,10 +52,19 @@ def test_a_command_is_given_the_folder():
 
 def test_what_cannot_be_imported(tmp_path: Path):
     import_user_dir(None)
-    with pytest.raises(UserError, match="--user-dir .*nowhere: no such folder; give the one with"):
+    with pytest.raises(UserError, match="--user-dir .*nowhere: no __init__.py there; give the folder that"):
         import_user_dir(tmp_path / "nowhere")
-    folder = tmp_path / "lacking_something"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("import there_is_no_such_package\n", encoding="utf-8")
-    with pytest.raises(UserError, match="lacking_something: cannot be imported: No module named 'there_is_no_such_pac"):
-        import_user_dir(folder)
+    for name, code, said in (
+        ("lacking_something", "import there_is_no_such_package", "ModuleNotFoundError: No module named 'there_is"),
+        ("misspelt", "def:", "SyntaxError"),
+        ("reading", "open('not-there')", "FileNotFoundError"),
+        ("types", "", "AttributeError"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "__init__.py").write_text(code + "\n", encoding="utf-8")
+        for _ in range(2):
+            with pytest.raises(UserError, match=f"{name}: cannot be imported: {said}.*; mend it, or rename the folder"):
+                import_user_dir(folder)
+    (tmp_path / "misspelt" / "__init__.py").write_text("", encoding="utf-8")
+    import_user_dir(tmp_path / "misspelt")

@@ -115,7 +115,7 @@ def test_results(folder, finished):
         assert system["target_tokens_per_update"] == pytest.approx(epoch["target_tokens"] / epoch["updates"], abs=0.05)
         reach = system["accuracy"]["by_distance_target"]
         assert list(reach) == list(system["accuracy"]["by_distance_source"]) == rows
-        assert list(system["accuracy"]["by_distance"]) == rows
+        assert list(system["accuracy"]["by_distance_both"]) == rows
         if name == "neighbours":  # its positions run through the document, so that what is not seen counts
             continue
         assert gains["3"] == gains["2"] == gains["all"]

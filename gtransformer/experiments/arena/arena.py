@@ -35,6 +35,7 @@ from gtransformer.experiments.recipe import Options
 from gtransformer.experiments.run import FIRST_PASS, START
 from gtransformer.experiments.run_places import model_file, training_outputs, translation_outputs
 from gtransformer.files import read_json, sha256, write_json
+from gtransformer.tasks.checkpoint_file import weights_digest
 
 # The budget is the same for all: nobody stops early.
 UNLIMITED = ("train.patience=", "train.max-epoch=", "train.tensorboard-logdir=")
@@ -90,9 +91,9 @@ class Arena:
         return {"machine": machine(), "jobs": self.at_once, "threads": self.threads}
 
     def files(self) -> dict[str, Any]:
-        """Checksums (SHA-256) of what all were asked and translated, and of what they start from."""
+        """Checksums (SHA-256) of what all were asked and translated, and of the parameters that they start from."""
         paths = split_files(self.raw, self.terms.plan.languages, RAW["test"])
-        start = None if self.terms.fresh else sha256(self.model(self.terms.start))
+        start = None if self.terms.fresh else weights_digest(self.model(self.terms.start))
         own = {ASKED: sha256(self.items)} if self.shows_reach else {}
         return {**own, TEST: [sha256(path) for path in paths], STARTED: start}
 
@@ -194,7 +195,7 @@ class Arena:
         output = folder / "test.scores.json"
         work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
         self.pipeline.add(translation, Stage(f"score-{run}", recipe.options("score"), [output], work, after))
-        loading = {"path": self.model(name, seed), "user-dir": recipe.sections["train"].get("user-dir")}
+        loading = {"path": self.model(name, seed), "user-dir": recipe.training().get("user-dir")}
         if self.shows_reach:
             self._add_reach(folder, loading)
         self._add_metrics(folder, loading, recipe.options("score"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.arena.result import add_seeds
 from gtransformer.files import read_json
 
 # What must be the same for two arenas' systems to be compared, and by which option it is set.
@@ -59,8 +60,11 @@ def read_beside(
         if twice := sorted(seen.intersection(others)):
             raise UserError(f"{path}: '{twice[0]}' is in another file of --beside, too; leave one of them out")
         seen |= set(others)
-        kept = {name: result["systems"][name] for name in others}
-        found.append({**result, "path": path, "systems": kept, "own": result["systems"][result["baseline"]]})
+        kept, own = {name: result["systems"][name] for name in others}, result["systems"][result["baseline"]]
+        nested = {name for one in result.get("beside", []) for name in one["systems"]}  # compared with another baseline
+        for name in kept.keys() - nested:
+            add_seeds(kept[name], own)
+        found.append({**result, "path": path, "systems": kept, "own": own})
     return found
 
 

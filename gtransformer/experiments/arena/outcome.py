@@ -26,6 +26,7 @@ from gtransformer.tasks.strategy import FULL
 # How long decoding took, and a first pass before it, as their programs log it.
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
 FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
+MADE = re.compile(r"first pass: \d+ sentences by ")  # not read from a file
 
 
 def finish(arena: Arena, argv: list[str] | None) -> None:
@@ -61,13 +62,15 @@ def collect(arena: Arena) -> dict[str, Any]:
             for name, runs in found.items():
                 systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
     own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
-    commits = sorted({commit for found in folders.values() for folder in found for commit in _commits(folder)})
+    every = [folder for found in folders.values() for folder in found]
+    every += [] if arena.terms.fresh else [arena.folder(arena.terms.start)]
+    commits = sorted(set().union(*map(_commits, every)))
     return put_beside(own | {"commits": commits}, arena.beside)
 
 
 def _commits(folder: Path) -> set[str]:
-    """Of the programs that a run is of, which may have been resumed, or added to, with later code."""
-    named = ("train", "generate.test", "test.scores", "contrastive", "cxmi")
+    """Of the programs that have ended in a run's folder: an arena may be gone on with by later code."""
+    named = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
     found = (folder / f"{name}.json" for name in named)
     return {commit for path in found if path.is_file() and (commit := read_json(path).get("commit"))}
 
@@ -122,14 +125,14 @@ def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any
     """Sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
 
     Args:
-        sentences: that were translated; a first pass adds its time and no sentences.
+        sentences: that were translated; a first pass that is made then adds its time and no sentences.
 
     None where a log does not say how long decoding took, or the first pass: those of earlier versions.
     """
     found = []
     for folder in folders:
         log = (folder / "generate.test.log").read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
-        times = [DECODED.search(log), *([FIRST_PASS.search(log)] if "first pass: " in log else [])]
+        times = [DECODED.search(log), *([FIRST_PASS.search(log)] if MADE.search(log) else [])]
         if None in times:
             return None
         found.append(sentences / max(0.1, sum(float(one[1]) for one in times)))

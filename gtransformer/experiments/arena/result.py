@@ -14,7 +14,7 @@ from gtransformer.evaluation.realignment import ORDER
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it
 MEAN = "mean"  # over the phenomena
-EITHER = "distance"  # of items that are as far from what discloses them on either side
+BOTH = "distance_both"  # of items that are as far from what discloses them on both sides
 _SAME = ("id", "phenomenon", *SIDES, "group")  # what tells an item
 
 
@@ -57,9 +57,9 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
 
     Returns:
         ``by_phenomenon`` {phenomenon: cell}, ``by_distance_source`` and ``by_distance_target`` {distance: {phenomenon:
-        cell}}, and ``by_distance``, of items whose distance is in the same row on either side: only there a system that
-        reads one side can be compared with one that reads both. Beside the phenomena there is their unweighted mean
-        wherever all of them are.
+        cell}}, and ``by_distance_both``, of items whose distance is in the same row on both sides: only there a system
+        that reads one side can be compared with one that reads both. Beside the phenomena there is their unweighted
+        mean wherever all of them are.
 
     Raises UserError if the runs are not over the same items.
     """
@@ -70,7 +70,7 @@ def accuracies(runs: Sequence[Choices], baseline: Sequence[Choices] | None) -> d
     phenomena = sorted({one["phenomenon"] for one in items})
     places = {name: [i for i, one in enumerate(items) if one["phenomenon"] == name] for name in phenomena}
     result = {"by_phenomenon": _cells(runs, baseline, places)}
-    for side, sides in ((EITHER, SIDES), *((side, (side,)) for side in SIDES)):
+    for side, sides in ((BOTH, SIDES), *((side, (side,)) for side in SIDES)):
         rows: dict[str, dict[str, Any]] = {}
         for first, _ in BUCKETS:
             row = {bucket_name(first)}
@@ -113,11 +113,23 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
     return result
 
 
+def add_seeds(found: dict[str, Any], baseline: Mapping[str, Any]) -> None:
+    """``difference_by_seed`` of all cells of results that do not have it yet, from the baseline's on the same terms."""
+    if "difference" in found:
+        pairs = zip(found["by_seed"], baseline["by_seed"], strict=True)
+        found.setdefault("difference_by_seed", [own - other for own, other in pairs])
+        return
+    for key, part in found.items():
+        if isinstance(part, dict) and isinstance(baseline.get(key), dict):
+            add_seeds(part, baseline[key])
+
+
 def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
     """Standard error of a cell's accuracy, or of its difference (``of`` = "difference_"), over items and over seeds.
 
-    Other items and other seeds would both change a figure: the root of the sum of squares of either error; with a
-    single seed that over items alone. None for a single group of items.
+    Other items and other seeds would both change a figure: the root of the sum of squares of either error, which counts
+    what is of both twice and so is rather too large; with a single seed, or where a result of before does not have its
+    differences by seed, that over items alone. None for a single group of items.
     """
     items, seeds = found[f"{of}standard_error"], found.get(f"{of}by_seed") or []
     over_seeds = spread(seeds)["standard_error"] if seeds else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
-from gtransformer.experiments.arena.result import EITHER, MEAN, error_of
+from gtransformer.experiments.arena.result import BOTH, MEAN, error_of
 from gtransformer.experiments.text_table import align
 
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
@@ -38,7 +38,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 table = reach_table(systems, kind, side)
                 blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
-        side = "distance_target"  # few sentences of test documents have the same on either side
+        side = "distance_target"  # few sentences of test documents have the same on both sides
         title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(side)}"
         blocks.append(f"{title}\n{reach_table(systems, MEAN, side, 'generative')}")
         notes += [
@@ -70,7 +70,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
                 "what was translated",
                 *origin_lines(result),
-                *(["its programs ran at several commits: " + ", ".join(one[:7] for one in commits)] if more else []),
+                *(["its programs ran at several commits: " + ", ".join(map(_short, commits))] if more else []),
                 f"all: {terms_line(result)}",
             ]
         )
@@ -96,8 +96,14 @@ def origin_lines(result: Mapping[str, Any]) -> list[str]:
     return [_origin(one, result) for one in result.get("beside", [])]
 
 
+def _short(commit: str | None) -> str:
+    """A commit's first letters, and what is behind them of changes that it does not have."""
+    name, plus, changes = (commit or "").partition("+")
+    return name[:7] + plus + changes
+
+
 def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    known = [word for word in (beside["machine"]["processor"], (beside.get("commit") or "")[:7]) if word]
+    known = [word for word in (beside["machine"]["processor"], _short(beside.get("commit"))) if word]
     score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
     starts = [(one.get("files") or {}).get("start") for one in (beside, result)]
     started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
@@ -141,13 +147,13 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 
 def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
-    """By which distance systems are compared: EITHER, or the target side's where a result of before has no other."""
-    return EITHER if all(f"by_{EITHER}" in system["accuracy"] for system in systems.values()) else "distance_target"
+    """By which distance systems are compared: BOTH, or the target side's where a result of before has no other."""
+    return BOTH if all(f"by_{BOTH}" in system["accuracy"] for system in systems.values()) else "distance_target"
 
 
 def distance_title(side: str) -> str:
     """What a table by this distance says of it."""
-    return SIDE_TITLES.get(side, ", the same on either side")
+    return SIDE_TITLES.get(side, ", the same on both sides")
 
 
 def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:

@@ -9,6 +9,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.arena.outcome import decoded_per_second, draw_arena
 from gtransformer.experiments.arena.result import (
     accuracies,
+    add_seeds,
     cell,
     contexts_of,
     error_of,
@@ -76,6 +77,8 @@ def test_errors_are_of_items_and_of_seeds():
     assert error_of(cell(runs(SYSTEM, [7, 7, 7, 7]), None, range(4))) is None
     earlier = {key: value for key, value in found.items() if key != "difference_by_seed"}
     assert error_of(earlier, "difference_") == found["difference_standard_error"]
+    add_seeds(table := {"1": {"pronoun": earlier}}, {"1": {"pronoun": cell(runs(BASELINE), None, range(4))}})
+    assert table["1"]["pronoun"] == found
 
 
 def test_items_of_a_group_count_together():
@@ -124,8 +127,8 @@ def test_sides_are_apart_and_a_mean_is_of_all_phenomena():
         "source": {"1": ["address", "pronoun", "mean"], "13-24": ["pronoun"], "25+": ["address"]},
         "target": {"1": ["address", "pronoun", "mean"], "2": ["pronoun"], "4-6": ["address"]},
     }
-    assert {row: list(cells) for row, cells in found["by_distance"].items()} == {"1": ["address", "pronoun", "mean"]}
-    assert [one["items"] for one in found["by_distance"]["1"].values()] == [1, 1, 2], "as far on either side"
+    assert list(found["by_distance_both"]) == ["1"]
+    assert [one["items"] for one in found["by_distance_both"]["1"].values()] == [1, 1, 2], "as far on both sides"
     assert found["by_distance_target"]["2"]["pronoun"]["difference"] == -100.0
 
 
@@ -184,7 +187,7 @@ def test_text():
         "sentences", "82.00 ±2.00", "90.00 ±0.00", "20.00 ±0.00", "1.500", "1,234", "10", "3"
     ]  # fmt: skip
     assert "5 updates from 'start', a sentence Transformer of 7 updates" in text and "sig" in text
-    assert ", the same on either side\n" in text and "on the source side\n" in text and "-0.0" not in text
+    assert ", the same on both sides\n" in text and "on the source side\n" in text
     lines = reach_table(result()["systems"], "pronoun", "distance_target").splitlines()
     assert lines[0].split() == ["system", "1", "2"] and lines[1].split() == ["(items)", "2", "2"]
     assert [line.split() for line in lines[4:]] == [
@@ -193,8 +196,8 @@ def test_text():
     ]
     old = result()["systems"]
     for system in old.values():
-        del system["accuracy"]["by_distance"]
-    assert (main_distance(result()["systems"]), main_distance(old)) == ("distance", "distance_target")
+        del system["accuracy"]["by_distance_both"]
+    assert (main_distance(result()["systems"]), main_distance(old)) == ("distance_both", "distance_target")
 
 
 def test_text_of_what_was_translated():

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.arena.table import distance_rows, origin_lines, score_rows, terms_line
+from gtransformer.experiments.arena.budget import PER_UPDATE
+from gtransformer.experiments.arena.table import (
+    distance_rows,
+    distance_title,
+    main_distance,
+    origin_lines,
+    score_rows,
+    terms_line,
+)
 from gtransformer.files import read_json
 from gtransformer.report.folders import script_command
 from gtransformer.report.paper_tables import markdown
@@ -42,7 +50,13 @@ def fill_readme(text: str, logs: Path) -> str:
     result = _read(path)
     shown = _table(path, result, lambda systems: distance_rows(systems, errors=False), "accuracy")
     folder = f"{logs.name}/{FIRST}"
-    filled = f"{BEGIN}\n![accuracy over distance]({folder}/{PICTURE})\n\n{shown}\n\nAll: {_terms(path, result)}.\n{END}"
+    parts = [
+        f"![accuracy over distance]({folder}/{PICTURE})",
+        shown,
+        f"All: {_terms(path, result)}.{_sizes(result)}",
+        *_origins(path, result),
+    ]
+    filled = f"{BEGIN}\n" + "\n\n".join(parts) + f"\n{END}"
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: filled, text, count=1, flags=re.DOTALL)
 
 
@@ -55,13 +69,14 @@ def _shown(path: Path) -> str:
     if reach := _table(path, result, distance_rows, "accuracy"):
         parts += [
             "Scores, and contrastive accuracy in per cent (mean of the phenomena) by the number of sentences to the "
-            "nearest on the target side that discloses the answer:",
+            f"nearest that discloses the answer{distance_title(main_distance(result['systems']))}:",
             reach,
         ]
     parts.append(_table(path, result, score_rows))
     parts += _origins(path, result)
     parts.append(
-        f"All: {_terms(path, result)}. Behind ±: standard errors, of scores over seeds, of accuracy over items."
+        f"All: {_terms(path, result)}. Behind ±: standard errors, of scores over seeds, of accuracy over items and "
+        "seeds."
     )
     if isinstance(result.get("command"), str):
         parts.append(f"```bash\n{script_command(result['command'])}\n```")
@@ -93,6 +108,18 @@ def _terms(path: Path, result: dict[str, Any]) -> str:
         return f"{terms_line(result)}; {len(result['seeds'])} seed(s)"
     except DAMAGES:
         raise _wrong(path) from None
+
+
+def _sizes(result: dict[str, Any]) -> str:
+    """That updates are not of one size, where they are the budget and that is known."""
+    sizes = {name: f"{system[PER_UPDATE]:,.0f}" for name, system in result["systems"].items() if PER_UPDATE in system}
+    if not result.get("updates") or len(sizes) < len(result["systems"]) or len(set(sizes.values())) == 1:
+        return ""
+    least, *_, most = sorted(sizes, key=lambda name: result["systems"][name][PER_UPDATE])
+    return (
+        f" Updates are not of one size: from {sizes[least]} target tokens of current sentences (`{least}`) to "
+        f"{sizes[most]} (`{most}`)."
+    )
 
 
 def _origins(path: Path, result: dict[str, Any]) -> list[str]:

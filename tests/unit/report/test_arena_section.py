@@ -10,6 +10,7 @@ import pytest
 
 from gtransformer.cli import report
 from gtransformer.errors import UserError
+from gtransformer.experiments.arena.result import error_of
 from gtransformer.report.arena_section import BEGIN, END, arena_sections, fill_readme
 from tests.support import ROOT
 
@@ -42,10 +43,11 @@ def test_it_stands_first(logs: Path):
     assert "must not be compared" in introduction and "![arena](arena/arena.png)" in arena
     system = json.loads((logs / "arena" / "arena.json").read_text())["systems"]["gtransformer"]
     reach, scores = rows(arena, "gtransformer")
-    near = system["accuracy"]["by_distance_target"]["1"]["mean"]
-    assert reach[2] == f"{near['accuracy']:.1f} ±{near['standard_error']:.1f}" and len(reach) == 9
+    near = system["accuracy"]["by_distance_both"]["1"]["mean"]
+    assert reach[2] == f"{near['accuracy']:.1f} ±{error_of(near):.1f}" and len(reach) == 9
+    assert "discloses the answer, the same on both sides:" in arena
     assert scores[0].startswith(f"{system['scores']['s_bleu']['mean']:.2f} ±")
-    assert "1000 updates from 'start'" in arena and "bash scripts/arena.sh demo" in arena
+    assert "600 updates from 'start'" in arena and "bash scripts/arena.sh demo" in arena
 
 
 def test_the_readme_is_filled_and_checked(logs: Path, capsys):
@@ -55,9 +57,13 @@ def test_the_readme_is_filled_and_checked(logs: Path, capsys):
     page, text = (logs / "README.md").read_text(), readme.read_text()
     assert page.index("## The arena") < page.index("## Tables of ")
     assert text.startswith(f"before\n{BEGIN}\n![accuracy over distance](exp_logs/arena/arena.png)\n\n| system |")
-    assert text.endswith(f"2 seed(s).\n{END}\nbehind\n") and "old" not in text
+    assert (
+        text.endswith(f"flat_transformer.\n{END}\nbehind\n")
+        and "; 3 seed(s). Updates are not of one size: from 373 target" in text
+        and "old" not in text
+    )
     (row,) = rows(text, "concatenation")
-    assert row == ["89.5", "90.9", "85.1", "81.9", "44.4", "44.4", "44.4", "44.4", "44.4"]
+    assert row == ["88.2", "89.8", "67.7", "60.1", "44.4", "44.4", "44.4", "44.4", "44.4"]
     assert report.main(["--logs", str(logs), "--check"]) == 0
     changed(logs, {"updates": 7})
     assert report.main(["--logs", str(logs)]) == 0 and "All: 7 updates" in readme.read_text()
@@ -87,8 +93,8 @@ def test_rows_of_another_arena_are_named(logs: Path):
     origin = {"machine": {"processor": "Another"}, "commit": None, "systems": ["lst", "window"]}
     changed(logs, {"beside": [origin | {"baseline": result["systems"]["sentences"]["scores"]}]})
     _, arena = arena_sections(logs)
-    assert "\n\nOf another arena (Another), compared with its 'sentences' (s-BLEU 87.4" in arena
-    assert "): lst, window.\n\nAll: 1000 updates" in arena
+    assert "\n\nOf another arena (Another), compared with its 'sentences' (s-BLEU 87.7" in arena
+    assert "): lst, window.\n\nAll: 600 updates" in arena
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_where_they_come_from_is_not_lost_on_the_way(result, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("updates", 5, "on other terms: updates 5, here 1000; set by --updates"),
-        ("seeds", [1], "on other terms: seeds \\[1\\], here \\[1, 2\\]; set by --seeds"),
+        ("updates", 5, "on other terms: updates 5, here 600; set by --updates"),
+        ("seeds", [1], "on other terms: seeds \\[1\\], here \\[1, 2, 3\\]; set by --seeds"),
         ("changes", [], "set by --set"),
     ],
 )

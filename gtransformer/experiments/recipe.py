@@ -218,7 +218,7 @@ def beside(recipe: str, other: str) -> str:
     A name that comes from what a recipe is based on is meant where that one stands.
     """
     path = own = find_recipe(recipe)
-    while other not in map(_read(path).get, OTHERS) and (base := _read(path).get("based-on")):
+    while other not in map((content := _read(path)).get, OTHERS) and (base := content.get("based-on")):
         path = _base(path, base)
     found = (path.parent / f"{other}.yaml").resolve()
     if not found.is_file():

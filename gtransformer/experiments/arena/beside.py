@@ -61,8 +61,7 @@ def read_beside(
             raise UserError(f"{path}: '{twice[0]}' is in another file of --beside, too; leave one of them out")
         seen |= set(others)
         kept, own = {name: result["systems"][name] for name in others}, result["systems"][result["baseline"]]
-        nested = {name for one in result.get("beside", []) for name in one["systems"]}  # compared with another baseline
-        for name in kept.keys() - nested:
+        for name in kept.keys() - _taken(result):  # the others are compared with another baseline
             add_seeds(kept[name], own)
         found.append({**result, "path": path, "systems": kept, "own": own})
     return found
@@ -81,13 +80,13 @@ def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any
     Results of earlier versions have none: there numbers of items by distance are compared.
     """
     for other in others:
-        files, theirs = result["files"], other.get("files")
-        if theirs is None:
-            known = "numbers of items", _counts(result["systems"][result["baseline"]]), _counts(other["own"])
+        if "files" in other:
+            what = "items or test set"
+            found = [[one["files"].get(key) for key in (ASKED, TEST)] for one in (result, other)]
         else:
-            known = "items or test set", *([one.get(key) for key in (ASKED, TEST)] for one in (files, theirs))
-        what, ours, others_own = known
-        if ours != others_own:
+            what = "numbers of items"
+            found = [_counts(own) for own in (result["systems"][result["baseline"]], other["own"])]
+        if found[0] != found[1]:
             raise UserError(
                 f"{other['path']}: its systems cannot stand beside this arena's, whose {what} are others (made by "
                 "another version of the code?); leave it out of --beside: what was run here is kept"
@@ -98,6 +97,11 @@ def _counts(system: Mapping[str, Any]) -> dict[str, Any]:
     """How many items there are of every phenomenon, by distance on the target side."""
     rows = system.get("accuracy", {}).get("by_distance_target", {})
     return {row: {kind: one["items"] for kind, one in cells.items()} for row, cells in rows.items()}
+
+
+def _taken(result: Mapping[str, Any]) -> set[str]:
+    """The systems that a result has taken over itself."""
+    return {name for one in result.get("beside", []) for name in one["systems"]}
 
 
 def put_beside(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -113,8 +117,7 @@ def put_beside(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     for other in others:
         systems |= other["systems"]
         origin = {key: other[key] for key in _KEPT if key in other}
-        nested = other.get("beside", [])
-        taken = {name for one in nested for name in one["systems"]}
+        nested, taken = other.get("beside", []), _taken(other)
         own = [name for name in other["systems"] if name not in taken]
         origin = {"file": other["path"].name, **origin, "systems": own, "baseline": other["own"]["scores"]}
         further = [{**one, "systems": [name for name in one["systems"] if name in other["systems"]]} for one in nested]

@@ -98,7 +98,7 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
         "items": len(numbers),
         "accuracy": 100.0 * statistics.fmean(own),
         "standard_error": standard_error(own, groups),
-        "by_seed": [100.0 * statistics.fmean(run[i]["solved"] for i in numbers) for run in runs],
+        "by_seed": _by_seed(runs, numbers),
     }
     if "wrong" in runs[0][0]:
         result["chance"] = 100.0 * statistics.fmean(1 / (1 + len(runs[0][i]["wrong"])) for i in numbers)
@@ -106,18 +106,14 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
         differences = _shares(runs, numbers, baseline)
         result["difference"] = 100.0 * statistics.fmean(differences)
         result["difference_standard_error"] = standard_error(differences, groups)
-        result["difference_by_seed"] = [
-            100.0 * statistics.fmean(run[i]["solved"] - other[i]["solved"] for i in numbers)
-            for run, other in zip(runs, baseline, strict=True)
-        ]
+        result["difference_by_seed"] = _less(result["by_seed"], _by_seed(baseline, numbers))
     return result
 
 
 def add_seeds(found: dict[str, Any], baseline: Mapping[str, Any]) -> None:
     """``difference_by_seed`` of all cells of results that do not have it yet, from the baseline's on the same terms."""
     if "difference" in found:
-        pairs = zip(found["by_seed"], baseline["by_seed"], strict=True)
-        found.setdefault("difference_by_seed", [own - other for own, other in pairs])
+        found.setdefault("difference_by_seed", _less(found["by_seed"], baseline["by_seed"]))
         return
     for key, part in found.items():
         if isinstance(part, dict) and isinstance(baseline.get(key), dict):
@@ -139,9 +135,16 @@ def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
 def _shares(runs: Sequence[Choices], numbers: Sequence[int], baseline: Sequence[Choices] | None = None) -> list[float]:
     """The share of the seeds that solve each item, less that of the baseline's if one is given."""
     own = [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
-    if baseline is None:
-        return own
-    return [one - other for one, other in zip(own, _shares(baseline, numbers), strict=True)]
+    return own if baseline is None else _less(own, _shares(baseline, numbers))
+
+
+def _by_seed(runs: Sequence[Choices], numbers: Sequence[int]) -> list[float]:
+    """The accuracy of each seed, in per cent."""
+    return [100.0 * statistics.fmean(run[i]["solved"] for i in numbers) for run in runs]
+
+
+def _less(values: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [one - other for one, other in zip(values, others, strict=True)]
 
 
 def _cells(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gtransformer.evaluation.contrastive import SIDES
+from gtransformer.experiments.arena.beside import STARTED
 from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
 from gtransformer.experiments.arena.result import BOTH, MEAN, error_of
 from gtransformer.experiments.text_table import align
@@ -12,7 +14,8 @@ from gtransformer.experiments.text_table import align
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 ALL = "all"  # the context that a system takes
 CONTEXT = ("cxmi", "log_probability")  # with it
-SIDE_TITLES = {"distance_target": " on the target side", "distance_source": " on the source side"}
+SOURCE, TARGET = SIDES
+SIDE_TITLES = {TARGET: " on the target side", SOURCE: " on the source side"}
 MEMORY = {"training": "training MiB", "training_gpu": "GPU MiB", "translation": "translation MiB"}
 
 
@@ -38,9 +41,9 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 table = reach_table(systems, kind, side)
                 blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
-        side = "distance_target"  # few sentences of test documents have the same on both sides
-        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(side)}"
-        blocks.append(f"{title}\n{reach_table(systems, MEAN, side, 'generative')}")
+        # Few sentences of test documents have the same distance on both sides.
+        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(TARGET)}"
+        blocks.append(f"{title}\n{reach_table(systems, MEAN, TARGET, 'generative')}")
         notes += [
             "translated: sentences of the test documents that need context and have the right form, in per cent, mean "
             "of the phenomena"
@@ -56,8 +59,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
         notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
     if _have(systems, "peak_bytes"):
         notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
-    commits = result.get("commits", [])
-    more = len(commits) > 1
+    commits = [_short(commit) for commit in result.get("commits", [])]
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
     signatures = {one["signature"] for one in scores if one}
     blocks.append(
@@ -70,7 +72,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
                 else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
                 "what was translated",
                 *origin_lines(result),
-                *(["its programs ran at several commits: " + ", ".join(map(_short, commits))] if more else []),
+                *([f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []),
                 f"all: {terms_line(result)}",
             ]
         )
@@ -105,7 +107,7 @@ def _short(commit: str | None) -> str:
 def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     known = [word for word in (beside["machine"]["processor"], _short(beside.get("commit"))) if word]
     score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
-    starts = [(one.get("files") or {}).get("start") for one in (beside, result)]
+    starts = [one.get("files", {}).get(STARTED) for one in (beside, result)]
     started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
     compared = f"compared with its '{result['baseline']}' (s-BLEU {score})"
     return f"of another arena ({', '.join(known)}){started}, {compared}: {names}"
@@ -148,7 +150,7 @@ def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
 
 def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
     """By which distance systems are compared: BOTH, or the target side's where a result of before has no other."""
-    return BOTH if all(f"by_{BOTH}" in system["accuracy"] for system in systems.values()) else "distance_target"
+    return BOTH if all(f"by_{BOTH}" in system["accuracy"] for system in systems.values()) else TARGET
 
 
 def distance_title(side: str) -> str:

@@ -18,6 +18,7 @@ from gtransformer.evaluation.start import PAPER, measure
 from gtransformer.experiments.text_table import align
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
+from gtransformer.tasks.sentence_start import GATE_BIAS
 
 
 def gate(text: str) -> float | str:
@@ -37,10 +38,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--gates",
         type=gate,
         nargs="+",
-        default=[1000.0, 5.0, PAPER],
+        default=[1000.0, GATE_BIAS, PAPER],
         metavar="BIAS",
         help="what gates begin with: a bias, 1000 being shut, or 'paper', at random, positions running through the "
-        "document (default: 1000 5 paper)",
+        f"document (default: 1000 {GATE_BIAS:g} paper)",
     )
     parser.add_argument(
         "--context-layers", type=int, default=2, metavar="N", help="upper layers with global attention (%(default)s)"

@@ -78,7 +78,7 @@ def check_gates(model_cfg: Any) -> None:
     if bias is not None and stays_shut(bias):
         raise UserError(
             f"--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them "
-            "has no gradient; give 5, and shut gates only to scripts/start.sh, which trains nothing"
+            "has no gradient; give 3, and shut gates only to scripts/start.sh, which trains nothing"
         )
 
 

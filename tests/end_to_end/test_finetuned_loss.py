@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.optim.adam_two_rates import mark_parameter
+from gtransformer.tasks.sentence_start import GATE_BIAS
 from tests.support import pad_batch, tiny_config, tiny_dictionary
 
 WORDS = 20
@@ -102,11 +103,29 @@ def from_scratch(words):
     return validation_loss(model, words, documents(random.Random(9), words, 60, SENTENCES, 4))
 
 
+def started(words, sentence_model, **options):
+    """A G-Transformer before its first update."""
+    model = build(words, load_partial=True, **options)
+    model.load_state_dict(dict(sentence_model.state_dict()))
+    return model
+
+
+def test_with_gates_nearly_shut_it_starts_where_the_sentence_model_is(words, sentence_model):
+    """Within 0.01 nats a word; half open, what global attention says at random would be heard."""
+    own = validation_loss(sentence_model, words, documents(random.Random(9), words, 60 * SENTENCES, 1, 4))
+    pairs = documents(random.Random(9), words, 60, SENTENCES, 4)
+    starts = {
+        bias: validation_loss(started(words, sentence_model, positions="sentence", gate_bias=bias), words, pairs)
+        for bias in (GATE_BIAS, 0.0)
+    }
+    print(f"sentence model {own:.5f}, documents {starts}")
+    assert 0 < abs(starts[GATE_BIAS] - own) < 0.01 < starts[0.0] - own
+
+
 def test_first_validation_loss_is_close_to_the_sentence_models(words, sentence_model, from_scratch):
     """The same sentences, alone and in documents; the paper's ratio of learning rates, 0.2."""
     own = validation_loss(sentence_model, words, documents(random.Random(9), words, 60 * SENTENCES, 1, 4))
-    model = build(words, load_partial=True)
-    model.load_state_dict(dict(sentence_model.state_dict()))
+    model = started(words, sentence_model)
     train(model, words, EPOCH, 2e-3, 0.2, False, count=24, sentences=SENTENCES, most=4)
     found = validation_loss(model, words, documents(random.Random(9), words, 60, SENTENCES, 4))
     print(f"sentence model {own:.3f}, fine-tuned {found:.3f}, from scratch {from_scratch:.3f}")

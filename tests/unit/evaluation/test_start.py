@@ -18,7 +18,7 @@ from tests.unit.evaluation.test_corpus_instances import PREPARED
 from tests.unit.models import fairseq_models
 
 pytestmark = pytest.mark.slow
-SHUT, NEARLY = "1000", "5"
+SHUT, NEARLY = "1000", "3"
 
 
 def own(folder: Path) -> Path:

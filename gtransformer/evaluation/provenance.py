@@ -34,6 +34,12 @@ def current_commit(checkout: Path | None = None) -> str | None:
     return commit + ("+changes" if changed else "")
 
 
+def short_commit(commit: str | None) -> str:
+    """A commit of :func:`current_commit` by its first letters, with what says that there are changes beyond it."""
+    name, plus, changes = (commit or "").partition("+")
+    return name[:7] + plus + changes
+
+
 def _git(directory: Path, *arguments: str) -> str:
     result = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=True)
     return result.stdout.strip()

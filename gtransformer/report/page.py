@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation.provenance import short_commit
 from gtransformer.report.arena_section import arena_sections
 from gtransformer.report.folders import Folder, read_folders
 from gtransformer.report.keys import ABOUT, need
@@ -79,7 +80,7 @@ def runs(folders: Sequence[Folder]) -> str:
         pictures = ", ".join(f"[{name}]({folder.name}/{name})" for name in folder.pictures)
         rows.append([f"[`{folder.name}/`]({folder.name})", folder.about, folder.machine or "as above", pictures])
     lines = [
-        [f"[{folder.name}/{name}]({folder.name}/{name})", f"`{command}`", commit[:7]]
+        [f"[{folder.name}/{name}]({folder.name}/{name})", f"`{command}`", short_commit(commit)]
         for folder in folders
         for name, command, commit in folder.commands
     ]

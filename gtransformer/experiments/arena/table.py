@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.evaluation.contrastive import SIDES
+from gtransformer.evaluation.provenance import short_commit
 from gtransformer.experiments.arena.beside import STARTED
 from gtransformer.experiments.arena.budget import PER_UPDATE, budget_words
 from gtransformer.experiments.arena.result import BOTH, MEAN, error_of
@@ -59,7 +60,7 @@ def arena_text(result: Mapping[str, Any]) -> str:
         notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
     if _have(systems, "peak_bytes"):
         notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
-    commits = [_short(commit) for commit in result.get("commits", [])]
+    commits = [short_commit(commit) for commit in result.get("commits", [])]
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
     signatures = {one["signature"] for one in scores if one}
     blocks.append(
@@ -98,14 +99,8 @@ def origin_lines(result: Mapping[str, Any]) -> list[str]:
     return [_origin(one, result) for one in result.get("beside", [])]
 
 
-def _short(commit: str | None) -> str:
-    """A commit's first letters, and what is behind them of changes that it does not have."""
-    name, plus, changes = (commit or "").partition("+")
-    return name[:7] + plus + changes
-
-
 def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    known = [word for word in (beside["machine"]["processor"], _short(beside.get("commit"))) if word]
+    known = [word for word in (beside["machine"]["processor"], short_commit(beside.get("commit"))) if word]
     score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
     starts = [one.get("files", {}).get(STARTED) for one in (beside, result)]
     started = ", from another start" if None not in starts and starts[0] != starts[1] else ""

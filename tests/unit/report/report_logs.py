@@ -61,7 +61,7 @@ def write_comparison(
             for recipe, sets in recipes.items()
         },
         "command": "python -m gtransformer.cli.compare x",
-        "commit": "0123456789",
+        "commit": "0123456789+changes",
     }
     (logs / "new" / "comparison.json").write_text(json.dumps(content))
 

@@ -253,4 +253,4 @@ def test_results_on_other_data_stand_apart(logs: Path):
     assert "![new/learning_curves.png](new/learning_curves.png)" in section
     assert "| `cpu_tiny` |" in page.split("## Recipes that belong to no table")[1]
     assert "belong to no table" not in before
-    assert "`bash scripts/compare.sh x` | 0123456 |" in page
+    assert "`bash scripts/compare.sh x` | 0123456+changes |" in page

@@ -35,7 +35,11 @@ def build_parser() -> argparse.ArgumentParser:
         "--start-minutes", type=float, metavar="M", help="of recipes that others start from, instead (the same as all)"
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="so many at a time, each with 1/N of the cores (%(default)s)"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="so many at a time, each with 1/N of the cores; one that all others start from has all (%(default)s)",
     )
     parser.add_argument(
         "--also",
@@ -65,7 +69,9 @@ def main(argv: list[str] | None = None) -> None:
         starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
         say(f"{recipes}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}")
         if args.jobs > 1 and comparison.threads:
-            say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each")
+            alone = comparison.plan.common_start
+            first = f"; {alone} alone, with {comparison.start_threads}" if alone else ""
+            say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
         comparison.finish(comparison.run(), argv)
 
 

@@ -23,7 +23,8 @@ class Job:
     """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
 
     It waits for the jobs that are named in ``after``, as far as they are run together with it. ``command`` may be what
-    makes the command when the program is about to start.
+    makes the command when the program is about to start. One that is ``alone`` has the threads of all, and nothing runs
+    beside it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Job:
     log: Path
     status: Callable[[], str | None] = lambda: None
     after: Sequence[str] = ()
+    alone: bool = False
 
 
 def shares(jobs: int | None = None) -> tuple[int, int | None]:
@@ -61,17 +63,16 @@ def run_jobs(
     an error itself, the others go on.
     """
     waiting, running = list(jobs), {}
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
-    if threads:
-        # Passive waiting: with threads that spin for each other, a busy machine slows training down sevenfold.
-        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
     progress = Progress(label)
     try:
         while waiting or running:
             if not running and next_job(waiting, running) is None:
                 raise ValueError(f"{label}: {waiting[0].name} waits for itself")
             while len(running) < at_once and (job := next_job(waiting, running)):
+                if running and (job.alone or any(other.alone for other, *_ in running.values())):
+                    break
                 waiting.remove(job)
+                environment = _environment(threads and threads * (at_once if job.alone else 1))
                 command = job.command() if callable(job.command) else job.command
                 job.log.parent.mkdir(parents=True, exist_ok=True)
                 with open(job.log, "ab") as log:
@@ -100,6 +101,14 @@ def run_jobs(
             os.killpg(process.pid, signal.SIGTERM)
         for _, process, _ in running.values():
             process.wait()
+
+
+def _environment(threads: int | None) -> dict[str, str]:
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}
+    if threads:
+        # Passive waiting: with threads that spin for each other, a busy machine slows training down sevenfold.
+        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    return environment
 
 
 def failure(label: str, job: Job, reason: str) -> UserError:

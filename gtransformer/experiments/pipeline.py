@@ -53,6 +53,7 @@ class Program:
 
     command: what to run, or what says it when the stages that this one reads are done.
     log: where its output goes; begun anew with the program unless ``keeps_log``.
+    alone: nothing runs beside it, and it has the threads of all.
     status: a few words about how far it is, None if that cannot be said yet.
     """
 
@@ -60,6 +61,7 @@ class Program:
     log: Path
     status: Callable[[], str | None] = lambda: None
     keeps_log: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,11 +171,9 @@ class Pipeline:
 
     def check(self) -> None:
         """Before anything is removed: UserError for a model that would have to be thrown away or trained back."""
-        for name, stage in self.stages.items():
-            if not stage.has_model():
-                continue
-            stamp = self._stamp(name)
-            if stamp.get("identity") != self._identities[name]:
+        for stage in filter(Stage.has_model, self.stages.values()):
+            stamp = self._stamp(stage.name)
+            if stamp.get("identity") != self._identities[stage.name]:
                 if stage.precious or (stamp and "identity" not in stamp):
                     raise UserError(
                         f"{stage.folder}: was trained with other settings, on another corpus, or by an older version "
@@ -181,7 +181,7 @@ class Pipeline:
                         "the model again"
                     )
             elif cut := self._cut(stage):
-                raise UserError(f"{cut}: shorter than when {name} was done; put it back, or remove {stage.folder}")
+                raise UserError(f"{cut}: shorter than {stage.name} left it; put it back, or remove {stage.folder}")
             elif stage.budget is not None and (stamp.get("budget") or 0) > stage.budget:
                 raise UserError(
                     f"{stage.folder}: was begun with {stamp['budget']:g} minutes of training, more than --minutes "
@@ -254,7 +254,7 @@ class Pipeline:
                 program.log.unlink(missing_ok=True)
             return program.command() if callable(program.command) else program.command
 
-        return Job(stage.name, start, program.log, program.status, after)
+        return Job(stage.name, start, program.log, program.status, after, program.alone)
 
     def _begin(self, stage: Stage) -> None:
         """Note that a stage is begun; what cannot be gone on with is removed."""

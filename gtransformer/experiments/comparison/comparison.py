@@ -41,6 +41,7 @@ class Comparison:
         self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
         self.at_once, self.threads = shares(args.jobs)
+        self.start_threads = self.threads and self.threads * (self.at_once if self.plan.common_start else 1)
         self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
         self.pipeline = Pipeline(self.directory, "comparison")
         self._add_corpora()
@@ -157,7 +158,13 @@ class Comparison:
                 f"train-{name}",
                 settings,
                 outputs=training_outputs(recipe, folder),
-                work=Program(command, folder / "compare.train.log", partial(training_status, log, None), True),
+                work=Program(
+                    command,
+                    folder / "compare.train.log",
+                    partial(training_status, log, None),
+                    keeps_log=True,
+                    alone=name == self.plan.common_start,
+                ),
                 after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
                 waits_for=preparations,
                 budget=self.budget(name),
@@ -247,6 +254,7 @@ class Comparison:
             "start_minutes": self.start_minutes if self.plan.starts else None,
             "jobs": self.at_once,
             "threads": self.threads,
+            "start_threads": self.start_threads,
             "changes": self.changes,
             "machine": machine(),
             "sets": {one.name: {key: str(value) for key, value in asdict(one).items()} for one in self.sets},

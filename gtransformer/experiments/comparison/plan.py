@@ -95,6 +95,12 @@ class Plan:
         """The recipes that others start from."""
         return {first for recipe in self.recipes.values() if (first := self.start(recipe))}
 
+    @property
+    def common_start(self) -> str | None:
+        """The recipe that all others start from, so that none of them can be trained beside it; None for none."""
+        first, *others = [name for name, recipe in self.recipes.items() if self.start(recipe) is None]
+        return first if self.starts and not others else None
+
     def preparer(self, name: str) -> str:
         """The recipe by which the corpus of recipe ``name`` is prepared."""
         recipe = self.recipes.get(name) or load_recipe(name, self.changes)

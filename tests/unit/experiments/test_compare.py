@@ -51,6 +51,19 @@ def test_recipes_that_others_need_come_first():
     assert list(Plan(["cpu_small_doc"], []).corpora) == ["cpu_small"], "prepared by a recipe that is not compared"
 
 
+def test_what_all_start_from_is_trained_alone(corpus: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(module, "shares", lambda jobs: (jobs, 3))
+    for recipes, alone, threads in (
+        ("cpu_small_finetune,cpu_small_sent,proof/sentences", "cpu_small_sent", 6),
+        (",".join(FOUR), None, 3),  # two do not start from it,
+        ("cpu_small_sent", None, 3),  # or nothing does
+    ):
+        plan = comparison(corpus, tmp_path / "out", "--jobs", 2, recipes=recipes)
+        programs = {name: stage.work for name, stage in plan.pipeline.stages.items() if name.startswith("train-")}
+        assert [name for name, program in programs.items() if program.alone] == [f"train-{alone}"] * (alone is not None)
+        assert plan.plan.common_start == alone and plan.start_threads == threads
+
+
 def test_a_recipe_that_borrows_a_vocabulary(corpus: Path, tmp_path: Path):
     """It has a corpus of its own, prepared behind its lender's, and further sets by it."""
     path = tmp_path / "own.yaml"

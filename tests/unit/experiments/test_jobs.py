@@ -36,6 +36,22 @@ def test_jobs_get_their_threads_and_leave_logs_and_times(lock, tmp_path) -> None
     assert set(seconds) == {"a", "b"} and all(0.2 < value < 20 for value in seconds.values())
 
 
+def test_a_job_alone_has_the_threads_of_all_and_nothing_runs_beside_it(lock, tmp_path) -> None:
+    marks = tmp_path / "marks"
+    code = (
+        "import os, time\n"
+        "def mark(what): open({marks!r}, 'a').write('{name}' + what + ' ')\n"
+        "mark('+' + os.environ['OMP_NUM_THREADS']); time.sleep({seconds}); mark('-')"
+    )
+    jobs = [
+        python(name, code.format(marks=str(marks), name=name, seconds=seconds), tmp_path)
+        for name, seconds in (("a", 0.5), ("b", 0.5), ("c", 0.1))
+    ]
+    jobs[1].alone = True
+    run_jobs("three", jobs, 2, 3, lock)
+    assert marks.read_text().split() == ["a+3", "a-", "b+6", "b-", "c+3", "c-"]
+
+
 def test_a_job_waits_for_those_it_comes_after(lock, tmp_path) -> None:
     marks = tmp_path / "marks"
     jobs = [

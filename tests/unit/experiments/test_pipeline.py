@@ -195,7 +195,7 @@ def test_a_model_that_was_cut_short_is_refused(plan):
     model = plan.directory / "first" / "checkpoints" / "best.pt"
     whole = model.read_bytes()
     model.write_bytes(b"")
-    message = f"{model}: shorter than when first was done; put it back, or remove {plan.directory / 'first'}"
+    message = f"{model}: shorter than first left it; put it back, or remove {plan.directory / 'first'}"
     with pytest.raises(UserError, match=re.escape(message)):
         plan.run()
     model.write_bytes(whole)

@@ -21,10 +21,15 @@ from gtransformer.files import NO_JSON, read_lines
 
 @dataclass
 class Curve:
-    """Perplexity of one training run: two lists of (updates, perplexity), ascending in updates."""
+    """Perplexity of one training run: lists of (updates, perplexity), ascending in updates.
+
+    ``words`` is validation without ``<s>`` and the language symbol: what models on sentences and on documents have in
+    common. Empty in logs of other criterions than this package's, and of before it was there.
+    """
 
     train: list[tuple[int, float]] = field(default_factory=list)
     valid: list[tuple[int, float]] = field(default_factory=list)
+    words: list[tuple[int, float]] = field(default_factory=list)
     seconds: float | None = None
 
     @property
@@ -51,6 +56,8 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
                 continue  # train_inner has a key train_wall, too, which is something else
             if f"{prefix}ppl" in stats:
                 _append(points, stats[f"{prefix}num_updates"], stats[f"{prefix}ppl"])
+            if f"{prefix}word_ppl" in stats:
+                _append(curve.words, stats[f"{prefix}num_updates"], stats[f"{prefix}word_ppl"])
             if f"{prefix}wall" in stats:
                 walls.append(stats[f"{prefix}wall"])
     curve.train = curve.train or epochs
@@ -103,18 +110,22 @@ def _append(points: list[tuple[int, float]], updates: int, perplexity: float) ->
 def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: str) -> None:
     """Draw the curves of several systems into one figure: a colour a system, training dashed, validation solid.
 
-    The perplexity axis is logarithmic. The PNG appears under ``path`` only when it is complete.
+    Validation is that of words where all have it. The perplexity axis is logarithmic. The PNG appears under ``path``
+    only when it is complete.
     """
+    by_words = all(curve.words for curve in curves.values() if curve.valid)
+    validation = "validation, words" if by_words else "validation"
     figure = new_figure(7.5, 4.5, dpi=150)
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes, drawn = figure.add_subplot(), Curves()
     colours = system_colours(curves)
     for name, curve in curves.items():
-        for points, style, kind in ((curve.train, "--", "training"), (curve.valid, "-", "validation")):
+        validated = curve.words if by_words else curve.valid
+        for points, style, kind in ((curve.train, "--", "training"), (validated, "-", validation)):
             if points:
                 updates, perplexities = zip(*points, strict=True)
-                look = {"marker": "o", "markersize": 3.5} if kind == "validation" else {"alpha": 0.5}
+                look = {"marker": "o", "markersize": 3.5} if kind == validation else {"alpha": 0.5}
                 label, marked = drawn.add(f"{name}, {kind}", points)
                 look = {"linestyle": style, "color": colours[name], **look, **marked}
                 axes.plot(updates, perplexities, label=label, **look)

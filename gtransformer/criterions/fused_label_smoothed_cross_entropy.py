@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 
+import torch
+from fairseq import utils
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.logging import metrics
+from torch import Tensor
 
 from gtransformer.data.loss_mask import MASKED, counted
 from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
 
 OWN = "own_loss_"  # in the logs: a loss that the model has beside this one
+WORD_NLL, WORDS = "word_nll", "words"  # in those of validation: without what leaves no choice, and of how many tokens
 
 
 @register_criterion("fused_label_smoothed_cross_entropy", dataclass=LabelSmoothedCrossEntropyCriterionConfig)
@@ -24,7 +28,15 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     For models of this package whose output layer is one product; with ``--report-accuracy`` or
     ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion. Losses that a
     model has beside it are added with weight 1, and logged.
+
+    Validation says, too, what words and ``</s>`` cost alone (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
+    between sentences and the language symbol cost next to nothing, and documents have more of the one, sentences of the
+    other; so this is the number by which models on sentences and on documents can be compared.
     """
+
+    def __init__(self, task, *args, **kwargs):
+        super().__init__(task, *args, **kwargs)
+        self.forced = list(getattr(task, "forced_symbols", ()))
 
     def forward(self, model, sample, reduce: bool = True):
         """Summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs of a batch."""
@@ -38,6 +50,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
             loss, nll = fused_cross_entropy(features, decoder.output_weight, targets, self.eps)
+            of_words = {} if model.training else self._of_words(features, decoder.output_weight, targets, nll)
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         own = {OWN + name: one * sample_size for name, one in extra.get(LOSSES, {}).items()}  # summed, as the loss is
         loss = sum(own.values(), loss)
@@ -48,13 +61,24 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             "ntokens": sample["ntokens"],
             "nsentences": sample["target"].size(0),
             "sample_size": sample_size,
+            **of_words,
         }
         return loss, sample_size, logs
 
+    def _of_words(self, features: Tensor, weight: Tensor, targets: Tensor, nll: Tensor) -> dict[str, Tensor | int]:
+        """Of the negative log likelihood of all targets what is that of words, and how many these are."""
+        forced = torch.isin(targets, targets.new_tensor(self.forced)).nonzero().squeeze(1)
+        _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
+        return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
+
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """As fairseq's; and models' own losses, in bits, over the batches that have them."""
+        """As fairseq's; what words cost; and models' own losses, in bits, over the batches that have them."""
         super().reduce_metrics(logging_outputs)
+        if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
+            nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
+            metrics.log_scalar(f"{WORD_NLL}_loss", nll / words / math.log(2), words, round=4)
+            metrics.log_derived("word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg))
         for name in sorted({name for logs in logging_outputs for name in logs if name.startswith(OWN)}):
             having = [logs for logs in logging_outputs if name in logs]
             total, size = (sum(float(logs[key]) for logs in having) for key in (name, "sample_size"))

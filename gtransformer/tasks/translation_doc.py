@@ -159,6 +159,11 @@ class TranslationDocTask(MeasuredTask):
         """Indices of all language symbols in a dictionary, by default the target's."""
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
 
+    @property
+    def forced_symbols(self) -> list[int]:
+        """What stands between the target's sentences and at its end, and leaves no choice: ``<s>`` and its language."""
+        return [self.tgt_dict.bos(), self.language]
+
     def _marks(self) -> set[int]:
         """Symbols of the target that are no part of a translation's text: padding and the languages."""
         return {self.tgt_dict.pad(), *self.language_symbols()}
@@ -290,7 +295,7 @@ class TranslationDocTask(MeasuredTask):
         sample = without_context(sample, self.tgt_dict.pad())
         if not getattr(model, "leaves_marks_out", False):
             return sample
-        return without_forced(sample, [self.tgt_dict.bos(), self.language], self.tgt_dict.pad())
+        return without_forced(sample, self.forced_symbols, self.tgt_dict.pad())
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""

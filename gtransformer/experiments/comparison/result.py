@@ -40,7 +40,8 @@ def recipe_result(
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,
-        "curve": {"train": curve.train, "valid": curve.valid},
+        "word_perplexity": curve.words[-1][1] if curve.words else None,
+        "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
         "seconds": {"training": round(seconds, 1)},
         "scores": {},
     }
@@ -76,12 +77,16 @@ def machine() -> dict[str, Any]:
 
 
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
-    """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text."""
-    header = ["recipe", "updates", "minutes", "validation ppl"]
+    """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
+
+    Perplexity is that of words where all have it.
+    """
+    by_words = all(result.get("word_perplexity") for result in recipes.values())
+    header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]
     header += [f"{name} {kind}" for name in sets for kind in ("s-BLEU", "d-BLEU")]
     rows = [header]
     for name, result in recipes.items():
-        perplexity = result["validation_perplexity"]
+        perplexity = result["word_perplexity" if by_words else "validation_perplexity"]
         row = [name, str(result["updates"]), f"{result['seconds']['training'] / 60:.1f}"]
         row.append("-" if perplexity is None else f"{perplexity:.2f}")
         for one in sets:

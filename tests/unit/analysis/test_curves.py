@@ -44,6 +44,23 @@ def test_reads_training_and_validation(log) -> None:
     assert curve.seconds == 11
 
 
+def test_validation_of_words_is_drawn_where_all_have_it(log, tmp_path, monkeypatch) -> None:
+    lines = [
+        entry("valid", valid_ppl=ppl, valid_word_ppl=ppl + 1, valid_num_updates=updates)
+        for updates, ppl in ((10, 8.0), (20, 4.0))
+    ]
+    curve = read_curve(log(*lines))
+    assert (curve.valid, curve.words) == ([(10, 8.0), (20, 4.0)], [(10, 9.0), (20, 5.0)])
+    figures = []
+    monkeypatch.setattr("gtransformer.analysis.curves.save_figure", lambda figure, path: figures.append(figure))
+    older = Curve(valid=curve.valid)
+    for curves in ({"one": curve}, {"one": curve, "other": older}):
+        plot_learning_curves(curves, tmp_path / "curves.png", "title")
+    drawn = [{line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines} for figure in figures]
+    assert drawn[0] == {"one, validation, words": [9.0, 5.0]}
+    assert {label.partition(" (")[0] for label in drawn[1]} == {"one, validation", "other, validation"}
+
+
 def test_epochs_stand_in_where_no_updates_were_logged(log) -> None:
     assert read_curve(log(entry("train", train_ppl=20.0, train_num_updates=8))).train == [(8, 20.0)]
 

@@ -1,14 +1,16 @@
 """The fused criterion against fairseq's own, on the whole model."""
 
+import math
 import random
 from argparse import Namespace
 
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.loss_mask import CONTEXT, without_context
+from gtransformer.data.loss_mask import CONTEXT, without_context, without_forced
 from tests.support import pad_batch, random_document, tiny_model
 
 
@@ -87,3 +89,28 @@ def test_context_does_not_count(dictionary, sample, kind, smoothing):
     scale = max(parameter.grad.abs().max() for parameter in model.parameters())
     for found, parameter in zip(gradients, model.parameters(), strict=True):
         assert (found - parameter.grad).abs().max() < 1e-7 * scale
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_validation_says_what_words_cost(dictionary, sample, left_out):
+    """The same by hand, <s> and language symbol left out; also where the batch has left them out already."""
+    model = tiny_model(dictionary).double().eval()
+    forced = [dictionary.bos(), dictionary.index("[de]")]
+    task = Namespace(target_dictionary=dictionary, forced_symbols=forced)
+    criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
+    logits, _ = model(**sample["net_input"])
+    nll = -logits.detach().log_softmax(dim=2).gather(2, sample["target"].unsqueeze(2)).squeeze(2)
+    words = sample["target"].ne(dictionary.pad()) & ~torch.isin(sample["target"], torch.tensor(forced))
+    assert int(words.sum()) == 8 + 3 + 3  # words and </s> of three sentences, and of one
+
+    seen = without_forced(sample, forced, dictionary.pad()) if left_out else sample
+    _, _, logs = criterion(model, seen)
+    assert float(logs["word_nll"]) == pytest.approx(float(nll[words].sum()), rel=1e-6)
+    assert logs["words"] == 14 and logs["ntokens"] == (14 if left_out else 14 + 2 + 2)
+    with metrics.aggregate() as found:
+        criterion.reduce_metrics([logs, logs])
+    bits = float(nll[words].mean()) / math.log(2)
+    assert found.get_smoothed_values()["word_nll_loss"] == pytest.approx(bits, abs=1e-4)
+    assert found.get_smoothed_values()["word_ppl"] == pytest.approx(2**bits, abs=0.01)
+
+    assert "word_nll" not in criterion(model.train(), sample)[2]

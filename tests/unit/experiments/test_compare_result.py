@@ -30,6 +30,12 @@ def test_results_say_what_the_fine_tuned_model_had_before():
         assert any(SIGNATURE in line for line in lines) and any("on top of" in line for line in lines)
         assert any("not aligned" in line for line in lines) == (missing > 0)
         assert not any("overlap" in line for line in lines)
+        assert lines[0].split()[3:7] == ["validation", "ppl", "x", "s-BLEU"]
+        by_words = {name: tuned | {"word_perplexity": 41.5, "scores": {"x": scores}} for name in ("tuned", "other")}
+        head, _, first, *_ = comparison_table(by_words, ["x"]).splitlines()
+        assert head.split()[3:7] == ["validation", "ppl", "of", "words"] and first.split()[3] == "41.50"
+        older = by_words | {"other": by_words["other"] | {"word_perplexity": None}}
+        assert comparison_table(older, ["x"]).splitlines()[2].split()[3] == "40.00"
         del scores["raw"]["d_bleu_instance"]  # as of instances that overlap
         lines = comparison_table({"tuned": tuned | {"scores": {"x": scores}}}, ["x"]).splitlines()
         assert any("but where instances overlap" in line for line in lines) == (missing > 0)

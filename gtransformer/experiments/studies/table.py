@@ -13,7 +13,15 @@ from gtransformer.experiments.text_table import align
 
 CHOICES = "accuracy"  # among the numbers: of contrastive choices
 BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
-MORE = {"s_bleu_lc": "s-BLEU lower-cased", "ter": "TER", CHOICES: "accuracy", BEST: "updates"}  # of tables, where taken
+WORDS = "word_perplexity"  # among the numbers: of the validation set's words, of that model
+MORE = {  # of tables, where taken
+    "s_bleu_lc": "s-BLEU lower-cased",
+    "ter": "TER",
+    CHOICES: "accuracy",
+    WORDS: "perplexity of words",
+    BEST: "updates",
+}
+DIGITS = {WORDS: 3, BEST: 0}  # behind the point; others have two
 SIGNED = ("s_bleu_lc", "ter")  # of these, what has a signature
 SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
 
@@ -88,9 +96,10 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
 def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | None:
     if kind == CHOICES:
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
-    elif kind == BEST:
-        curves = [run["curves"].get("valid_loss") for run in runs]
-        found = [min(curve, key=itemgetter(1))[0] if curve else None for curve in curves]
+    elif kind in (BEST, WORDS):
+        best = [min(run["curves"].get("valid_loss", ()), key=itemgetter(1), default=(None,))[0] for run in runs]
+        words = [dict(run["curves"].get("valid_word_ppl", ())) for run in runs]
+        found = best if kind == BEST else [one.get(update) for one, update in zip(words, best, strict=True)]
     else:
         found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
     return None if None in found else spread(found)
@@ -115,7 +124,7 @@ def table(result: Mapping[str, Any]) -> str:
             signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
             signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
             scores = [shown(line[SCORE]), shown(line["s_bleu"])]
-            scores += [shown(line.get(key), digits=0 if key == BEST else 2) for key in more]
+            scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
             rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
         blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
     seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])

@@ -217,18 +217,22 @@ def test_lower_cased_scores_in_the_table():
     assert foot[1:] == ["BLEU: of d_bleu", "TER: of ter", "s-BLEU lower-cased: of s_bleu_lc"]
 
 
-def test_how_long_the_best_model_took_in_the_table():
+def test_how_long_the_best_model_took_and_what_words_cost_it_in_the_table():
     """Means over seeds of the update with the lowest validation loss; none where a seed has no curve."""
     curves = [[(10, 2.0), (20, 1.0), (30, 3.0)], [(10, 1.0), (20, 1.5)]]
-    runs = {f"r{seed}": {"scores": {}, "curves": {"valid_loss": curve}} for seed, curve in enumerate(curves)}
+    runs = {
+        f"r{seed}": {"scores": {}, "curves": {"valid_loss": curve, "valid_word_ppl": [(n, v * 4) for n, v in curve]}}
+        for seed, curve in enumerate(curves)
+    }
+    runs["r0"]["curves"]["valid_word_ppl"][2] = (30, 1.0)  # lower, but of another model
     runs["bare"] = {"scores": {}, "curves": {}}
     rows = [("both", ["r0", "r1"]), ("bare", ["bare"])]
     lines = [{"system": "a", "label": label, "runs": names, "x": None} for label, names in rows]
     panels = summary([{"kind": "table", "title": "T", "axis": "row", "lines": lines}], runs)
     assert panels[0]["lines"][0]["best_update"]["values"] == [20, 10] and "best_update" not in panels[0]["lines"][1]
     _, head, row, bare, *_ = table({"panels": panels, "systems": {"a": "A"}}).splitlines()
-    assert cells(head) == ["row", "d-BLEU", "s-BLEU", "updates"]
-    assert cells(row)[-1] == "15 (10 to 20)" and cells(bare)[-1] == "-"
+    assert cells(head) == ["row", "d-BLEU", "s-BLEU", "perplexity of words", "updates"]
+    assert cells(row)[-2:] == ["4.000 (4.000 to 4.000)", "15 (10 to 20)"] and cells(bare)[-2:] == ["-", "-"]
 
 
 def cells(line: str) -> list[str]:

@@ -34,10 +34,6 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     other; so this is the number by which models on sentences and on documents can be compared.
     """
 
-    def __init__(self, task, *args, **kwargs):
-        super().__init__(task, *args, **kwargs)
-        self.forced = list(getattr(task, "forced_symbols", ()))
-
     def forward(self, model, sample, reduce: bool = True):
         """Summed loss, sample size (target tokens, or instances with ``--sentence-avg``) and logs of a batch."""
         decoder = getattr(model, "decoder", None)
@@ -50,7 +46,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             features, targets = counted(features, targets, self.padding_idx)
         with decoder.autocast():
             loss, nll = fused_cross_entropy(features, decoder.output_weight, targets, self.eps)
-            of_words = {} if model.training else self._of_words(features, decoder.output_weight, targets, nll)
+            validation = not model.training and hasattr(self.task, "forced_symbols")
+            of_words = self._of_words(features, decoder.output_weight, targets, nll) if validation else {}
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         own = {OWN + name: one * sample_size for name, one in extra.get(LOSSES, {}).items()}  # summed, as the loss is
         loss = sum(own.values(), loss)
@@ -67,7 +64,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     def _of_words(self, features: Tensor, weight: Tensor, targets: Tensor, nll: Tensor) -> dict[str, Tensor | int]:
         """Of the negative log likelihood of all targets what is that of words, and how many these are."""
-        forced = torch.isin(targets, targets.new_tensor(self.forced)).nonzero().squeeze(1)
+        forced = torch.isin(targets, targets.new_tensor(self.task.forced_symbols)).nonzero().squeeze(1)
         _, theirs = fused_cross_entropy(features.index_select(0, forced), weight, targets.index_select(0, forced), 0.0)
         return {WORD_NLL: nll - theirs, WORDS: len(targets) - len(forced)}
 

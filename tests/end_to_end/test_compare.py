@@ -90,6 +90,8 @@ def test_results(arguments, finished):
     for recipe in result["recipes"].values():
         assert recipe["updates"] == 3 and recipe["parameters"] > 1000 and 0 < recipe["seconds"]["training"] < 300
         assert [update for update, _ in recipe["curve"]["valid"]] == [1, 2, 3]
+        assert [update for update, _ in recipe["curve"]["words"]] == [1, 2, 3]
+        assert recipe["word_perplexity"] > 1 and recipe["word_perplexity"] != recipe["validation_perplexity"]
         scores = recipe["scores"]["demo_test"]
         assert scores["counts"]["documents"] == 2 and scores["raw"]["d_bleu"]["signature"]
         assert f"{scores['raw']['d_bleu']['score']:.2f}" in output

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 
 from gtransformer.analysis.figures import Curves, new_figure, save_figure
@@ -24,12 +25,14 @@ class Curve:
     """Perplexity of one training run: lists of (updates, perplexity), ascending in updates.
 
     ``words`` is validation without ``<s>`` and the language symbol: what models on sentences and on documents have in
-    common. Empty in logs of other criterions than this package's, and of before it was there.
+    common. Empty in logs of other criterions than this package's, and of before it was there. ``best`` is the update
+    of the lowest validation loss, of equals the last, whose model fairseq keeps as the best; None without validation.
     """
 
     train: list[tuple[int, float]] = field(default_factory=list)
     valid: list[tuple[int, float]] = field(default_factory=list)
     words: list[tuple[int, float]] = field(default_factory=list)
+    best: int | None = None
     seconds: float | None = None
 
     @property
@@ -48,6 +51,7 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
     """
     curve = Curve()
     epochs: list[tuple[int, float]] = []
+    losses: list[tuple[int, float]] = []
     walls: list[float] = []
     for line in read_lines(path):
         stats = _entry(line)
@@ -56,11 +60,14 @@ def read_curve(path: str | Path, valid: str = "valid") -> Curve:
                 continue  # train_inner has a key train_wall, too, which is something else
             if f"{prefix}ppl" in stats:
                 _append(points, stats[f"{prefix}num_updates"], stats[f"{prefix}ppl"])
-            if f"{prefix}word_ppl" in stats:
-                _append(curve.words, stats[f"{prefix}num_updates"], stats[f"{prefix}word_ppl"])
+            if f"{prefix}word_nll_loss" in stats:
+                _append(curve.words, stats[f"{prefix}num_updates"], round(2 ** stats[f"{prefix}word_nll_loss"], 4))
+            if prefix == f"{valid}_" and f"{prefix}loss" in stats:
+                _append(losses, stats[f"{prefix}num_updates"], stats[f"{prefix}loss"])
             if f"{prefix}wall" in stats:
                 walls.append(stats[f"{prefix}wall"])
     curve.train = curve.train or epochs
+    curve.best = min(reversed(losses), key=itemgetter(1), default=(None,))[0]
     if not curve.train and not curve.valid:
         raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
     if walls:

@@ -23,8 +23,8 @@ class Job:
     """A program to run: ``status`` says in a few words how far it is, None if that cannot be said yet.
 
     It waits for the jobs that are named in ``after``, as far as they are run together with it. ``command`` may be what
-    makes the command when the program is about to start. One that is ``alone`` has the threads of all, and nothing runs
-    beside it.
+    makes the command when the program is about to start. One that is ``alone`` has all cores, and nothing runs beside
+    it.
     """
 
     name: str
@@ -72,7 +72,7 @@ def run_jobs(
                 if running and (job.alone or any(other.alone for other, *_ in running.values())):
                     break
                 waiting.remove(job)
-                environment = _environment(threads and threads * (at_once if job.alone else 1))
+                environment = _environment(threads and (available_cores() if job.alone else threads))
                 command = job.command() if callable(job.command) else job.command
                 job.log.parent.mkdir(parents=True, exist_ok=True)
                 with open(job.log, "ab") as log:

@@ -53,7 +53,7 @@ class Program:
 
     command: what to run, or what says it when the stages that this one reads are done.
     log: where its output goes; begun anew with the program unless ``keeps_log``.
-    alone: nothing runs beside it, and it has the threads of all.
+    alone: nothing runs beside it, and it has all cores.
     status: a few words about how far it is, None if that cannot be said yet.
     """
 

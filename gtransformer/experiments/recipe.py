@@ -17,7 +17,7 @@ from gtransformer.settings import Entries, check_value, count, dashed, entries_o
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
 OTHER_FOLDERS = ("arena", "checksums", "hydra", "studies")  # hold none, or those of an experiment
-SWITCHES = ("context-loss", "sentence-rule")  # take on and off, which are true and false to YAML
+SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # take on and off, which are true and false to YAML
 # Where a recipe's own files lie changes no model, and every score names its reference.
 FILES = (
     "prepare.bert",

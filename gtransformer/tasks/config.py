@@ -9,14 +9,13 @@ from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
 from gtransformer.data.instances import FIXED, GROUPINGS, LENGTHS, STORED
-from gtransformer.models.common.config import option
+from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 from gtransformer.search.rules import AUTO, SENTENCE_RULES
 from gtransformer.search.strategies import FULL, STRATEGIES
 
 DECODER_STARTS = ("bos",)
-SWITCH = ("on", "off")
 
 
 # The annotations must be types that fairseq's command line understands: Optional[str], not str | None.

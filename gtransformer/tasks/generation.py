@@ -130,10 +130,10 @@ def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
 
 
 def check_marks(models: Sequence[nn.Module], sentence_rule: str, args: Namespace) -> None:
-    """Raise UserError where a model would have to predict the marks of sentences that it cannot predict."""
+    """Raise UserError where a model would have to predict the marks of sentences that it has not learned to predict."""
     if not any(getattr(model, "leaves_marks_out", False) for model in models):
         return
-    said = "the model comes from a sentence model that does not know <s>, and cannot predict it"
+    said = "the model comes from a sentence model and has not learned to predict <s>, which stands between sentences"
     if sentence_rule == OFF:
         raise UserError(f"--sentence-rule off: {said}; leave it out")
     if getattr(args, "score_reference", False):

@@ -17,7 +17,7 @@ from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import BOTH, END, SENTENCE
+from gtransformer.models.common.config import BOTH, END, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_new
 from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
@@ -86,7 +86,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             if getattr(cfg, f"{side}_learned_pos") and not cfg.no_token_positional_embeddings:
                 rows = len(state["model"][f"{side}.embed_positions.weight"])
                 setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
-        cfg.load_partial, cfg.positions = True, SENTENCE
+        cfg.load_partial, cfg.positions, cfg.marks_loss = True, SENTENCE, OFF
         cfg.gate_bias = GATE_BIAS if cfg.gate_bias is None else cfg.gate_bias
         marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])

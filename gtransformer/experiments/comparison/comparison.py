@@ -28,6 +28,7 @@ from gtransformer.experiments.progress import BATCHES, batch_status, last_line, 
 from gtransformer.experiments.run_places import last_checkpoint, model_file, training_outputs, translation_outputs
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.corpus import read_documents
+from gtransformer.preprocess.parallel import available_cores
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
 PREPARED = {raw: prepared for prepared, raw in RAW.items()}
@@ -41,7 +42,7 @@ class Comparison:
         self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
         self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
         self.at_once, self.threads = shares(args.jobs)
-        self.start_threads = self.threads and self.threads * (self.at_once if self.plan.common_start else 1)
+        self.start_threads = self.threads and (available_cores() if self.plan.common_start else self.threads)
         self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
         self.pipeline = Pipeline(self.directory, "comparison")
         self._add_corpora()

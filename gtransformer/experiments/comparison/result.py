@@ -40,7 +40,8 @@ def recipe_result(
         "updates": (curve.valid or curve.train)[-1][0],
         "parameters": parameters,
         "validation_perplexity": curve.last_valid,
-        "word_perplexity": curve.words[-1][1] if curve.words else None,
+        "best_update": curve.best,
+        "word_perplexity": dict(curve.words).get(curve.best),
         "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
         "seconds": {"training": round(seconds, 1)},
         "scores": {},
@@ -79,7 +80,8 @@ def machine() -> dict[str, Any]:
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
     """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
 
-    Perplexity is that of words where all have it.
+    Perplexity is that of words, of the model that has translated, where all have it; else that of all targets at the
+    end of the training.
     """
     by_words = all(result.get("word_perplexity") for result in recipes.values())
     header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]

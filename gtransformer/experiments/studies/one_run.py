@@ -23,7 +23,7 @@ from gtransformer.tasks.user_system import import_user_dir
 ORDER, RESULT = "run.json", "result.json"
 CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them
 TRAINING = ("loss", "nll_loss")
-VALIDATION = ("valid_loss", "valid_nll_loss", "valid_word_ppl", "valid_entropy_*")
+VALIDATION = ("valid_loss", "valid_nll_loss", "valid_word_nll_loss", "valid_entropy_*")
 
 
 def do_run(directory: Path, argv: list[str] | None) -> None:
@@ -60,10 +60,7 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
-    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on.
-
-    ``valid_word_ppl`` is a perplexity.
-    """
+    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
     training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
     return training | read_series(log, VALIDATION)
 

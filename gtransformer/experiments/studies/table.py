@@ -97,9 +97,11 @@ def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] 
     if kind == CHOICES:
         found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
     elif kind in (BEST, WORDS):
-        best = [min(run["curves"].get("valid_loss", ()), key=itemgetter(1), default=(None,))[0] for run in runs]
-        words = [dict(run["curves"].get("valid_word_ppl", ())) for run in runs]
-        found = best if kind == BEST else [one.get(update) for one, update in zip(words, best, strict=True)]
+        # Of equal losses the last: so fairseq keeps its best checkpoint.
+        best = [min(run["curves"].get("valid_loss", ())[::-1], key=itemgetter(1), default=(None,))[0] for run in runs]
+        bits = [dict(run["curves"].get("valid_word_nll_loss", ())) for run in runs]
+        words = [2 ** one[update] if update in one else None for one, update in zip(bits, best, strict=True)]
+        found = best if kind == BEST else words
     else:
         found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
     return None if None in found else spread(found)

@@ -12,6 +12,7 @@ GROUP_ATTENTION_ENGINES = ("packed", "dense")
 AUTOCAST = ("none", "bfloat16", "float16")
 DOCUMENT, SENTENCE = POSITIONS = ("document", "sentence")
 BOTH, END = MARKS = ("both", "end")
+ON, OFF = SWITCH = ("on", "off")
 
 
 def option(default, help: str):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import DocumentModelConfig, check_sizes
+from gtransformer.models.common.config import OFF, ON, DocumentModelConfig, check_sizes
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_new
@@ -99,8 +99,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
 
     @property
     def leaves_marks_out(self) -> bool:
-        """Whether it cannot predict ``<s>`` and language symbols, so that as targets they must not count."""
-        return self.decoder.output_words is not None
+        """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
+        return self.decoder.output_words is not None or str(getattr(self.cfg, "marks_loss", ON)) == OFF
 
     def is_pretrained(self, name: str) -> bool:
         """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""

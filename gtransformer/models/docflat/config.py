@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
 
 ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
-ON, OFF = SWITCH = ("on", "off")
 THRESHOLD = 0.5
 WHERE = "which sides attend to the other instances of the batch; none: a pseudo-document Transformer with the same norm"
 

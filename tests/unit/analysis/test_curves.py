@@ -44,20 +44,28 @@ def test_reads_training_and_validation(log) -> None:
     assert curve.seconds == 11
 
 
+def test_the_best_model_is_the_last_of_the_lowest_losses(log) -> None:
+    lines = [entry("valid", valid_loss=loss, valid_ppl=9, valid_num_updates=updates) for updates, loss in (
+        (1, 2.0), (2, 1.5), (3, 1.5), (4, 1.75)
+    )]  # fmt: skip
+    assert read_curve(log(*lines)).best == 3 and read_curve(log(lines[0])).best == 1
+    assert read_curve(log(entry("train_inner", loss=1.0, ppl=2, num_updates=4))).best is None
+
+
 def test_validation_of_words_is_drawn_where_all_have_it(log, tmp_path, monkeypatch) -> None:
     lines = [
-        entry("valid", valid_ppl=ppl, valid_word_ppl=ppl + 1, valid_num_updates=updates)
-        for updates, ppl in ((10, 8.0), (20, 4.0))
+        entry("valid", valid_ppl=ppl, valid_word_nll_loss=bits, valid_num_updates=updates)
+        for updates, ppl, bits in ((10, 8.0, 3.25), (20, 4.0, 2.5))
     ]
     curve = read_curve(log(*lines))
-    assert (curve.valid, curve.words) == ([(10, 8.0), (20, 4.0)], [(10, 9.0), (20, 5.0)])
+    assert (curve.valid, curve.words) == ([(10, 8.0), (20, 4.0)], [(10, 9.5137), (20, 5.6569)])
     figures = []
     monkeypatch.setattr("gtransformer.analysis.curves.save_figure", lambda figure, path: figures.append(figure))
     older = Curve(valid=curve.valid)
     for curves in ({"one": curve}, {"one": curve, "other": older}):
         plot_learning_curves(curves, tmp_path / "curves.png", "title")
     drawn = [{line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines} for figure in figures]
-    assert drawn[0] == {"one, validation, words": [9.0, 5.0]}
+    assert drawn[0] == {"one, validation, words": [9.5137, 5.6569]}
     assert {label.partition(" (")[0] for label in drawn[1]} == {"one, validation", "other, validation"}
 
 

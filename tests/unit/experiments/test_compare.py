@@ -53,8 +53,9 @@ def test_recipes_that_others_need_come_first():
 
 def test_what_all_start_from_is_trained_alone(corpus: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(module, "shares", lambda jobs: (jobs, 3))
+    monkeypatch.setattr(module, "available_cores", lambda: 7)
     for recipes, alone, threads in (
-        ("cpu_small_finetune,cpu_small_sent,proof/sentences", "cpu_small_sent", 6),
+        ("cpu_small_finetune,cpu_small_sent,proof/sentences", "cpu_small_sent", 7),
         (",".join(FOUR), None, 3),  # two do not start from it,
         ("cpu_small_sent", None, 3),  # or nothing does
     ):

@@ -14,10 +14,12 @@ SIGNATURE = "nrefs:1|version:2"
 
 
 def test_results_say_what_the_fine_tuned_model_had_before():
-    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)])
+    curve = Curve(train=[(10, 50.0)], valid=[(20, 40.0)], words=[(10, 39.0), (20, 41.0)], best=10)
     plain = recipe_result(load_recipe("cpu_small_sent"), curve, 1800.04, 7, 30, {})
     assert (plain["updates"], plain["validation_perplexity"], plain["minutes_with_pretraining"]) == (20, 40.0, 30)
     assert (plain["note"], plain["sentences_per_instance"], plain["doc_mode"]) == (None, 1, "full")
+    assert (plain["best_update"], plain["word_perplexity"]) == (10, 39.0)
+    curve = Curve(train=curve.train, valid=curve.valid)
     tuned = recipe_result(load_recipe("cpu_small_finetune"), curve, 1800.04, 7, 30, {"cpu_small_sent": 45})
     assert tuned["note"] == "fine-tuned: its 30 minutes are on top of 45 of cpu_small_sent"
     assert tuned["minutes_with_pretraining"] == 75 and tuned["doc_mode"] == "partial"

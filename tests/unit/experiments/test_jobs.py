@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from gtransformer.errors import UserError
+from gtransformer.experiments import jobs as module
 from gtransformer.experiments.jobs import Job, next_job, run_jobs
 from gtransformer.experiments.progress import batch_status, duration, last_line, training_status
 
@@ -36,7 +37,8 @@ def test_jobs_get_their_threads_and_leave_logs_and_times(lock, tmp_path) -> None
     assert set(seconds) == {"a", "b"} and all(0.2 < value < 20 for value in seconds.values())
 
 
-def test_a_job_alone_has_the_threads_of_all_and_nothing_runs_beside_it(lock, tmp_path) -> None:
+def test_a_job_alone_has_all_cores_and_nothing_runs_beside_it(lock, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "available_cores", lambda: 7)  # two jobs with three threads leave one
     marks = tmp_path / "marks"
     code = (
         "import os, time\n"
@@ -49,7 +51,7 @@ def test_a_job_alone_has_the_threads_of_all_and_nothing_runs_beside_it(lock, tmp
     ]
     jobs[1].alone = True
     run_jobs("three", jobs, 2, 3, lock)
-    assert marks.read_text().split() == ["a+3", "a-", "b+6", "b-", "c+3", "c-"]
+    assert marks.read_text().split() == ["a+3", "a-", "b+7", "b-", "c+3", "c-"]
 
 
 def test_a_job_waits_for_those_it_comes_after(lock, tmp_path) -> None:

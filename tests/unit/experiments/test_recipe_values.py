@@ -77,6 +77,7 @@ def values(recipe: Recipe) -> dict:
             getattr(train, key, None) for key in ("window", "window_positions", "train_alignment", "decode_alignment")
         ),
         "by_sentence": (getattr(train, "positions", None) == "sentence", getattr(train, "gate_bias", None)),
+        "marks_loss": getattr(train, "marks_loss", "on"),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,

@@ -219,12 +219,15 @@ def test_lower_cased_scores_in_the_table():
 
 def test_how_long_the_best_model_took_and_what_words_cost_it_in_the_table():
     """Means over seeds of the update with the lowest validation loss; none where a seed has no curve."""
-    curves = [[(10, 2.0), (20, 1.0), (30, 3.0)], [(10, 1.0), (20, 1.5)]]
+    curves = [[(10, 1.0), (20, 1.0), (30, 3.0)], [(10, 1.0), (20, 1.5)]]  # of equals fairseq keeps the last
     runs = {
-        f"r{seed}": {"scores": {}, "curves": {"valid_loss": curve, "valid_word_ppl": [(n, v * 4) for n, v in curve]}}
+        f"r{seed}": {
+            "scores": {},
+            "curves": {"valid_loss": curve, "valid_word_nll_loss": [(n, v * 2) for n, v in curve]},
+        }
         for seed, curve in enumerate(curves)
     }
-    runs["r0"]["curves"]["valid_word_ppl"][2] = (30, 1.0)  # lower, but of another model
+    runs["r0"]["curves"]["valid_word_nll_loss"][::2] = [(10, 0.5), (30, 1.0)]  # lower, but of other models
     runs["bare"] = {"scores": {}, "curves": {}}
     rows = [("both", ["r0", "r1"]), ("bare", ["bare"])]
     lines = [{"system": "a", "label": label, "runs": names, "x": None} for label, names in rows]

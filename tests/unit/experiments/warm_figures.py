@@ -1,14 +1,16 @@
 """What recipes that start from a sentence model come to, and those that they have to beat: see recipe_figures."""
 
 # The recipe whose values it has, and all that differs; all of it ours.
-START = {"by_sentence": (True, 3), "adam_eps": 1e-9, "doc_noise_mask": 0.0, "doc_noise_epochs": None}  # exact
+START = {  # exact
+    "by_sentence": (True, 3), "marks_loss": "off", "adam_eps": 1e-9, "doc_noise_mask": 0.0, "doc_noise_epochs": None,
+}  # fmt: skip
 ANEW = {"warmup_updates": 100}  # in a short training
 OURS = {
     "gtransformer/warm": ("doc_base_finetune", START),
     "gtransformer/warm_small": ("cpu_small_finetune", START),
     "gtransformer/from_sentences": ("doc_base_finetune", {
         **START, "share_all_embeddings": False, "bpe_merges": None, "load_partial": False, "prepared_from": None,
-        "pretrained_from": None,
+        "pretrained_from": None, "marks_loss": "on",  # --sentence-model says off
     }),
     "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4, **ANEW}),
     "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent"}),

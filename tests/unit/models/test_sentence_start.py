@@ -18,7 +18,7 @@ from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.sentence_start import start_from_sentence_model
+from gtransformer.tasks.sentence_start import GATE_BIAS, start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 from tests.unit.models import fairseq_models
@@ -140,7 +140,10 @@ def test_a_sentence_model_of_this_package(tmp_path, dictionary):
     with torch.no_grad():
         expected = losses(teacher, dictionary, [[pair] for document in documents for pair in document])
         found = losses(start(tmp_path / "model.pt", task, gate_bias=SHUT), dictionary, documents)
+        model = start(tmp_path / "model.pt", task)
     assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
+    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (GATE_BIAS, "sentence", "off")
+    assert model.leaves_marks_out and model.decoder.output_words is None
 
 
 def spread(model, dictionary, documents):
@@ -191,7 +194,7 @@ def test_search(tmp_path):
             assert len(translate.sentences(nbest[0])) == document.count(source.bos())
     assert found[0] == found[1] == found[2]
     for option, word in (({"sentence_rule": "off"}, "--sentence-rule off"), ({}, "--score-reference")):
-        with pytest.raises(UserError, match=f"{word}: .* cannot predict"):
+        with pytest.raises(UserError, match=f"{word}: .* has not learned to predict <s>"):
             Translator(task.source_dictionary, [model], option, beam=2, score_reference=not option)
 
 

@@ -1,3 +1,3 @@
-"""Optimizers that fairseq lacks."""
+"""Optimizers and learning rates that fairseq lacks."""
 
-from gtransformer.optim import adam_two_rates, fused_adam  # noqa: F401
+from gtransformer.optim import adam_two_rates, fused_adam, linear_by_time  # noqa: F401

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import BOTH, DOCUMENT, OFF, ON
+from gtransformer.models.common.config import BOTH, DOCUMENT
 from gtransformer.models.gtransformer.config import ALL
 from gtransformer.modules.combine import stays_shut
 from gtransformer.tasks.checkpoint_file import read_settings
@@ -42,7 +42,6 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     if whole is None:
         return
     check_gates(model_cfg)
-    check_marks_loss(model_cfg, task_cfg)
     check_classifier(model_cfg, task_cfg, whole)
     check_masks(model_cfg, task_cfg)
     check_start_of_training(whole)
@@ -80,15 +79,6 @@ def check_gates(model_cfg: Any) -> None:
         raise UserError(
             f"--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them "
             "has no gradient; give 3, and shut gates only to scripts/start.sh, which trains nothing"
-        )
-
-
-def check_marks_loss(model_cfg: Any, task_cfg: Any) -> None:
-    """Raise UserError for a model that has to predict the marks of sentences, and would not learn to."""
-    if str(getattr(model_cfg, "marks_loss", ON)) == OFF and str(task_cfg.doc_mode) == "full":
-        raise UserError(
-            "--marks-loss off: a model of --doc-mode full ends sentences and documents itself, and would not learn to; "
-            "leave it out"
         )
 
 

@@ -99,13 +99,14 @@ def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bo
 
     Args:
         model: its configuration.
-        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` and neither ``--doc-constraint`` nor
-            ``--first-pass`` nor a ``--strategy`` other than full is given.
+        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full``, was trained to end its sentences
+            itself, and neither ``--doc-constraint`` nor ``--first-pass`` nor a ``--strategy`` other than full is given.
     """
     if chosen != AUTO:
         return chosen == ON
     walked = str(cfg.strategy) != FULL or cfg.first_pass is not None
-    return has_group_attention(cfg, model) or cfg.doc_constraint or walked
+    ends_itself = str(getattr(model, "marks_loss", ON)) == ON
+    return has_group_attention(cfg, model) or cfg.doc_constraint or walked or not ends_itself
 
 
 def check_current(grouping: Grouping) -> None:
@@ -133,7 +134,7 @@ def check_marks(models: Sequence[nn.Module], sentence_rule: str, args: Namespace
     """Raise UserError where a model would have to predict the marks of sentences that it has not learned to predict."""
     if not any(getattr(model, "leaves_marks_out", False) for model in models):
         return
-    said = "the model comes from a sentence model and has not learned to predict <s>, which stands between sentences"
+    said = "the model has not learned to predict <s>, which stands between sentences (--marks-loss off)"
     if sentence_rule == OFF:
         raise UserError(f"--sentence-rule off: {said}; leave it out")
     if getattr(args, "score_reference", False):

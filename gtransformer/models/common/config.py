@@ -81,6 +81,12 @@ class DocumentModelConfig(FairseqDataclass):
         "--doc-mode full, mBART): its attention becomes that of this model (of G-Transformer group attention); what it "
         "has not, global attention and gates for instance, starts fresh",
     )
+    marks_loss: ChoiceEnum(SWITCH) = option(
+        ON,
+        "off: <s> between sentences and the language symbol do not count in the loss. They leave no choice in "
+        "translations that keep to the source's sentences (--sentence-rule), and a sentence model has never predicted "
+        "<s>: learning to would come before all else (set by --sentence-model)",
+    )
     doc_mode: str = II("task.doc_mode")
     max_source_positions: int = II("task.max_source_positions")
     max_target_positions: int = II("task.max_target_positions")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import OFF, ON, DocumentModelConfig, check_sizes
+from gtransformer.models.common.config import OFF, SWITCH, DocumentModelConfig, check_sizes
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_new
@@ -43,6 +43,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
         """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
         check_sizes(cfg)
+        check_choices(cfg, marks_loss=SWITCH)
         cls.check(cfg)
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
@@ -100,7 +101,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @property
     def leaves_marks_out(self) -> bool:
         """Whether it does not predict ``<s>`` and language symbols, so that as targets they must not count."""
-        return self.decoder.output_words is not None or str(getattr(self.cfg, "marks_loss", ON)) == OFF
+        return self.decoder.output_words is not None or str(self.cfg.marks_loss) == OFF
 
     def is_pretrained(self, name: str) -> bool:
         """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""

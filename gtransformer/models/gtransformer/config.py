@@ -5,16 +5,7 @@ from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 
-from gtransformer.models.common.config import (
-    BOTH,
-    DOCUMENT,
-    MARKS,
-    ON,
-    POSITIONS,
-    SWITCH,
-    DocumentModelConfig,
-    option,
-)
+from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, DocumentModelConfig, option
 
 CONTEXT_ATTENTION = ("combined", "global")
 ALL, NEW, TOP = TRAINED = ("all", "new", "top")
@@ -62,12 +53,6 @@ class GTransformerConfig(DocumentModelConfig):
         None,
         "only the first N entries of the dictionary can be predicted, what is behind them was added to the sentence "
         "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
-    )
-    marks_loss: ChoiceEnum(SWITCH) = option(
-        ON,
-        "off: <s> between sentences and the language symbol do not count in the loss. They leave no choice in "
-        "translations that keep to the source's sentences, and a sentence model has never predicted <s>: learning to "
-        "would come before all else (set by --sentence-model)",
     )
     load_partial_global_from_local: bool = option(
         False, "as --load-partial, but global attention starts as a copy of group attention"

@@ -6,7 +6,7 @@ from fairseq.models import register_model
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import MARKS, POSITIONS, SWITCH
+from gtransformer.models.common.config import MARKS, POSITIONS
 from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.common.pretrained import from_transformer
 from gtransformer.models.gtransformer.config import TRAINED, GTransformerConfig
@@ -22,8 +22,7 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
         """UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
-        choices = {"positions": POSITIONS, "sentence_marks": MARKS, "trained_parameters": TRAINED, "marks_loss": SWITCH}
-        check_choices(cfg, doc_mode=DOC_MODES, **choices)
+        check_choices(cfg, doc_mode=DOC_MODES, positions=POSITIONS, sentence_marks=MARKS, trained_parameters=TRAINED)
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")

@@ -21,7 +21,7 @@ OURS = {
         "doc_noise_mask": 0.0, "doc_noise_epochs": None,
     }),
     "proof/concatenation": ("proof/sentences", {
-        "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3,
+        "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3, "marks_loss": "off",
     }),
     "proof/document_transformer": ("proof/sentences", {
         "arch": "document_transformer_small", "attention": None, "load_partial": True, "lr": 5e-4,

@@ -166,3 +166,23 @@ def test_translations_keep_to_the_positions_of_a_sentence(dictionary):
     translate = Translator(dictionary, [model], beam=2, max_len_a=0, max_len_b=20)
     lengths = [len(sentence) for sentence in translate.sentences(translate(documents)[0][0])]
     assert len(lengths) == 3 and max(lengths) == 4 and sum(lengths) + 2 * 3 > 6
+
+
+@torch.no_grad()
+def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dictionary):
+    """Also a Transformer over documents, whose sentences would else be its own; asked for that, it refuses."""
+    documents = [random_document(random.Random(1), dictionary, [2, 1, 3])]
+    for marks, kept in (("on", False), ("off", True)):
+        model = tiny_model(dictionary, doc_mode="full", marks_loss=marks)
+        assert model.leaves_marks_out is kept
+        translate = Translator(dictionary, [model], {"doc_mode": "full"}, beam=2, max_len_a=1, max_len_b=2)
+        assert (translate.generator.rule is not None) is kept
+    assert len(translate.sentences(translate(documents)[0][0])) == 3
+    for options, more, word in (
+        ({"sentence_rule": "off"}, {}, "--sentence-rule off"),
+        ({}, {"score_reference": True}, "--score-reference"),
+    ):
+        with pytest.raises(UserError, match=f"{word}: the model has not learned to predict <s>"):
+            Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=2, **more)
+    with pytest.raises(UserError, match="--marks-loss no is unknown; choose one of on, off"):
+        tiny_model(dictionary, marks_loss="no")

@@ -9,7 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.beginning import check_beginning, check_marks_loss
+from gtransformer.tasks.beginning import check_beginning
 
 LAST = "checkpoint_last.pt"
 ENDS = {"positions": "sentence", "sentence_marks": "end", "output_words": 16}
@@ -61,15 +61,6 @@ def test_gates_that_training_could_never_open(begin):
     begin({"gate_bias": 7.0}, {})
     with pytest.raises(UserError, match="--gate-bias 1000: gates would stay shut, .* give 3"):
         begin({"gate_bias": 1e3}, {})
-
-
-def test_marks_that_nothing_would_teach(begin):
-    begin({"marks_loss": "on"}, {}, doc_mode="full")
-    whole, full = OmegaConf.create({}), SimpleNamespace(doc_mode="full")
-    with pytest.raises(UserError, match="--marks-loss off: a model of --doc-mode full ends sentences .* leave it out"):
-        check_beginning(SimpleNamespace(marks_loss="off"), full, whole)
-    check_marks_loss(SimpleNamespace(marks_loss="off"), SimpleNamespace(doc_mode="partial"))
-    check_marks_loss(SimpleNamespace(), full)  # another system
 
 
 @pytest.mark.parametrize("option", ["doc_noise_mask", "coword_dropout"])

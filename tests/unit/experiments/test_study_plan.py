@@ -48,8 +48,7 @@ def write(tmp_path):
 
 DOCFLAT = [name for name in study_names() if name.startswith("docflat_")]  # test_docflat_studies says which there are
 DRAWN = [*FIGURES, *(name for name in DOCFLAT if "figure" in name), "docflat_table6"]  # accuracies are drawn, too
-THREE = ["document_table7", "docflat_table2", "docflat_table6", "docflat_figure4"]
-SEVERAL = {"scratch": 2} | dict.fromkeys(THREE, 3)  # seeds, as miniatures
+THREE = ["document_table7", "docflat_table2", "docflat_table6", "docflat_figure4"]  # seeds, as miniatures
 
 
 def test_the_papers_figures_are_there():
@@ -68,7 +67,7 @@ def test_the_papers_figures_are_there():
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_can_be_made(name, miniature):
     study = load_study(name, miniature)
-    several = SEVERAL.get(name, 1) if miniature else 1
+    several = 3 if miniature and name in THREE else 1
     assert len(study.seeds) == (several if name not in FIGURES else 2 if miniature else 5)
     assert study.is_table == (name not in DRAWN)
     assert study.panels and all(panel.lines for panel in study.panels)

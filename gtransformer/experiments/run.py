@@ -10,15 +10,13 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.experiments.commands import device_options, fairseq_command, on_device, python_command
+from gtransformer.experiments.commands import device_options, fairseq_command, hours_behind, on_device, python_command
 from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.experiments.run_places import BEST, corpus_directory, corpus_name, model_file, run_directory
 from gtransformer.experiments.run_record import check_start, noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
 from gtransformer.files import read_json, write_json
-from gtransformer.optim.linear_by_time import NAME as LINEAR_BY_TIME
-from gtransformer.tasks.checkpoint_file import trained_seconds
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
 
@@ -82,12 +80,8 @@ class Run:
                 )
             options["finetune-from-model"] = self.pretrained
         start = options.get("finetune-from-model") or options.get("sentence-model")
-        if start and float(options.get("stop-time-hours") or 0) > 0:  # 0: no limit
-            # fairseq goes on counting from what the pretrained model has been trained for; the recipe means its own.
-            spent = trained_seconds(Path(start)) / 3600
-            if options.get("lr-scheduler") == LINEAR_BY_TIME and options.get(CONTINUE) != START:
-                options.setdefault("decay-hours", options["stop-time-hours"])
-            options["stop-time-hours"] = round(float(options["stop-time-hours"]) + spent, 6)
+        if start:
+            options |= hours_behind(options, Path(start), anew=options.get(CONTINUE) != START)
         if options.get(CONTINUE) == START:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())

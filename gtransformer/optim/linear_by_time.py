@@ -6,7 +6,7 @@ updates would leave the slower ones at a higher rate.
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import List  # noqa: UP035
 
 import torch
@@ -16,7 +16,6 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import option
 
 NAME = "linear_by_time"
 
@@ -26,10 +25,15 @@ NAME = "linear_by_time"
 class LinearByTimeConfig(FairseqDataclass):
     """Warm-up counts in updates, what follows in hours."""
 
-    warmup_updates: int = option(4000, "warm up the learning rate linearly for the first N updates")
-    warmup_init_lr: float = option(-1, "learning rate that the warm-up begins with (default: 0)")
-    decay_hours: float = option(
-        0.0, "hours of this training after which the learning rate is zero (default: --stop-time-hours)"
+    warmup_updates: int = field(
+        default=4000, metadata={"help": "warm up the learning rate linearly for the first N updates"}
+    )
+    warmup_init_lr: float = field(
+        default=-1, metadata={"help": "learning rate that the warm-up begins with (default: 0)"}
+    )
+    decay_hours: float = field(
+        default=0.0,
+        metadata={"help": "hours of this training after which the learning rate is zero (default: --stop-time-hours)"},
     )
     stop_time_hours: float = II("optimization.stop_time_hours")
     lr: List[float] = II("optimization.lr")  # noqa: UP006

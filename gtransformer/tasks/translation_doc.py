@@ -72,6 +72,7 @@ class TranslationDocTask(MeasuredTask):
         for dictionary in (src_dict, tgt_dict):
             add_symbols(dictionary, self.langs)
         self.language = language_index(tgt_dict, cfg.target_lang, self.langs)
+        self.forced_symbols = [tgt_dict.bos(), self.language]  # between the target's sentences, at its end: no choice
         self.longest: tuple[int, int] | None = None  # tokens that the task and all models built so far can take
         self.longest_sentence: tuple[int, int] | None = None  # the same of one sentence
         self.writer: TranslationWriter | None = None
@@ -158,11 +159,6 @@ class TranslationDocTask(MeasuredTask):
     def language_symbols(self, dictionary: Dictionary | None = None) -> list[int]:
         """Indices of all language symbols in a dictionary, by default the target's."""
         return [(dictionary or self.tgt_dict).index(f"[{lang}]") for lang in self.langs]
-
-    @property
-    def forced_symbols(self) -> list[int]:
-        """What stands between the target's sentences and at its end, and leaves no choice: ``<s>`` and its language."""
-        return [self.tgt_dict.bos(), self.language]
 
     def _marks(self) -> set[int]:
         """Symbols of the target that are no part of a translation's text: padding and the languages."""
@@ -293,9 +289,8 @@ class TranslationDocTask(MeasuredTask):
     def _counted(self, sample: dict, model) -> dict:
         """A batch whose targets are those that count in the loss of a model."""
         sample = without_context(sample, self.tgt_dict.pad())
-        if not getattr(model, "leaves_marks_out", False):
-            return sample
-        return without_forced(sample, self.forced_symbols, self.tgt_dict.pad())
+        left_out = getattr(model, "leaves_marks_out", False)
+        return without_forced(sample, self.forced_symbols, self.tgt_dict.pad()) if left_out else sample
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log what the criterion does; s_bleu and d_bleu if ``--eval-bleu``; attention entropy where measured."""

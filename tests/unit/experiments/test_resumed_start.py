@@ -25,3 +25,16 @@ def test_a_training_goes_on_where_another_recipe_s_ended(corpus, commands, tmp_p
     for command in commands:
         assert command[command.index("--continue-once") + 1] == str(model) and "--finetune-from-model" not in command
         assert command[command.index("--stop-time-hours") + 1] == "1.5" and "--reset-meters" in command
+
+
+def test_a_rate_that_falls_over_hours_falls_over_its_own(corpus, commands, tmp_path: Path):  # noqa: F811
+    """That of a training which is gone on with falls over both: it knows what is behind it."""
+    model = tmp_path / "sent.pt"
+    torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
+    changes = ["train.lr-scheduler=linear_by_time", "train.stop-time-hours=0.25", f"train.finetune-from-model={model}"]
+    for more in ([], ["train.decay-hours=2"], ["train.continue-once=start"]):
+        options = [argument for change in [*changes, *more] for argument in ("--set", change)]
+        make_run(parse("cpu_small_finetune", corpus, "train", "--output", tmp_path, *options)).train()
+    hours = [dict(zip(command, command[1:], strict=False)) for command in commands]
+    assert [one["--stop-time-hours"] for one in hours] == ["0.75"] * 3
+    assert [one.get("--decay-hours") for one in hours] == ["0.25", "2", None]

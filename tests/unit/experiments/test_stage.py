@@ -18,7 +18,8 @@ from tests.processes import start
 
 
 def test_stage_logs_and_leaves_a_record(tmp_path: Path, capfdbinary):
-    code = "import sys; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr)"
+    # Its memory is read when it says something, so it must not be gone by then.
+    code = "import sys, time; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr); time.sleep(1)"
     command = [sys.executable, "-c", code]
     run_stage("train", command, tmp_path, {"checkpoints": "c"})
     log = (tmp_path / "train.log").read_text()

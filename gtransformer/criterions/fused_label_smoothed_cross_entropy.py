@@ -30,8 +30,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     model has beside it are added with weight 1, and logged.
 
     Validation says, too, what words and ``</s>`` cost alone (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
-    between sentences and the language symbol cost next to nothing, and documents have more of the one, sentences of the
-    other; so this is the number by which models on sentences and on documents can be compared.
+    between sentences and the language symbol cost next to nothing once they are learned, and much before; documents
+    have more of the one, sentences of the other. So this is the number by which models on either can be compared.
     """
 
     def forward(self, model, sample, reduce: bool = True):

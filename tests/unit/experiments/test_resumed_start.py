@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from gtransformer.experiments.commands import BY_TIME
 from gtransformer.experiments.run import make_run
+from gtransformer.optim.linear_by_time import NAME
 from tests.unit.experiments.test_run import commands, corpus, parse  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -29,9 +31,10 @@ def test_a_training_goes_on_where_another_recipe_s_ended(corpus, commands, tmp_p
 
 def test_a_rate_that_falls_over_hours_falls_over_its_own(corpus, commands, tmp_path: Path):  # noqa: F811
     """That of a training which is gone on with falls over both: it knows what is behind it."""
+    assert BY_TIME == NAME, "the room of experiments does not import that of the scheduler"
     model = tmp_path / "sent.pt"
     torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
-    changes = ["train.lr-scheduler=linear_by_time", "train.stop-time-hours=0.25", f"train.finetune-from-model={model}"]
+    changes = [f"train.lr-scheduler={BY_TIME}", "train.stop-time-hours=0.25", f"train.finetune-from-model={model}"]
     for more in ([], ["train.decay-hours=2"], ["train.continue-once=start"]):
         options = [argument for change in [*changes, *more] for argument in ("--set", change)]
         make_run(parse("cpu_small_finetune", corpus, "train", "--output", tmp_path, *options)).train()

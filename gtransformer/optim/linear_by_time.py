@@ -18,6 +18,7 @@ from omegaconf import II
 from gtransformer.errors import UserError
 
 NAME = "linear_by_time"
+ELAPSED = "elapsed"  # what checkpoints call the time that is spent
 
 
 # The annotations must be types that fairseq's command line understands: List, not list.
@@ -44,7 +45,9 @@ class LinearByTime(FairseqLRScheduler):
     """min(1, warm-up) * lr * (1 - t / T): t is the time since the first update, T that of the whole training.
 
     Time goes on where an interrupted training is resumed, and begins anew in one that starts from another's model; that
-    of validation counts. Of several processes the first one's clock is all of theirs, or their models would come apart.
+    of validation counts. One that goes on where another schedule's ended falls from the rate it had there. Of several
+    processes the first one's clock is all of theirs, or their models would come apart.
+
     Raises UserError where no time is given.
     """
 
@@ -57,6 +60,7 @@ class LinearByTime(FairseqLRScheduler):
         self.highest = cfg.lr[0] if isinstance(cfg.lr, Collection) else cfg.lr
         self.lowest = max(0.0, cfg.warmup_init_lr)
         self.before, self.begun = 0.0, time.monotonic()
+        self.takes_over, self.taken = False, None
         self.optimizer.set_lr(self.lowest)
 
     @property
@@ -65,13 +69,15 @@ class LinearByTime(FairseqLRScheduler):
         return self.before + time.monotonic() - self.begun
 
     def state_dict(self) -> dict:
-        """fairseq's, and the time that is spent."""
-        return super().state_dict() | {"elapsed": self.elapsed}
+        """fairseq's, the time that is spent, and the rate that another schedule has left."""
+        taken = {} if self.taken is None else {"taken": self.taken}
+        return super().state_dict() | {ELAPSED: self.elapsed} | taken
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from there; another scheduler's state has no time."""
+        """Go on from there; another schedule's state has no time."""
         super().load_state_dict(state_dict)
-        self.before, self.begun = float(state_dict.get("elapsed", 0.0)), time.monotonic()
+        self.before, self.begun = float(state_dict.get(ELAPSED, 0.0)), time.monotonic()
+        self.takes_over, self.taken = ELAPSED not in state_dict, state_dict.get("taken")
 
     def step(self, epoch, val_loss=None) -> float:
         """The end of an epoch changes nothing."""
@@ -82,8 +88,11 @@ class LinearByTime(FairseqLRScheduler):
         """The rate behind so many updates, now."""
         if num_updates == 0:
             self.begun = time.monotonic()
+        elif self.takes_over:  # the optimizer has been loaded by now
+            self.taken = self.optimizer.get_lr()
+        self.takes_over = False
         share = min(1.0, num_updates / self.cfg.warmup_updates) if self.cfg.warmup_updates > 0 else 1.0
-        rate = self.lowest + share * (self.highest - self.lowest)
+        rate = self.lowest + share * (self.highest - self.lowest) if self.taken is None else self.taken
         self.optimizer.set_lr(rate * max(0.0, 1.0 - _of_the_first(self.elapsed) / self.seconds))
         return self.optimizer.get_lr()
 

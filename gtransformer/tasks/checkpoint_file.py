@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -63,7 +64,8 @@ class Done(NamedTuple):
     """What a training that goes on from a checkpoint has behind it.
 
     ``task_state``: what the task keeps; ``metric``: which one says what checkpoint is best. Both None if not known.
-    ``patience``: what the training was given of it, 0 or less for none.
+    ``patience``: what the training was given of it, 0 or less for none. ``schedule``: what its learning rate's schedule
+    keeps, empty if not known.
     """
 
     updates: int
@@ -71,6 +73,7 @@ class Done(NamedTuple):
     task_state: Any = None
     metric: str | None = None
     patience: int = 0
+    schedule: Mapping[str, Any] = MappingProxyType({})
 
 
 def training_done(path: Path) -> Done:
@@ -92,7 +95,12 @@ def training_done(path: Path) -> Done:
         metric, patience = saving["best_checkpoint_metric"], int(saving["patience"])
     except (LookupError, TypeError, ValueError):
         metric, patience = None, 0
-    return Done(updates, seconds, state.get("task_state") if isinstance(state, dict) else None, metric, patience)
+    try:
+        schedule = dict(state["optimizer_history"][-1]["lr_scheduler_state"])
+    except (LookupError, TypeError, ValueError):
+        schedule = {}
+    task_state = state.get("task_state") if isinstance(state, dict) else None
+    return Done(updates, seconds, task_state, metric, patience, schedule)
 
 
 def updates_of(state: dict[str, Any]) -> int:

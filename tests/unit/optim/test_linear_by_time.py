@@ -73,9 +73,23 @@ def test_time_goes_on_in_a_resumed_training(clock):
     resumed.load_state_dict(state)
     clock.now += 900
     assert resumed.step_update(7) == pytest.approx(0.125)
-    other = scheduler()
-    other.load_state_dict({"best": 3.0})  # another scheduler's
-    assert other.step_update(1) == pytest.approx(0.5) and other.best == 3.0
+
+
+def test_it_goes_on_from_the_rate_that_another_schedule_has_left(clock):
+    """Without a warm-up, whatever --lr is; resumed, too."""
+    schedule = scheduler(warmup_updates=400)
+    schedule.step_update(0)
+    schedule.load_state_dict({"best": 3.0})
+    schedule.optimizer.set_lr(0.2)  # fairseq loads the optimizer next
+    assert schedule.step_update(9) == pytest.approx(0.2) and schedule.best == 3.0
+    clock.now += 900
+    assert schedule.step_update(10) == pytest.approx(0.15)
+    resumed = scheduler(warmup_updates=400)
+    resumed.step_update(0)
+    resumed.load_state_dict(schedule.state_dict())
+    resumed.optimizer.set_lr(0.15)
+    clock.now += 900
+    assert resumed.step_update(10) == pytest.approx(0.1)
 
 
 def test_without_an_end(clock):

@@ -7,7 +7,7 @@ keys that any of them sees) share.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,9 +80,10 @@ class BucketPlan:
         channels = q.shape[1] * q.shape[2]
         if not (outputs or self.buckets):  # zeros, of which everything has a gradient all the same
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
-        for bucket in self.buckets:
-            queries = gather(q, bucket.query_index)
-            sides = queries, gather(k, bucket.key_index), gather(v, bucket.key_index)
+        queries = [bucket.query_index for bucket in self.buckets]
+        keys = [bucket.key_index for bucket in self.buckets]
+        gathered = zip(gather(q, queries), gather(k, keys), gather(v, keys), strict=True)
+        for bucket, sides in zip(self.buckets, gathered, strict=True):
             bias = None if relative is None else partial(self._relative_scores, bucket, relative)
             output = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
@@ -151,6 +152,10 @@ def segment_attention(
     return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout).to(v.dtype), v)
 
 
-def gather(x: Tensor, index: Tensor) -> Tensor:
-    """(N, heads, dim) -> (segments, heads, length, dim)."""
-    return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:]).transpose(1, 2)
+def gather(x: Tensor, indices: Sequence[Tensor]) -> list[Tensor]:
+    """(N, heads, dim) -> (segments, heads, length, dim) for each index; by one look-up, with one gradient of x."""
+    if not indices:
+        return []
+    parts = x.index_select(0, torch.cat([index.flatten() for index in indices]))
+    parts = parts.split([index.numel() for index in indices])
+    return [part.view(*index.shape, *x.shape[1:]).transpose(1, 2) for part, index in zip(parts, indices, strict=True)]

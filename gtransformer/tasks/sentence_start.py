@@ -87,7 +87,8 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
                 rows = len(state["model"][f"{side}.embed_positions.weight"])
                 setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
         cfg.load_partial, cfg.positions, cfg.marks_loss = True, SENTENCE, OFF
-        cfg.gate_bias = GATE_BIAS if cfg.gate_bias is None else cfg.gate_bias
+        if cfg.gate_bias is None:
+            cfg.gate_bias = 0.0 if cfg.neutral_gates else GATE_BIAS
         marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])
     if whole is not None:

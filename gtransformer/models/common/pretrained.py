@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.modules.combine import opened
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,7 @@ NEW_MODULE = re.compile(
     r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.(relative|query_numbers|key_numbers)\.)"
     r"|context_(encoder|attn)|embed_segments|batch_(front|vector))"
 )
+GATE_WEIGHT = re.compile(r"(.*_attn)_gate\.0\.weight")
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
 # fairseq stores these as parameters; they say nothing, and which of them there are depends on fairseq's version.
 BOOKKEEPING = re.compile(r"\.(version|embed_positions\.(_float_tensor|weights))\Z")
@@ -74,6 +77,22 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
         logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)
     return given
+
+
+def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) -> None:
+    """Gates that change nothing at first, however open they are, in a state whose ``fresh`` parameters begin at random.
+
+    H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives where g is the same
+    everywhere, H_G is zero and H_L is that attention divided by g [ours]. All of them have gradients.
+    """
+    share = opened(torch.tensor(bias)).item()
+    for block in [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]:
+        gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
+        for part in ("weight", "bias"):
+            state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share
+            state[f"{other}.{part}"] = torch.zeros_like(state[f"{other}.{part}"])
+        state[f"{gate}.weight"] = torch.zeros_like(state[f"{gate}.weight"])
+        state[f"{gate}.bias"] = torch.full_like(state[f"{gate}.bias"], bias)
 
 
 def as_of_today(state: dict[str, Tensor]) -> dict[str, Tensor]:

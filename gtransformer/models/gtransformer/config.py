@@ -38,6 +38,11 @@ class GTransformerConfig(DocumentModelConfig):
     gate_bias: Optional[float] = option(  # noqa: UP045
         None, "bias that gates begin with; the larger, the less of global attention they let through (default: random)"
     )
+    neutral_gates: bool = option(
+        False,
+        "as --load-partial, but gates change nothing at first, however open: global attention begins at zero, and "
+        "group attention is scaled up by what gates take from it (with --gate-bias 0 unless given)",
+    )
     sentence_model: Optional[str] = option(  # noqa: UP045
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, exactly "

@@ -8,7 +8,7 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import MARKS, POSITIONS
 from gtransformer.models.common.model import DocumentModel, check_choices
-from gtransformer.models.common.pretrained import from_transformer
+from gtransformer.models.common.pretrained import from_transformer, make_neutral
 from gtransformer.models.gtransformer.config import TRAINED, GTransformerConfig
 from gtransformer.models.gtransformer.layers import decoder_blocks, encoder_blocks
 
@@ -33,5 +33,8 @@ class GTransformerModel(DocumentModel):
     decoder_blocks = staticmethod(decoder_blocks)
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As for any document model; global attention may be a copy of group attention."""
-        return from_transformer(state, self, self.cfg.load_partial_global_from_local)
+        """As for any document model; global attention may be a copy of group attention, and gates neutral."""
+        found = from_transformer(state, self, self.cfg.load_partial_global_from_local)
+        if self.cfg.neutral_gates:
+            make_neutral(found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0)
+        return found

@@ -76,7 +76,8 @@ def values(recipe: Recipe) -> dict:
         "window": tuple(
             getattr(train, key, None) for key in ("window", "window_positions", "train_alignment", "decode_alignment")
         ),
-        "by_sentence": (getattr(train, "positions", None) == "sentence", getattr(train, "gate_bias", None)),
+        "by_sentence": getattr(train, "positions", None) == "sentence",
+        "gates": (getattr(train, "gate_bias", None), getattr(train, "neutral_gates", False)),
         "marks_loss": getattr(train, "marks_loss", "on"),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,

@@ -2,8 +2,10 @@
 
 # The recipe whose values it has, and all that differs; all of it ours.
 START = {  # exact
-    "by_sentence": (True, 3), "marks_loss": "off", "adam_eps": 1e-9, "doc_noise_mask": 0.0, "doc_noise_epochs": None,
+    "by_sentence": True, "gates": (0, True), "marks_loss": "off", "adam_eps": 1e-9,
+    "doc_noise_mask": 0.0, "doc_noise_epochs": None,
 }  # fmt: skip
+RATE = {"lr_pretrained": 4e-4}
 FALLING = {"lr_scheduler": "linear_by_time"}
 ANEW = {"warmup_updates": 100, **FALLING}  # in a short training
 TOP = {"attention": ("ggc", "ggc", "ggc")}  # one layer of three, as two of six in the paper
@@ -14,11 +16,10 @@ OURS = {
         **START, "share_all_embeddings": False, "bpe_merges": None, "load_partial": False, "prepared_from": None,
         "pretrained_from": None, "marks_loss": "on",  # --sentence-model says off
     }),
-    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 2e-4, **ANEW}),
+    "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 4e-4, **ANEW}),
     "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", **FALLING}),
-    "proof/gtransformer_warm": ("gtransformer/warm_small", {**ANEW, **TOP}),
-    "proof/gtransformer_warm_half": ("proof/gtransformer_warm", {"lr_pretrained": 5e-4}),
-    "proof/gtransformer_paper": ("cpu_small_finetune", {**ANEW, **TOP}),
+    "proof/gtransformer_warm": ("gtransformer/warm_small", {**ANEW, **RATE, **TOP}),
+    "proof/gtransformer_paper": ("cpu_small_finetune", {**ANEW, **RATE, **TOP}),
     "proof/gtransformer_paper_unmasked": ("proof/gtransformer_paper", {
         "doc_noise_mask": 0.0, "doc_noise_epochs": None,
     }),

@@ -90,6 +90,36 @@ def test_every_token_of_a_sentence_costs_what_it_costs_alone(dictionary, layout)
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("bias", [None, -1.0, 3.0])
+def test_neutral_gates_change_nothing_however_open(dictionary, layout, bias):
+    options = {**LAYOUTS[layout], "neutral_gates": True}
+    teacher = tiny_model(dictionary, doc_mode="full", **LAYOUTS[layout]).double()
+    documents = random_pairs(dictionary)
+    expected = torch.cat(losses(teacher, dictionary, alone(documents)))
+    model = started(dictionary, teacher, gate_bias=bias, **options)
+    assert relative_error(torch.cat(losses(model, dictionary, documents)), expected) < 1e-6  # sigmoids are float32
+    gates = {p[0].item() for name, p in model.named_parameters() if name.endswith("gate.0.bias")}
+    assert gates == {bias or 0.0}
+
+
+def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
+    """And resumed, or loaded, it is as it was: only what begins at random is made neutral."""
+    teacher = tiny_model(dictionary, doc_mode="full")
+    model = started(dictionary, teacher, neutral_gates=True)
+    for update in (1, 2):
+        model.zero_grad()
+        torch.cat(losses(model, dictionary, random_pairs(dictionary))).mean().backward()
+        still = [name for name, p in model.named_parameters() if not p.grad.any()]
+        assert all("_global." in name and "out_proj" not in name for name in still) if update == 1 else not still
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.1 * p.grad
+    copy = started(dictionary, model, neutral_gates=True)
+    assert all(p.equal(copy.state_dict()[name]) for name, p in model.state_dict().items())
+
+
+@torch.no_grad()
 def test_begun_nearly_shut_a_word_costs_as_much_within_a_hundredth_of_a_nat(dictionary):
     teacher = build(dictionary, 1, doc_mode="full")
     documents = random_pairs(dictionary, sentences=(8, 6, 7))

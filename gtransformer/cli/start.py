@@ -14,16 +14,17 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.evaluation.start import PAPER, measure
+from gtransformer.evaluation.start import NEUTRAL, PAPER, measure
 from gtransformer.experiments.text_table import align
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
-from gtransformer.tasks.sentence_start import GATE_BIAS
+
+GATES = [NEUTRAL, 3.0, PAPER]
 
 
 def gate(text: str) -> float | str:
-    """A bias, or ``PAPER``."""
-    return PAPER if text == PAPER else float(text)
+    """A bias, ``NEUTRAL`` or ``PAPER``."""
+    return text if text in GATES else float(text)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,10 +39,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--gates",
         type=gate,
         nargs="+",
-        default=[1000.0, GATE_BIAS, PAPER],
+        default=GATES,
         metavar="BIAS",
-        help="what gates begin with: a bias, 1000 being shut, or 'paper', at random, positions running through the "
-        f"document (default: 1000 {GATE_BIAS:g} paper)",
+        help="what gates begin with: 'neutral', a bias, 1000 being shut, or 'paper', at random, positions running "
+        "through the document (default: neutral 3 paper)",
     )
     parser.add_argument(
         "--context-layers", type=int, default=2, metavar="N", help="upper layers with global attention (%(default)s)"
@@ -80,7 +81,8 @@ def table(found: dict) -> str:
     rows = [["model", "nats a token", "above the sentence model", "largest difference of a token"]]
     rows.append(["sentence model, sentence by sentence", f"{found['sentence_model']:.5f}", "-", "-"])
     for name, one in found["starts"].items():
-        kind = "documents, as in the paper" if name == PAPER else f"documents, gates from {name}"
+        kind = {PAPER: "as in the paper", NEUTRAL: "neutral gates"}.get(name, f"gates from {name}")
+        kind = f"documents, {kind}"
         rows.append([kind, f"{one['nats']:.5f}", f"{one['above']:+.5f}", f"{one['largest']:.2g}"])
     counts = ", ".join(f"{found[key]} {key}" for key in ("instances", "sentences", "tokens"))
     return f"{align(rows, range(1, 4))}\n{counts} (words and </s>)"

@@ -23,7 +23,8 @@ from gtransformer.tasks.start_models import AS_IN_THE_PAPER, document_model, sen
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 Progress = Callable[[Iterable], Iterable]
-PAPER = "paper"  # in place of a gate's bias: all as in the paper
+NEUTRAL = "neutral"  # in place of a gate's bias: half open, and changing nothing
+PAPER = "paper"  # all as in the paper
 
 
 def measure(
@@ -41,7 +42,7 @@ def measure(
     """Nats a token of the sentence model and of document models that begin from it, as a JSON object.
 
     Args:
-        gates: of each document model the bias of its gates, or ``PAPER``: positions, too, as in the paper.
+        gates: of each document model the bias of its gates, or ``NEUTRAL``; ``PAPER``: positions, too, as in the paper.
         context_layers: upper layers with global attention, of encoder, decoder and cross-attention.
         most: so many of the split's instances, its first; None: all.
         seed: of what begins at random.
@@ -61,8 +62,7 @@ def measure(
     dictionaries = task.source_dictionary, task.target_dictionary
     start, costs = start_options(checkpoint, task), {}
     for gate in gates:
-        options = AS_IN_THE_PAPER if gate == PAPER else {"gate_bias": gate}
-        model = document_model(start, task, seed, **layers, **options)
+        model = document_model(start, task, seed, **layers, **_gates(gate))
         costs[name_of(gate)] = _costs(SentenceScorer(_placed(model, cpu), *dictionaries, max_tokens), whole, progress)
     model, known, own = sentence_model(checkpoint, task)
     layouts = None if own else tuple(joined_layout(one, "") for one in known)
@@ -87,7 +87,14 @@ def measure(
 
 def name_of(gate: float | str) -> str:
     """How a start is called in results."""
-    return PAPER if gate == PAPER else f"{gate:g}"
+    return gate if isinstance(gate, str) else f"{gate:g}"
+
+
+def _gates(gate: float | str) -> dict[str, Any]:
+    """What makes a model of ``start_options`` begin with these gates."""
+    if gate == PAPER:
+        return AS_IN_THE_PAPER
+    return {"gate_bias": 0.0 if gate == NEUTRAL else gate, "neutral_gates": gate == NEUTRAL}
 
 
 def _placed(model: torch.nn.Module, cpu: bool) -> torch.nn.Module:

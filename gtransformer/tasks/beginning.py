@@ -22,6 +22,7 @@ from gtransformer.tasks.finetuning import LAST, check_system, pretrained_path
 
 MASKING = ("doc_noise_mask", "coword_dropout")
 FUSED = "fused_label_smoothed_cross_entropy"
+LARGEST = 10  # bias of neutral gates
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
 READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
 
@@ -73,8 +74,19 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
 
 
 def check_gates(model_cfg: Any) -> None:
-    """Raise UserError for gates that training could never open."""
+    """Raise UserError for gates that training could never open, and for neutral ones that cannot be made so."""
     bias = getattr(model_cfg, "gate_bias", None)
+    if getattr(model_cfg, "neutral_gates", False):
+        if not model_cfg.load_partial:
+            raise UserError(
+                "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with "
+                "--sentence-model, or with --finetune-from-model and --load-partial, or leave the option out"
+            )
+        if bias is not None and abs(bias) > LARGEST:
+            raise UserError(
+                f"--gate-bias {bias:g} with --neutral-gates: gates would let next to nothing of one attention through, "
+                f"and scale the other up to make up for it; give 0, or a bias between -{LARGEST} and {LARGEST}"
+            )
     if bias is not None and stays_shut(bias):
         raise UserError(
             f"--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them "

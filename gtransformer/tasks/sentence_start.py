@@ -39,7 +39,6 @@ STRUCTURE = (
 )
 ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
 OWN_TASK = "translation_doc"
-GATE_BIAS = 3.0  # [ours] less than a twentieth of global attention at first: 0.001 nats a word (docs/finetuning.md)
 
 
 def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
@@ -88,7 +87,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
                 setattr(cfg, name, rows - task.source_dictionary.pad() - 1)
         cfg.load_partial, cfg.positions, cfg.marks_loss = True, SENTENCE, OFF
         if cfg.gate_bias is None:
-            cfg.gate_bias = 0.0 if cfg.neutral_gates else GATE_BIAS
+            cfg.gate_bias, cfg.neutral_gates = 0.0, True
         marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])
     if whole is not None:

@@ -21,7 +21,8 @@ from gtransformer.tasks.sentence_start import is_own, start_from_sentence_model,
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
-AS_IN_THE_PAPER = {"positions": DOCUMENT, "gate_bias": None}  # positions through the document, gates at random
+# Positions through the document, gates at random.
+AS_IN_THE_PAPER = {"positions": DOCUMENT, "gate_bias": None, "neutral_gates": False}
 
 
 def start_options(checkpoint: Path, task: TranslationDocTask) -> GTransformerConfig:

@@ -118,7 +118,8 @@ def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, caps
     assert "@ 1 updates" in again and "initialised from a Transformer" not in again
 
     (model,), cfg, _ = load_model_ensemble_and_task([str(last)], arg_overrides={"data": str(prepared / "bin")})
-    assert (cfg.model.positions, cfg.model.sentence_marks, cfg.model.gate_bias) == ("sentence", "end", 3.0)
+    assert (cfg.model.positions, cfg.model.sentence_marks) == ("sentence", "end")
+    assert (cfg.model.gate_bias, cfg.model.neutral_gates) == (0.0, True)
     assert model.decoder.output_words == len(before["decoder.output_projection.weight"])
     run(
         "generate",

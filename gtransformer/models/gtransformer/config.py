@@ -47,7 +47,7 @@ class GTransformerConfig(DocumentModelConfig):
         None,
         "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, exactly "
         "where it is: structure, marks of sentences and vocabulary are its own, with --positions sentence and, unless "
-        "given, a --gate-bias of 3; the data must have its dictionary",
+        "--gate-bias is given, --neutral-gates; the data must have its dictionary",
     )
     sentence_marks: ChoiceEnum(MARKS) = option(
         BOTH,

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 
 from gtransformer.cli.start import main
 from gtransformer.errors import UserError
-from gtransformer.evaluation.start import PAPER, measure
+from gtransformer.evaluation.start import NEUTRAL, PAPER, measure
 from gtransformer.tasks.start_models import cut
 from tests.saved_model import make_checkpoint
 from tests.unit.evaluation.test_corpus_instances import PREPARED
@@ -42,12 +42,13 @@ def test_documents_cost_what_their_sentences_do(tmp_path, make):
     """Not so with the paper's positions and gates: what is measured can be seen."""
     checkpoint, output = make(tmp_path), tmp_path / "start.json"
     line = [str(PREPARED), f"--sentence-model={checkpoint}", "--context-layers=1", "--instances=9", "--cpu"]
-    assert main([*line, f"--output={output}"]) == 0
+    assert main([*line, f"--output={output}", "--gates", NEUTRAL, SHUT, NEARLY, PAPER]) == 0
     found = json.loads(output.read_text())
     assert found["instances"] == 9 < found["sentences"] == 12 < found["tokens"]
     starts = found["starts"]
-    assert starts[SHUT]["largest"] < 1e-4 * found["sentence_model"]
-    assert starts[SHUT]["nats"] == pytest.approx(found["sentence_model"], rel=1e-5)
+    for exact in (NEUTRAL, SHUT):
+        assert starts[exact]["largest"] < 1e-4 * found["sentence_model"]
+        assert starts[exact]["nats"] == pytest.approx(found["sentence_model"], rel=1e-5)
     assert 1e-3 < starts[NEARLY]["largest"] < starts[PAPER]["largest"]
     for one in starts.values():
         assert one["above"] == pytest.approx(one["nats"] - found["sentence_model"], abs=1e-9)

@@ -18,7 +18,7 @@ from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.tasks.sentence_start import GATE_BIAS, start_from_sentence_model
+from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import pad_batch, relative_error, task_config, tiny_model
 from tests.unit.models import fairseq_models
@@ -123,6 +123,8 @@ def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
     expected = torch.cat(losses_alone(teacher, target, documents))
     found = torch.cat(losses(start(path, task, gate_bias=SHUT), target, documents))
     assert relative_error(found, expected) < 1e-6  # fairseq's softmax of attention is in float32
+    neutral = torch.cat(losses(start(path, task), target, documents))
+    assert relative_error(neutral, expected) < 1e-6
     nearly = start(path, task, gate_bias=NEARLY)
     off = torch.cat(losses(nearly, target, documents)) - expected
     assert 0 < off.mean().abs() < 0.01
@@ -141,8 +143,10 @@ def test_a_sentence_model_of_this_package(tmp_path, dictionary):
         expected = losses(teacher, dictionary, [[pair] for document in documents for pair in document])
         found = losses(start(tmp_path / "model.pt", task, gate_bias=SHUT), dictionary, documents)
         model = start(tmp_path / "model.pt", task)
+        neutral = losses(model, dictionary, documents)
     assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
-    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (GATE_BIAS, "sentence", "off")
+    assert relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
+    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (0.0, "sentence", "off")
     assert model.leaves_marks_out and model.decoder.output_words is None
 
 

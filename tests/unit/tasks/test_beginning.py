@@ -63,6 +63,15 @@ def test_gates_that_training_could_never_open(begin):
         begin({"gate_bias": 1e3}, {})
 
 
+def test_neutral_gates_need_a_sentence_model_and_something_to_let_through(begin):
+    begin({"neutral_gates": True, "load_partial": True}, {})
+    begin({"neutral_gates": True, "load_partial": True, "gate_bias": -3.0}, {})
+    with pytest.raises(UserError, match="--neutral-gates: .* give one with --sentence-model, or"):
+        begin({"neutral_gates": True, "load_partial": False}, {})
+    with pytest.raises(UserError, match="--gate-bias -11 with --neutral-gates: .* between -10 and 10"):
+        begin({"neutral_gates": True, "load_partial": True, "gate_bias": -11.0}, {})
+
+
 @pytest.mark.parametrize("option", ["doc_noise_mask", "coword_dropout"])
 def test_a_mask_that_nobody_has_trained(begin, option):
     for trained in ("new", "top"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -80,15 +80,19 @@ class BucketPlan:
         channels = q.shape[1] * q.shape[2]
         if not (outputs or self.buckets):  # zeros, of which everything has a gradient all the same
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
-        queries = [bucket.query_index for bucket in self.buckets]
-        keys = [bucket.key_index for bucket in self.buckets]
-        gathered = zip(gather(q, queries), gather(k, keys), gather(v, keys), strict=True)
-        for bucket, sides in zip(self.buckets, gathered, strict=True):
+        gathered = [gather(x, *self.indices[side]) for x, side in ((q, 0), (k, 1), (v, 1))] if self.buckets else []
+        for bucket, *sides in zip(self.buckets, *gathered, strict=True):
             bias = None if relative is None else partial(self._relative_scores, bucket, relative)
             output = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
             outputs.append(output.transpose(1, 2).reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
         return torch.cat(outputs).index_select(0, self.position)
+
+    @cached_property
+    def indices(self) -> list[tuple[Tensor, list[torch.Size]]]:
+        """Of queries and of keys: what all buckets point at, flat, and the shapes of theirs."""
+        sides = [[b.query_index for b in self.buckets], [b.key_index for b in self.buckets]]
+        return [(torch.cat([index.flatten() for index in side]), [index.shape for index in side]) for side in sides]
 
     def _relative_scores(self, bucket: Bucket, table: Tensor, q: Tensor) -> Tensor:
         if bucket.diagonal is not None:
@@ -152,10 +156,12 @@ def segment_attention(
     return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), dropout).to(v.dtype), v)
 
 
-def gather(x: Tensor, indices: Sequence[Tensor]) -> list[Tensor]:
-    """(N, heads, dim) -> (segments, heads, length, dim) for each index; by one look-up, with one gradient of x."""
-    if not indices:
-        return []
-    parts = x.index_select(0, torch.cat([index.flatten() for index in indices]))
-    parts = parts.split([index.numel() for index in indices])
-    return [part.view(*index.shape, *x.shape[1:]).transpose(1, 2) for part, index in zip(parts, indices, strict=True)]
+def gather(x: Tensor, index: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """(N, heads, dim) -> (segments, heads, length, dim) for each bucket, all by one look-up with one gradient of x.
+
+    Args:
+        index: what the buckets point at, one behind the other.
+        shapes: (segments, length) of each.
+    """
+    parts = x.index_select(0, index).split([shape.numel() for shape in shapes])
+    return [part.view(*shape, *x.shape[1:]).transpose(1, 2) for part, shape in zip(parts, shapes, strict=True)]

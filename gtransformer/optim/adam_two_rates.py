@@ -42,7 +42,7 @@ def mark_parameter(
 
 @register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
 class AdamTwoRates(FusedAdam):
-    """fairseq's Adam over the groups of ``mark_parameter``; the reported learning rate is that of fresh parameters.
+    """fairseq's Adam over the groups of ``mark_parameter``; the reported learning rate is the scheduler's, that of fresh parameters.
 
     Raises UserError if no parameter is marked: then two rates would silently be one.
     """
@@ -70,6 +70,11 @@ class AdamTwoRates(FusedAdam):
     def supports_flat_params(self) -> bool:
         """No: a flat parameter would be of both groups."""
         return False
+
+    def get_lr(self) -> float:
+        """The scheduler's learning rate, from any group's."""
+        group = self.param_groups[0]
+        return group["lr"] / group["lr_scale"] if group["lr_scale"] else 0.0
 
     def set_lr(self, lr: float) -> None:
         """Give every group its share of the scheduler's learning rate."""

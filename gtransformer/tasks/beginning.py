@@ -15,14 +15,15 @@ from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, DOCUMENT
 from gtransformer.models.gtransformer.config import ALL
+from gtransformer.models.gtransformer.layers import COMBINED, attention_kinds
 from gtransformer.modules.combine import stays_shut
 from gtransformer.tasks.checkpoint_file import read_settings
 from gtransformer.tasks.decoder_start import check_start_of_training
-from gtransformer.tasks.finetuning import LAST, check_system, pretrained_path
+from gtransformer.tasks.finetuning import LAST, check_system, goes_on, pretrained_path
 
 MASKING = ("doc_noise_mask", "coword_dropout")
 FUSED = "fused_label_smoothed_cross_entropy"
-LARGEST = 10  # bias of neutral gates
+LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
 READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
 
@@ -42,7 +43,7 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
         )
     if whole is None:
         return
-    check_gates(model_cfg)
+    check_gates(model_cfg, whole)
     check_classifier(model_cfg, task_cfg, whole)
     check_masks(model_cfg, task_cfg)
     check_start_of_training(whole)
@@ -73,19 +74,22 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
         )
 
 
-def check_gates(model_cfg: Any) -> None:
+def check_gates(model_cfg: Any, whole: DictConfig) -> None:
     """Raise UserError for gates that training could never open, and for neutral ones that cannot be made so."""
     bias = getattr(model_cfg, "gate_bias", None)
     if getattr(model_cfg, "neutral_gates", False):
-        if not model_cfg.load_partial:
+        loads = model_cfg.load_partial or model_cfg.load_partial_global_from_local
+        if not (goes_on(whole) or (loads and pretrained_path(whole))):
             raise UserError(
                 "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with "
                 "--sentence-model, or with --finetune-from-model and --load-partial, or leave the option out"
             )
-        if bias is not None and abs(bias) > LARGEST:
+        if not any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross")):
+            raise UserError("--neutral-gates: no layer of this model has gates; leave the option out")
+        if bias is not None and not LEAST <= bias <= MOST:
             raise UserError(
-                f"--gate-bias {bias:g} with --neutral-gates: gates would let next to nothing of one attention through, "
-                f"and scale the other up to make up for it; give 0, or a bias between -{LARGEST} and {LARGEST}"
+                f"--gate-bias {bias:g} with --neutral-gates: next to nothing of one attention would be let through; "
+                f"give 0, or a bias between {LEAST} and {MOST}"
             )
     if bias is not None and stays_shut(bias):
         raise UserError(

@@ -53,7 +53,7 @@ def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None
         set_two_rates(model, task_cfg, whole)
     cfg = getattr(model, "cfg", None)
     bert = getattr(cfg, "bert_checkpoint", None)
-    if bert and not _goes_on(whole):
+    if bert and not goes_on(whole):
         model.load_bert(bert)
     if getattr(cfg, "load_partial", False) or getattr(cfg, "load_partial_global_from_local", False):
         check_pretrained(cfg, whole, dictionary)
@@ -97,7 +97,7 @@ def freeze_pretrained(model: nn.Module, whole: DictConfig | None, trained: str =
     and where nothing would be trained.
     """
     starts = pretrained_path(whole) is not None or bool(getattr(getattr(model, "cfg", None), "bert_checkpoint", None))
-    if whole is not None and not starts and not _goes_on(whole):
+    if whole is not None and not starts and not goes_on(whole):
         raise UserError(
             f"{option} is the second step of training, but there is nothing to start from; give --finetune-from-model "
             "CHECKPOINT of the first step, and --load-partial if it is a sentence model"
@@ -133,7 +133,7 @@ def layer_of(name: str) -> str | None:
     return found and found[0]
 
 
-def _goes_on(whole: DictConfig | None) -> bool:
+def goes_on(whole: DictConfig | None) -> bool:
     """Whether training takes up its own last checkpoint, which has everything; another is named by --restore-file."""
     own = whole is not None and whole.checkpoint.restore_file == LAST
     return own and (Path(whole.checkpoint.save_dir) / LAST).is_file()

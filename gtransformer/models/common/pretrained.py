@@ -83,10 +83,13 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     """Gates that change nothing at first, however open they are, in a state whose ``fresh`` parameters begin at random.
 
     H = H_L * g + H_G * (1 - g) (Bao et al. 2021, Eq. 10) is what a Transformer's attention gives where g is the same
-    everywhere, H_G is zero and H_L is that attention divided by g [ours]. All of them have gradients.
+    everywhere, H_G is zero and H_L is that attention divided by g [ours]. All have gradients; what is behind a
+    projection of zeros has them from the second update on.
     """
     share = opened(torch.tensor(bias)).item()
-    for block in [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]:
+    blocks = [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]
+    logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
+    for block in blocks:
         gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
         for part in ("weight", "bias"):
             state[f"{ours}.{part}"] = state[f"{ours}.{part}"] / share

@@ -40,8 +40,8 @@ class GTransformerConfig(DocumentModelConfig):
     )
     neutral_gates: bool = option(
         False,
-        "as --load-partial, but gates change nothing at first, however open: global attention begins at zero, and "
-        "group attention is scaled up by what gates take from it (with --gate-bias 0 unless given)",
+        "with --load-partial, gates change nothing at first, however open: global attention begins at zero, and group "
+        "attention is scaled up by what gates take from it (with --gate-bias 0 unless given)",
     )
     sentence_model: Optional[str] = option(  # noqa: UP045
         None,
@@ -64,7 +64,7 @@ class GTransformerConfig(DocumentModelConfig):
     )
     trained_parameters: ChoiceEnum(TRAINED) = option(
         ALL,
-        "what fine-tuning trains; the rest stays as the pretrained model has it, its dropout still on. new: what that "
+        "what fine-tuning trains; the rest stays as it begins, its dropout still on. new: what that "
         "has not, global attention, gates and maps of sentence numbers; top: all of the layers that have something new",
     )
 

@@ -56,6 +56,7 @@ def test_documents_cost_what_their_sentences_do(tmp_path, make):
 
 def test_what_is_drawn_is_drawn_again(tmp_path):
     checkpoint = own(tmp_path)
+    assert main([str(PREPARED), f"--sentence-model={checkpoint}", "--instances=1", "--cpu"]) == 0
     one, same, other = (
         measure(PREPARED, checkpoint, "valid", [0.0], 1, 2, seed, cpu=True)["starts"]["0"] for seed in (1, 1, 2)
     )

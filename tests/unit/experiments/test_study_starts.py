@@ -144,7 +144,7 @@ def test_trainings_of_the_study_of_few_documents(miniature):
     lines = {line.label: line.runs[0] for line in study.panels[0].lines}
     (start,) = {run.needed for run in lines.values()} - {None}
     assert lines.pop("the start, sentence model") == start and start.data.share is None
-    assert len(study.runs()) == len(study.seeds) * (1 + len(lines)) == (25 if miniature else 19)
+    assert len(study.runs()) == len(study.seeds) * (1 + len(lines)) == (27 if miniature else 19)
     text = (ROOT / "configs" / "studies" / "warm.yaml").read_text()
     assert f"{len(study.runs())} in {'miniature' if miniature else 'full'}" in text
     options = {label: run.settings().sections["train"] for label, run in lines.items()}
@@ -159,12 +159,15 @@ def test_trainings_of_the_study_of_few_documents(miniature):
         for scale in ("0.2", "1"):
             rate = rates[f"{share}, sentence model, {scale}"]
             assert rates[f"{share}, all, {scale}"] == pytest.approx(rate)
+            assert rate == pytest.approx(float(scale) * (1.5e-3 if miniature else 1e-3))
     biases = {label: train["gate-bias"] for label, train in options.items() if "gate-bias" in train}
-    assert len(biases) == (18 if miniature else 12)
+    assert len(biases) == (20 if miniature else 12)
     for label, bias in biases.items():
         said = re.search(r"gates from (\d)", label)
-        assert bias == (int(said[1]) if said else 3)
-    assert set(biases.values()) == ({2, 3, 5} if miniature else {3, 5})
+        neutral = "neutral" in label or not (miniature or said)
+        assert bias == (int(said[1]) if said else 0 if neutral else 3)
+        assert bool(options[label].get("neutral-gates")) == neutral
+    assert set(biases.values()) == ({0, 2, 3, 5} if miniature else {0, 5})
     masked = {label for label, train in options.items() if "doc-noise-mask" in train}
     assert masked == ({"1 %, all, 0.2, word dropout"} if miniature else set())
     if miniature:

@@ -128,4 +128,6 @@ def test_that_nothing_is_new_is_said(dictionary, caplog):
     """All of the model then learns at the rate of pretrained parameters, as a baseline of the same recipe does."""
     optimiser = optimizer(marked(tiny_model(dictionary, doc_mode="full")).parameters())
     assert "--doc-double-lr: this model has no new modules" in caplog.text
-    assert optimiser.get_lr() == pytest.approx(SCALE * 1e-3)
+    assert [group["lr"] for group in optimiser.param_groups] == [pytest.approx(SCALE * 1e-3)]
+    optimiser.set_lr(optimiser.get_lr())  # the scheduler's rate, as it was
+    assert optimiser.get_lr() == 1e-3 and optimiser.param_groups[0]["lr"] == pytest.approx(SCALE * 1e-3)

@@ -17,15 +17,17 @@ ENDS = {"positions": "sentence", "sentence_marks": "end", "output_words": 16}
 
 @pytest.fixture
 def begin(tmp_path):
-    """Begins a training with a model's options from a checkpoint with others, named by an option."""
+    """Begins a training with a model's options from a checkpoint with others, named by an option, or from none."""
 
     def beginning(ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", **task_options):
         (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
         path = tmp_path / (LAST if naming == LAST else "other.pt")
         task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
         torch.save({"cfg": {"model": {"_name": system, **theirs}, "task": task}, "model": {}}, path)
+        if naming is None:
+            path.unlink()
         options = {"finetune_from_model": None, "continue_once": None, "restore_file": LAST, "save_dir": str(tmp_path)}
-        whole = OmegaConf.create({"checkpoint": options | ({} if naming == LAST else {naming: str(path)})})
+        whole = OmegaConf.create({"checkpoint": options | ({} if naming in (LAST, None) else {naming: str(path)})})
         check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**task_options), whole)
 
     return beginning
@@ -64,12 +66,22 @@ def test_gates_that_training_could_never_open(begin):
 
 
 def test_neutral_gates_need_a_sentence_model_and_something_to_let_through(begin):
-    begin({"neutral_gates": True, "load_partial": True}, {})
-    begin({"neutral_gates": True, "load_partial": True, "gate_bias": -3.0}, {})
-    with pytest.raises(UserError, match="--neutral-gates: .* give one with --sentence-model, or"):
-        begin({"neutral_gates": True, "load_partial": False}, {})
-    with pytest.raises(UserError, match="--gate-bias -11 with --neutral-gates: .* between -10 and 10"):
-        begin({"neutral_gates": True, "load_partial": True, "gate_bias": -11.0}, {})
+    layers = {f"{part}_ctxlayers": 1 for part in ("encoder", "decoder", "cross")}
+    layers |= {"encoder_layers": 2, "decoder_layers": 2, "context_attention": "combined", "doc_mode": "partial"}
+    bound = {"no_language_locality": False, "no_translation_locality": False}
+    loads = {"load_partial": True, "load_partial_global_from_local": False}
+    ours = {"neutral_gates": True, **loads, **layers, **bound}
+    begin(ours, {})  # resumed
+    begin(ours, {}, "finetune_from_model")
+    begin(ours | {"gate_bias": -3.0, "load_partial": False, "load_partial_global_from_local": True}, {}, "restore_file")
+    for options, naming in ((ours, None), (ours | {"load_partial": False}, "finetune_from_model")):
+        with pytest.raises(UserError, match="--neutral-gates: .* give one with --sentence-model, or"):
+            begin(options, {}, naming)
+    for change in ({"doc_mode": "full"}, {"context_attention": "global"}):
+        with pytest.raises(UserError, match="--neutral-gates: no layer of this model has gates"):
+            begin(ours | change, {}, "finetune_from_model")
+    with pytest.raises(UserError, match="--gate-bias -4 with --neutral-gates: .* between -3 and 10"):
+        begin(ours | {"gate_bias": -4.0}, {}, "finetune_from_model")
 
 
 @pytest.mark.parametrize("option", ["doc_noise_mask", "coword_dropout"])

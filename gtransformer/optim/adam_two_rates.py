@@ -42,7 +42,7 @@ def mark_parameter(
 
 @register_optimizer(NAME, dataclass=FairseqAdamConfig)  # the very same, so that "adam" can become this one
 class AdamTwoRates(FusedAdam):
-    """fairseq's Adam over the groups of ``mark_parameter``; the rate that is reported is the scheduler's, of the fresh ones.
+    """fairseq's Adam over the groups of ``mark_parameter``; the reported rate is the scheduler's, that of fresh ones.
 
     Raises UserError if no parameter is marked: then two rates would silently be one.
     """

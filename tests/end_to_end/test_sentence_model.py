@@ -183,6 +183,9 @@ def test_cut_by_sentencepiece(prepared, tmp_path):
     )  # fmt: skip
     after = torch.load(last)["model"]
     for name, value in teacher.state_dict().items():
+        block, _, projection = name.partition(".out_proj.")
+        if projection and f"{block}_gate.0.bias" in after:  # half open, and neutral
+            value = 2 * value
         ours = after.get(name.replace("self_attn.", "self_attn_local.").replace("encoder_attn.", "encoder_attn_local."))
         assert ours is None and "version" in name or torch.allclose(ours[: len(value)], value, atol=1e-9), name
     model = tmp_path / "model"

@@ -84,7 +84,8 @@ def check_gates(model_cfg: Any, whole: DictConfig) -> None:
                 "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with "
                 "--sentence-model, or with --finetune-from-model and --load-partial, or leave the option out"
             )
-        if not any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross")):
+        gated = any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross"))
+        if not gated and not model_cfg.sentence_model:  # which sets the option whatever the layers are
             raise UserError("--neutral-gates: no layer of this model has gates; leave the option out")
         if bias is not None and not LEAST <= bias <= MOST:
             raise UserError(

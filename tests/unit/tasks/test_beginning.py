@@ -70,7 +70,7 @@ def test_neutral_gates_need_a_sentence_model_and_something_to_let_through(begin)
     layers |= {"encoder_layers": 2, "decoder_layers": 2, "context_attention": "combined", "doc_mode": "partial"}
     bound = {"no_language_locality": False, "no_translation_locality": False}
     loads = {"load_partial": True, "load_partial_global_from_local": False}
-    ours = {"neutral_gates": True, **loads, **layers, **bound}
+    ours = {"neutral_gates": True, "sentence_model": None, **loads, **layers, **bound}
     begin(ours, {})  # resumed
     begin(ours, {}, "finetune_from_model")
     begin(ours | {"gate_bias": -3.0, "load_partial": False, "load_partial_global_from_local": True}, {}, "restore_file")
@@ -80,6 +80,7 @@ def test_neutral_gates_need_a_sentence_model_and_something_to_let_through(begin)
     for change in ({"doc_mode": "full"}, {"context_attention": "global"}):
         with pytest.raises(UserError, match="--neutral-gates: no layer of this model has gates"):
             begin(ours | change, {}, "finetune_from_model")
+        begin(ours | change | {"sentence_model": "model.pt"}, {}, "finetune_from_model")
     with pytest.raises(UserError, match="--gate-bias -4 with --neutral-gates: .* between -3 and 10"):
         begin(ours | {"gate_bias": -4.0}, {}, "finetune_from_model")
 

@@ -88,7 +88,8 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
     """
     share = opened(torch.tensor(bias)).item()
     blocks = [match[1] for name in fresh if (match := GATE_WEIGHT.fullmatch(name))]
-    logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
+    if blocks:
+        logger.info("neutral gates: %d, from %g, behind them global attention begins at zero", len(blocks), bias)
     for block in blocks:
         gate, ours, other = (f"{block}_{part}" for part in ("gate.0", "local.out_proj", "global.out_proj"))
         for part in ("weight", "bias"):

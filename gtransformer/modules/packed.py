@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from gtransformer.modules import varlen
@@ -41,6 +42,11 @@ class PackedPattern:
         return make_plan(self.reach, _buckets(self._pairs))
 
     @cached_property
+    def recurring(self) -> BucketPlan:
+        """The same padded a little more, to few shapes: oneDNN compiles a kernel for each and keeps some thousand."""
+        return make_plan(self.reach, _buckets(self._pairs, recurring=True))
+
+    @cached_property
     def _unpadded(self) -> tuple[VarlenSegments, BucketPlan]:
         """All segments for the kernel that takes unequal lengths."""
         pairs = self._pairs
@@ -56,7 +62,8 @@ class PackedPattern:
             segments, plan = self._unpadded
             output = segments.attend(q, k, v, self._kinds == {TRIANGLE}).flatten(1)
             return plan.attend(q, k, v, dropout, before=(output,))
-        return self.bucketed.attend(q, k, v, dropout, relative)
+        compiled = relative is None and q.device.type == "cpu" and q.dtype == torch.bfloat16  # by oneDNN
+        return (self.recurring if compiled else self.bucketed).attend(q, k, v, dropout, relative)
 
 
 @dataclass
@@ -93,23 +100,40 @@ def _length_class(lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths > LONG, long, short).astype(np.int64)
 
 
-def _buckets(pairs: _Pairs) -> list[HostBucket]:
-    classes = _length_class(np.maximum(pairs.rows[:, 1], pairs.rows[:, 3])) if len(pairs.rows) else np.zeros(0)
+def _recurring_length(lengths: np.ndarray) -> np.ndarray:
+    """Lengths rounded up to multiples of 8, from 32 on of 16, from 128 on of 32."""
+    step = np.where(lengths > LONG, 32, np.where(lengths > 32, 16, 8))
+    return -(-lengths // step) * step
+
+
+def _recurring_number(segments: int) -> int:
+    """Rounded up to three significant binary digits: 8, 10, 12, 14, 16, 20, ..."""
+    step = 1 << max(0, segments.bit_length() - 3)
+    return -(-segments // step) * step
+
+
+def _buckets(pairs: _Pairs, recurring: bool = False) -> list[HostBucket]:
+    longest = np.maximum(pairs.rows[:, 1], pairs.rows[:, 3])
+    classes = _recurring_length(longest) if recurring else _length_class(longest)
     buckets = []
     for kind, value in sorted(set(zip(pairs.kinds.tolist(), classes.tolist(), strict=True))):
-        query_start, query_length, key_start, key_length = pairs.rows[(pairs.kinds == kind) & (classes == value)].T
-        query_index, query_real = _slices(pairs.query_order, query_start, query_length)
-        key_index, key_real = _slices(pairs.key_order, key_start, key_length)
+        rows = pairs.rows[(pairs.kinds == kind) & (classes == value)]
+        real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
+        rows = rows[np.where(real, np.arange(len(real)), 0)]  # padding is the first segment again
+        columns = (value, value) if recurring else rows[:, [1, 3]].max(axis=0)
+        query_index, query_real = _slices(pairs.query_order, rows[:, 0], rows[:, 1], columns[0])
+        key_index, key_real = _slices(pairs.key_order, rows[:, 2], rows[:, 3], columns[1])
         # In a triangle, padding lies behind every real query and needs no mask.
         mask = None if kind == TRIANGLE or key_real.all() else key_real[:, None, :]
         if kind == SOME:
-            visible, _ = _slices(pairs.visible, query_start, query_length)
-            mask = np.arange(key_index.shape[1]) < visible[:, :, None]
-        buckets.append(HostBucket(query_index, query_real, key_index, mask, kind == TRIANGLE))
+            visible, _ = _slices(pairs.visible, rows[:, 0], rows[:, 1], columns[0])
+            mask = np.arange(columns[1]) < visible[:, :, None]
+        buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == TRIANGLE))
     return buckets
 
 
-def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    column = np.arange(length.max())
+def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """(segments, columns): slices of ``order``, padded by their first element; and where they are real."""
+    column = np.arange(columns)
     real = column < length[:, None]
     return order[np.where(real, start[:, None] + column, start[:, None])], real

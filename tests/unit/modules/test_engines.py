@@ -10,6 +10,7 @@ from fairseq import options
 
 from gtransformer.models.common.config import GROUP_ATTENTION_ENGINES
 from gtransformer.modules.attention import ENGINES, make_pattern
+from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_document, by_sentence
 from tests.support import ragged
@@ -143,6 +144,39 @@ def test_packed_makes_nothing_as_large_as_the_document_squared():
     pattern = make_pattern("packed", by_sentence(mixed, mixed, causal=True))
     gathered = sum(bucket.key_index.numel() for bucket in pattern.bucketed.buckets)
     assert mixed.total <= gathered < 2 * mixed.total
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_buckets_of_recurring_shapes_compute_the_same(kind, seed):
+    """Those that bfloat16 on a CPU has, here in float64 against dense; also where source and target differ."""
+    source, target = ragged(random_tags(seed, side=1), left=True), ragged(random_tags(seed))
+    for keys in (target,) if KINDS[kind]["causal"] else (target, source):
+        reach = reach_of(target, keys, **KINDS[kind])
+        q, k, v = (states(layout, 2, 3, seed + i).requires_grad_() for i, layout in enumerate((target, keys, keys)))
+        weights = states(target, 2, 3, 9).flatten(1)
+        outputs = [
+            pattern.attend(q, k, v, 0.0) for pattern in (PackedPattern(reach).recurring, ENGINES["dense"](reach))
+        ]
+        found, expected = (
+            [output.detach(), *torch.autograd.grad((output * weights).sum(), (q, k, v))] for output in outputs
+        )
+        for ours, dense in zip(found, expected, strict=True):
+            assert (ours - dense).abs().max() <= 1e-11 * max(1.0, float(dense.abs().max()))
+
+
+def test_recurring_shapes_are_few():
+    """Of 200 batches of documents, in sentences of 2 to 60 tokens; without rounding there are several times as many."""
+    draw, shapes = random.Random(1), {"recurring": set(), "bucketed": set()}
+    for _ in range(200):
+        layout = ragged([tags_of([draw.randint(2, 60) for _ in range(draw.randint(2, 15))]) for _ in range(10)])
+        for reach in (by_sentence(layout, layout), by_document(layout, layout)):
+            pattern = PackedPattern(reach)
+            for plan, found in shapes.items():
+                found |= {tuple(bucket.key_index.shape) for bucket in getattr(pattern, plan).buckets}
+            tokens = sum(bucket.key_index.numel() for bucket in pattern.recurring.buckets)
+            assert layout.total <= tokens < 2 * layout.total
+    assert 5 * len(shapes["recurring"]) < len(shapes["bucketed"])
 
 
 def test_an_engine_that_is_none_is_refused(capsys):

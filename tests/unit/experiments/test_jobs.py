@@ -43,15 +43,20 @@ def test_a_job_alone_has_all_cores_and_nothing_runs_beside_it(lock, tmp_path, mo
     code = (
         "import os, time\n"
         "def mark(what): open({marks!r}, 'a').write('{name}' + what + ' ')\n"
-        "mark('+' + os.environ['OMP_NUM_THREADS']); time.sleep({seconds}); mark('-')"
+        "mark('+' + os.environ['OMP_NUM_THREADS'] + os.environ.get('OMP_WAIT_POLICY', '')[:1])\n"
+        "time.sleep({seconds}); mark('-')"
     )
     jobs = [
         python(name, code.format(marks=str(marks), name=name, seconds=seconds), tmp_path)
         for name, seconds in (("a", 0.5), ("b", 0.5), ("c", 0.1))
     ]
     jobs[1].alone = True
-    run_jobs("three", jobs, 2, 3, lock)
-    assert marks.read_text().split() == ["a+3", "a-", "b+7", "b-", "c+3", "c-"]
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    run_jobs("three", jobs, 2, 3, lock)  # P: threads of programs that share the cores wait passively
+    assert marks.read_text().split() == ["a+3P", "a-", "b+7", "b-", "c+3P", "c-"]
+    marks.unlink()
+    run_jobs("one at a time", [jobs[2]], 1, 7, lock)
+    assert marks.read_text().split() == ["c+7", "c-"]
 
 
 def test_a_job_waits_for_those_it_comes_after(lock, tmp_path) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.linear import product
+from gtransformer.modules.row_pieces import padded
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
@@ -66,17 +67,21 @@ class _FusedCrossEntropy(torch.autograd.Function):
         largest_weight = _largest(weight)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
+            tokens = len(h)
+            if h.device.type == "cpu" and h.dtype == torch.bfloat16:
+                h = padded(h)  # to one of few shapes, for which kernels need not be compiled anew
             grad = product(h, weight)
             if grad.dtype == torch.float16:
                 grad = grad.float()
             wanted = want_features or want_weight
-            chunk_nll, total = _turn_into_gradient(grad, target, exact, spread, peak, wanted)
+            chunk_nll, total = _turn_into_gradient(grad[:tokens], target, exact, spread, peak, wanted)
+            grad[tokens:] = 0
             nll += chunk_nll
             loss += peak * chunk_nll
             if smoothing:
                 loss += spread * total
             if want_features:
-                grad_features[start : start + rows] = _times(grad, weight, largest_weight)
+                grad_features[start : start + rows] = _times(grad, weight, largest_weight)[:tokens]
             if want_weight:
                 part = _times(grad.t(), h, _largest(h))
                 grad_weight = part.to(exact) if grad_weight is None else grad_weight.add_(part)

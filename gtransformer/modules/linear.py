@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gtransformer.modules.processor import processor_fields
+from gtransformer.modules.row_pieces import goes_in_pieces, linear_in_pieces
 
 FEW_ROWS = 64  # oneDNN lays packed weights out for about so many rows
 
@@ -81,14 +82,17 @@ class _Linear(torch.autograd.Function):
 
 
 class Linear(nn.Linear):
-    """torch.nn.Linear, same parameters and result, with float32 products on the CPU by the faster library."""
+    """torch.nn.Linear, same parameters and result, on the CPU by the faster library or in pieces of few shapes."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""
-        if not goes_to_onednn(x):
+        if goes_to_onednn(x):
+            apply = _Linear.apply
+        elif goes_in_pieces(x):
+            apply = linear_in_pieces
+        else:
             return functional.linear(x, self.weight, self.bias)
-        y = _Linear.apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias)
-        return y.view(*x.shape[:-1], -1)
+        return apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
 
 
 class PackedLinear:

@@ -1,0 +1,77 @@
+"""Linear layers in pieces of rows against float64, and how many shapes their products have."""
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from gtransformer.modules.fused_loss import fused_cross_entropy
+from gtransformer.modules.linear import Linear
+from gtransformer.modules.row_pieces import BLOCK, GRAIN
+from tests.support import relative_error
+
+BFLOAT16 = 2.0**-8  # a unit in the last place
+
+
+def gradients(layer: nn.Linear, x: torch.Tensor, upstream: torch.Tensor) -> list[torch.Tensor]:
+    """Output, and gradients of input and parameters, those that there are."""
+    x = x.clone().requires_grad_()
+    y = layer(x)
+    y.backward(upstream.to(y.dtype))
+    return [y.detach(), x.grad, *(one.grad for one in layer.parameters() if one.requires_grad)]
+
+
+@pytest.mark.parametrize("rows", [(BLOCK,), (BLOCK + 1,), (2 * BLOCK - 1,), (3, 400), (4 * BLOCK + GRAIN,)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients(rows, bias):
+    generator = torch.Generator().manual_seed(1)
+    layer, exact = Linear(48, 33, bias=bias), nn.Linear(48, 33, bias=bias).double()
+    x, upstream = (torch.randn(*rows, size, generator=generator) for size in (48, 33))
+    with torch.no_grad():  # what is rounded at once is not the question
+        for one, other in zip(layer.parameters(), exact.parameters(), strict=True):
+            one.copy_(one.bfloat16())
+            other.copy_(one)
+    x, upstream = x.bfloat16().float(), upstream.bfloat16().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(layer, x, upstream)
+        usual = nn.Linear(48, 33, bias=bias)
+        usual.load_state_dict(layer.state_dict())
+        plain = gradients(usual, x, upstream)
+    wanted = gradients(exact, x.double(), upstream.double())
+    assert [one.dtype for one in found] == [one.dtype for one in plain]
+    for ours, theirs, truth in zip(found, plain, wanted, strict=True):
+        assert ours.shape == truth.shape
+        assert relative_error(ours, truth) <= max(2 * relative_error(theirs, truth), BFLOAT16)
+
+
+def test_frozen_weights_have_no_gradient():
+    layer = Linear(8, 4).requires_grad_(False)
+    x = torch.randn(BLOCK + 7, 8, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(x).sum().backward()
+    assert layer.weight.grad is None
+    assert relative_error(x.grad, layer.weight.sum(dim=0).expand_as(x)) < 2 * BFLOAT16
+
+
+def shapes(step) -> set[tuple]:
+    """Shapes of all products of a function."""
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+        step()
+    names = ("aten::mm", "aten::addmm", "aten::bmm")
+    return {(event.name, str(event.input_shapes)) for event in found.events() if event.name in names}
+
+
+def test_shapes_of_products_are_few():
+    """Of 60 batches with different numbers of tokens each layer's products have the shapes of a few."""
+    layer, words = Linear(16, 24), nn.Parameter(torch.randn(50, 24))
+    targets = torch.randint(50, (4096,))
+
+    def step(tokens: int) -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss, _ = fused_cross_entropy(layer(torch.randn(tokens, 16)), words, targets[:tokens], 0.1)
+        loss.backward()
+
+    numbers = range(3501, 3561)
+    found = [shapes(lambda tokens=tokens: step(tokens)) for tokens in numbers]
+    assert all(found) and len(set().union(*found)) <= 5 * max(map(len, found))
+    assert layer.weight.grad.isfinite().all() and words.grad.isfinite().all()

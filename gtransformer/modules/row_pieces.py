@@ -1,9 +1,9 @@
 """Linear layers in bfloat16 on the CPU, with their rows in pieces of few sizes.
 
-oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a thousand of
-them. Batches without padding have another number of tokens each, so most products had to wait for theirs. Here
-the rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``: of each layer no more than
-some two dozen shapes.
+oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a thousand.
+Batches without padding have another number of tokens each, so most products had to wait for theirs. Here the rows are
+cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``: of each layer no more than some two
+dozen shapes.
 """
 
 from __future__ import annotations

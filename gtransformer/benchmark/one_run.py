@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import random
 import sys
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
 PASSES = "passes"  # what of a training step is the same in all commits
+VARIED = "varied"  # the same with documents of another length in every call, as batches of a training are
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
-    """Call a method of System, or PASSES, once to warm up, then again and again until ``seconds`` have passed.
+    """Call a method of System, PASSES or VARIED, once to warm up, then again and again until ``seconds`` have passed.
 
     Of ``setting``, what the checkout does not know yet is left out: it concerns systems that it has not.
 
@@ -36,8 +38,9 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
     baseline = peak_memory()
     known = {field.name for field in fields(Setting)}
     system = System(Setting(**{name: value for name, value in setting.items() if name in known}))
-    call = partial(_passes, system) if method == PASSES else partial(getattr(system, method), **arguments)
-    warm_up = system.train_step if method == PASSES else call  # the step makes batch and criterion
+    ours = {PASSES: partial(_passes, system), VARIED: partial(_varied, system, random.Random(1))}
+    call = ours.get(method) or partial(getattr(system, method), **arguments)
+    warm_up = system.train_step if method in ours else call  # the step makes batch and criterion
     warm_up()
     passed, calls = 0.0, 0
     began = time.process_time()
@@ -65,6 +68,18 @@ def _passes(system) -> dict:
     system.model.zero_grad()
     loss.backward()
     return {"seconds": now(system.setting.device) - began, "tokens": system.batch["ntokens"]}
+
+
+def _varied(system, draw: random.Random) -> dict:
+    """``_passes`` of documents that are 0.8 to 1.2 times as long; the draws are the same in every process.
+
+    ``tokens`` are those of the length that is drawn around.
+    """
+    setting = system.setting
+    system.setting = replace(setting, tokens=round(setting.tokens * draw.uniform(0.8, 1.2)))
+    system.batch = system._batch(setting.documents)
+    system.setting = setting
+    return _passes(system) | {"tokens": setting.documents * setting.tokens}
 
 
 def main() -> None:

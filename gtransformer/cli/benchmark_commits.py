@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.benchmark.commits import Case, check_checkout, compare, read_cases, table
 from gtransformer.benchmark.machine import machine
-from gtransformer.benchmark.one_run import PASSES
+from gtransformer.benchmark.one_run import PASSES, VARIED
 from gtransformer.benchmark.systems import Setting
 from gtransformer.benchmark.worker import worker_threads
 from gtransformer.errors import UserError, check_counts, cli_main
@@ -38,6 +38,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--passes", default="", help="the same without the optimizer, which differs between commits (default: none)"
     )
+    parser.add_argument(
+        "--varied", default="", help="as --passes, documents of 0.8 to 1.2 times the length in turn (default: none)"
+    )
     parser.add_argument("--decode", default="1x2048,16x128", help="documents x tokens decoded at once (%(default)s)")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--vocabulary", type=int, default=32000, help="entries of the dictionary (%(default)s)")
@@ -58,10 +61,11 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print ratios of medians; results are written after every case."""
     options = build_parser().parse_args(argv)
     checkouts = [check_checkout(path) for path in (options.old, options.new)]
-    given = {"train_step": options.train, PASSES: options.passes, "decode": options.decode}
+    given = {"train_step": options.train, PASSES: options.passes, VARIED: options.varied}
+    given["decode"] = options.decode
     cases = [case for method, text in given.items() for case in read_cases(text, method)]
     if not cases:
-        raise UserError("nothing to measure; give cases with --train, --passes or --decode")
+        raise UserError("nothing to measure; give cases with --train, --passes, --varied or --decode")
     check_counts(options, "runs")
     results: dict = {
         "device": device_name(),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gtransformer.benchmark.commits import Case, read_cases, run_once, summary, table
-from gtransformer.benchmark.one_run import PASSES, measure
+from gtransformer.benchmark.one_run import PASSES, VARIED, measure
 from gtransformer.benchmark.systems import Setting, System
 from gtransformer.cli.benchmark_commits import main
 from gtransformer.errors import UserError
@@ -82,6 +82,16 @@ def test_passes_leave_the_optimizer_out(monkeypatch):
     system.criterion(system.model, system.batch)[0].backward()
     for one, parameter in zip(found, system.model.parameters(), strict=True):
         torch.testing.assert_close(one, parameter.grad)
+
+
+def test_varied_passes_have_documents_of_other_lengths(monkeypatch):
+    made, make = [], System._batch
+    monkeypatch.setattr(System, "_batch", lambda self, count: made.append(make(self, count)) or made[-1])
+    setting = Setting("packed", 50, 100, arch="gtransformer_tiny", vocabulary=100, sentence=8, dropout=0.0)
+    assert measure(asdict(setting), VARIED, {}, 0.2)["tokens"] == 100
+    lengths = {batch["target"].shape[1] for batch in made[1:]}  # the first is that of the warm-up
+    assert len(made) > 2 and len(lengths) > 1 and all(40 <= length <= 60 for length in lengths)
+    assert all(len(batch["target"]) == 2 for batch in made)
 
 
 def measured(*seconds: float) -> list[dict]:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 PASSES = "passes"  # what of a training step is the same in all commits
-VARIED = "varied"  # the same with documents of another length in every call, as batches of a training are
+VARIED = "varied"  # the same with documents of other lengths in every call, so that shapes change as in a training
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
@@ -71,15 +71,18 @@ def _passes(system) -> dict:
 
 
 def _varied(system, draw: random.Random) -> dict:
-    """``_passes`` of documents that are 0.8 to 1.2 times as long; the draws are the same in every process.
+    """``_passes`` of two batches, documents of one as much shorter, up to a fifth, as those of the other are longer.
 
-    ``tokens`` are those of the length that is drawn around.
+    The draws are the same in every process. Seconds of the processor count the making of the batches, too.
     """
-    setting = system.setting
-    system.setting = replace(setting, tokens=round(setting.tokens * draw.uniform(0.8, 1.2)))
-    system.batch = system._batch(setting.documents)
+    setting, shift = system.setting, draw.uniform(-0.2, 0.2)
+    results = []
+    for times in (1 - shift, 1 + shift):
+        system.setting = replace(setting, tokens=round(setting.tokens * times))
+        system.batch = system._batch(setting.documents)
+        results.append(_passes(system))
     system.setting = setting
-    return _passes(system) | {"tokens": setting.documents * setting.tokens}
+    return {key: sum(result[key] for result in results) for key in ("seconds", "tokens")}
 
 
 def main() -> None:

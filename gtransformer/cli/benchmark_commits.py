@@ -39,7 +39,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--passes", default="", help="the same without the optimizer, which differs between commits (default: none)"
     )
     parser.add_argument(
-        "--varied", default="", help="as --passes, documents of 0.8 to 1.2 times the length in turn (default: none)"
+        "--varied",
+        default="",
+        help="as --passes, two batches with documents of 0.8 to 1.2 times the length (none)",
     )
     parser.add_argument("--decode", default="1x2048,16x128", help="documents x tokens decoded at once (%(default)s)")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")

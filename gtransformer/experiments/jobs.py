@@ -111,7 +111,7 @@ def _environment(threads: int | None, alone: bool) -> dict[str, str]:
         if not alone:
             # With threads that spin while they wait for each other, a busy machine slows training down sevenfold; to
             # sleep instead between the small parts of a step costs one that is not busy half as much time again.
-            environment["OMP_WAIT_POLICY"] = "PASSIVE"
+            environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     return environment
 
 

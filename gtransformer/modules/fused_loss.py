@@ -14,10 +14,14 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.linear import product
-from gtransformer.modules.row_pieces import padded
+from gtransformer.modules.row_pieces import GRAIN, padded
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
+MOST_ROWS, LAST_GRAIN = (
+    2048,
+    128,
+)  # where kernels are compiled for each shape: so many at most, the last chunk's rounded
 CACHED_ELEMENTS = 1 << 18  # logits that the CPU turns into gradients at a time: 1 MiB in float32 stays in its cache
 LARGE_VOCABULARY = (
     4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)
@@ -64,12 +68,15 @@ class _FusedCrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
         rows = max(FEWEST_ROWS, CHUNK_ELEMENTS // vocabulary)
+        compiled = features.device.type == "cpu" and features.dtype == torch.bfloat16  # kernels, for every new shape
+        if compiled:
+            rows = min(rows - rows % GRAIN, MOST_ROWS)
         largest_weight = _largest(weight)
         for start in range(0, len(features), rows):
             h, target = features[start : start + rows], targets[start : start + rows].unsqueeze(1)
             tokens = len(h)
-            if h.device.type == "cpu" and h.dtype == torch.bfloat16:
-                h = padded(h)  # to one of few shapes, for which kernels need not be compiled anew
+            if compiled and tokens < rows:
+                h = padded(h, LAST_GRAIN)
             grad = product(h, weight)
             if grad.dtype == torch.float16:
                 grad = grad.float()

@@ -62,7 +62,8 @@ class PackedPattern:
             segments, plan = self._unpadded
             output = segments.attend(q, k, v, self._kinds == {TRIANGLE}).flatten(1)
             return plan.attend(q, k, v, dropout, before=(output,))
-        compiled = relative is None and q.device.type == "cpu" and q.dtype == torch.bfloat16  # by oneDNN
+        # By oneDNN, up to the length from which the fused kernel takes over; with relative positions in float32.
+        compiled = relative is None and q.device.type == "cpu" and q.dtype == torch.bfloat16
         return (self.recurring if compiled else self.bucketed).attend(q, k, v, dropout, relative)
 
 
@@ -120,7 +121,9 @@ def _buckets(pairs: _Pairs, recurring: bool = False) -> list[HostBucket]:
         rows = pairs.rows[(pairs.kinds == kind) & (classes == value)]
         real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
         rows = rows[np.where(real, np.arange(len(real)), 0)]  # padding is the first segment again
-        columns = (value, value) if recurring else rows[:, [1, 3]].max(axis=0)
+        columns = rows[:, [1, 3]].max(axis=0)
+        if recurring:  # squares, unless one side is much shorter
+            columns = np.where(2 * columns > value, value, _recurring_length(columns))
         query_index, query_real = _slices(pairs.query_order, rows[:, 0], rows[:, 1], columns[0])
         key_index, key_real = _slices(pairs.key_order, rows[:, 2], rows[:, 3], columns[1])
         # In a triangle, padding lies behind every real query and needs no mask.

@@ -88,9 +88,10 @@ def test_varied_passes_have_documents_of_other_lengths(monkeypatch):
     made, make = [], System._batch
     monkeypatch.setattr(System, "_batch", lambda self, count: made.append(make(self, count)) or made[-1])
     setting = Setting("packed", 50, 100, arch="gtransformer_tiny", vocabulary=100, sentence=8, dropout=0.0)
-    assert measure(asdict(setting), VARIED, {}, 0.2)["tokens"] == 100
-    lengths = {batch["target"].shape[1] for batch in made[1:]}  # the first is that of the warm-up
-    assert len(made) > 2 and len(lengths) > 1 and all(40 <= length <= 60 for length in lengths)
+    assert measure(asdict(setting), VARIED, {}, 0.2)["tokens"] == 200
+    lengths = [batch["target"].shape[1] for batch in made[1:]]  # the first is that of the warm-up
+    assert len(set(lengths)) > 1 and all(40 <= length <= 60 for length in lengths)
+    assert all(sum(pair) == 100 for pair in zip(lengths[::2], lengths[1::2], strict=True))
     assert all(len(batch["target"]) == 2 for batch in made)
 
 

@@ -179,6 +179,28 @@ def test_recurring_shapes_are_few():
     assert 5 * len(shapes["recurring"]) < len(shapes["bucketed"])
 
 
+def test_recurring_shapes_leave_short_sides_short():
+    """Queries of few tokens against many keys, and the other way round, are not padded to squares."""
+    for queries, keys in ((1, 500), (30, 500), (500, 20)):
+        reach = by_document(ragged([[1] * queries]), ragged([[1] * keys]))
+        (bucket,) = PackedPattern(reach).recurring.buckets
+        assert bucket.query_index.shape[1] < queries + 32 and bucket.key_index.shape[1] < keys + 32
+
+
+def test_recurring_shapes_are_for_bfloat16_on_a_cpu():
+    layout = ragged([tags_of([5, 9])])
+    q = k = v = states(layout, 2, 4, 0)
+    for dtype, relative, recurring in (
+        (torch.bfloat16, None, True),
+        (torch.float32, None, False),
+        (torch.bfloat16, torch.zeros(5, 4), False),
+    ):
+        pattern = PackedPattern(by_document(layout, layout))
+        sides = [one.to(dtype) for one in (q, k, v)]
+        pattern.attend(*sides, 0.0, None if relative is None else relative.to(dtype))
+        assert ("recurring" in vars(pattern), "bucketed" in vars(pattern)) == (recurring, not recurring)
+
+
 def test_an_engine_that_is_none_is_refused(capsys):
     """All that --group-attention offers is there; anything else is refused before a model is built."""
     layout = ragged([[1]])

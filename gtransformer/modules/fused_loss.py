@@ -18,10 +18,7 @@ from gtransformer.modules.row_pieces import GRAIN, padded
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
-MOST_ROWS, LAST_GRAIN = (
-    2048,
-    128,
-)  # where kernels are compiled for each shape: so many at most, the last chunk's rounded
+MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, where kernels are compiled for each shape; the last is padded
 CACHED_ELEMENTS = 1 << 18  # logits that the CPU turns into gradients at a time: 1 MiB in float32 stays in its cache
 LARGE_VOCABULARY = (
     4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)

@@ -126,7 +126,7 @@ FIGURES = [
     # Context beside the sentence.
     ("", PAPER | LONG_CONTEXT, {"context_layers": None, "context_in": None, "context_join": None}),
     ("", PAPER | LONG_CONTEXT, {"current_layers": None, "freeze_sentence_parameters": None}),
-    ("", OF_PAPERS, {"by_sentence": False, "gates": (None, False), "marks_loss": "on"}),
+    ("", OF_PAPERS, {"by_sentence": False, "gates": (None, False), "marks_loss": "on", "trained_parameters": "all"}),
     # Windows.
     ("", PAPER | LONG_CONTEXT - {"window/base"}, {"window": (None, None, None, None)}),
     # Herold and Ney (2023): corpus.

@@ -79,6 +79,7 @@ def values(recipe: Recipe) -> dict:
         "by_sentence": getattr(train, "positions", None) == "sentence",
         "gates": (getattr(train, "gate_bias", None), getattr(train, "neutral_gates", False)),
         "marks_loss": getattr(train, "marks_loss", "on"),
+        "trained_parameters": getattr(train, "trained_parameters", "all"),
         "doc_noise_epochs": train.doc_noise_epochs if train.doc_noise_mask else None,  # without it they mean nothing
         "lr": lr,
         "lr_pretrained": round(lr * train.lr_scale_pretrained, 12) if train.doc_double_lr else None,

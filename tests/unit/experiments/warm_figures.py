@@ -19,6 +19,7 @@ OURS = {
     "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 4e-4, **ANEW}),
     "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", **FALLING}),
     "proof/gtransformer_warm": ("gtransformer/warm_small", {**ANEW, **RATE, **TOP}),
+    "proof/gtransformer_warm_new": ("proof/gtransformer_warm", {"trained_parameters": "new"}),
     "proof/gtransformer_paper": ("cpu_small_finetune", {**ANEW, **RATE, **TOP}),
     "proof/gtransformer_paper_unmasked": ("proof/gtransformer_paper", {
         "doc_noise_mask": 0.0, "doc_noise_epochs": None,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules import varlen
-from gtransformer.modules.buckets import BucketPlan, HostBucket, make_plan
+from gtransformer.modules.buckets import PLAIN_UP_TO, BucketPlan, HostBucket, make_plan
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.varlen import VarlenSegments
 
@@ -122,8 +122,9 @@ def _buckets(pairs: _Pairs, recurring: bool = False) -> list[HostBucket]:
         real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
         rows = rows[np.where(real, np.arange(len(real)), 0)]  # padding is the first segment again
         columns = rows[:, [1, 3]].max(axis=0)
-        if recurring:  # squares, unless one side is much shorter
-            columns = np.where(2 * columns > value, value, _recurring_length(columns))
+        if recurring:  # squares, unless one side is much shorter or they had to go to another kernel
+            square = (4 * columns > 3 * value) & (value <= PLAIN_UP_TO[torch.bfloat16])
+            columns = np.where(square, value, _recurring_length(columns))
         query_index, query_real = _slices(pairs.query_order, rows[:, 0], rows[:, 1], columns[0])
         key_index, key_real = _slices(pairs.key_order, rows[:, 2], rows[:, 3], columns[1])
         # In a triangle, padding lies behind every real query and needs no mask.

@@ -180,8 +180,8 @@ def test_recurring_shapes_are_few():
 
 
 def test_recurring_shapes_leave_short_sides_short():
-    """Queries of few tokens against many keys, and the other way round, are not padded to squares."""
-    for queries, keys in ((1, 500), (30, 500), (500, 20)):
+    """Few queries against many keys, and the other way round, are not padded to squares; nor are long ones."""
+    for queries, keys in ((1, 500), (30, 500), (500, 20), (600, 1000), (1100, 950), (900, 1100)):
         reach = by_document(ragged([[1] * queries]), ragged([[1] * keys]))
         (bucket,) = PackedPattern(reach).recurring.buckets
         assert bucket.query_index.shape[1] < queries + 32 and bucket.key_index.shape[1] < keys + 32

@@ -9,7 +9,7 @@ import sys
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import as_typed
-from gtransformer.preprocess.manifest import table
+from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare
@@ -102,6 +102,8 @@ def main(argv: list[str] | None = None) -> None:
     command = as_typed(shlex.join(["scripts/prepare.sh", *argv]))
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
+    for warning in unknown_warnings(manifest):
+        print(warning, file=sys.stderr)
 
 
 if __name__ == "__main__":

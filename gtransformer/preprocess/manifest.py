@@ -16,6 +16,7 @@ from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
+MANY_UNKNOWN = 0.01  # of a text's tokens; text that is cut by the codes of its dictionary has next to none
 
 
 def tool_versions() -> dict[str, str]:
@@ -210,3 +211,14 @@ def table(manifest: dict[str, Any]) -> str:
         rows.append([split, *numbers, f"{counts['sentences_per_instance']:.1f}", *tokens])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def unknown_warnings(manifest: dict[str, Any]) -> list[str]:
+    """A sentence for each side of a split of which many tokens are not in the dictionary."""
+    return [
+        f"warning: {split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
+        "become <unk>; cut the text by the codes or pieces that belong to the dictionary, or take one of such text"
+        for split, counts in manifest["splits"].items()
+        for lang, unknown in counts["unknown_tokens"].items()
+        if unknown >= MANY_UNKNOWN * counts["tokens"][lang]
+    ]

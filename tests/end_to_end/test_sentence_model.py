@@ -107,6 +107,17 @@ def test_text_is_the_models(given, prepared):
     assert not list(prepared.glob("truecase.*"))
 
 
+def test_text_cut_by_other_codes_is_noticed(given, prepared, tmp_path, capsys):
+    """In a sentence for each side of a split."""
+    codes = tmp_path / "codes"
+    codes.write_text("o u 9\nH a 8\n", encoding="utf-8")  # of house and Haus
+    options = [f"--bpe-codes={codes}", f"--dictionary={given}", "--workers=1"]
+    assert prepare([str(prepared.parent), str(tmp_path / "out"), *options]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert {"warning: train, en", "warning: train, de"} <= {line.rpartition(":")[0] for line in lines}
+    assert all("tokens are not in the dictionary" in line for line in lines)
+
+
 def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, capsys):
     """One option; the command resumes; with a rate of nothing, the first update leaves what the sentence model knew."""
     line = [

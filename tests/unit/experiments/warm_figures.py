@@ -3,7 +3,7 @@
 # The recipe whose values it has, and all that differs; all of it ours.
 START = {  # exact
     "by_sentence": True, "gates": (0, True), "marks_loss": "off", "adam_eps": 1e-9,
-    "doc_noise_mask": 0.0, "doc_noise_epochs": None,
+    "doc_noise_mask": 0.0, "doc_noise_epochs": None, "walk": ("stored", None, None, "sequential"),
 }  # fmt: skip
 RATE = {"lr_pretrained": 4e-4}
 FALLING = {"lr_scheduler": "linear_by_time"}
@@ -15,6 +15,10 @@ OURS = {
     "gtransformer/from_sentences": ("doc_base_finetune", {
         **START, "share_all_embeddings": False, "bpe_merges": None, "load_partial": False, "prepared_from": None,
         "pretrained_from": None, "marks_loss": "on",  # --sentence-model says off
+    }),
+    "gtransformer/few_documents": ("gtransformer/from_sentences", {
+        "devices": 1, "warmup_updates": 50, "warmup_init_lr": None, "lr_scheduler": "polynomial_decay",
+        "max_update": 500, "total_num_update": 500, "patience": -1,
     }),
     "proof/sentences": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", "lr": 4e-4, **ANEW}),
     "proof/sentences_resumed": ("cpu_small_sent", {"pretrained_from": "cpu_small_sent", **FALLING}),

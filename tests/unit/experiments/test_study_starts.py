@@ -142,11 +142,16 @@ def test_trainings_of_the_study_of_few_documents(miniature):
     """The first row is what all others start from; each has a sentence model that was trained on at its rate."""
     study = load_study("warm", miniature)
     lines = {line.label: line.runs[0] for line in study.panels[0].lines}
-    (start,) = {run.needed for run in lines.values()} - {None}
+    (start,) = {run.needed for run in lines.values() if not run.decoding} - {None}
     assert lines.pop("the start, sentence model") == start and start.data.share is None
-    assert len(study.runs()) == len(study.seeds) * (1 + len(lines)) == (27 if miniature else 21)
+    decoded = {label: lines.pop(label) for label in list(lines) if lines[label].decoding}
+    assert len(study.runs()) == len(study.seeds) * (1 + len(lines) + len(decoded))
+    assert 1 + len(lines) == (27 if miniature else 23) and len(decoded) == (0 if miniature else 3)
     text = (ROOT / "configs" / "studies" / "warm.yaml").read_text()
-    assert f"{len(study.runs())} in {'miniature' if miniature else 'full'}" in text
+    assert f"{1 + len(lines)} in {'miniature' if miniature else 'full'}" in text
+    for label, run in decoded.items():
+        assert run.needed == lines[label.removesuffix(", sentence by sentence")]
+        assert run.decoding == ("generate.strategy=sequential",)
     options = {label: run.settings().sections["train"] for label, run in lines.items()}
     rates = {
         label: float(train["lr"]) * (train.get("lr-scale-pretrained", 0.2) if train.get("doc-double-lr") else 1)
@@ -162,7 +167,7 @@ def test_trainings_of_the_study_of_few_documents(miniature):
                 assert rates[f"{share}, all, {scale}"] == pytest.approx(rate)
             assert rate == pytest.approx(float(scale) * 1.5e-3)
     biases = {label: train["gate-bias"] for label, train in options.items() if "gate-bias" in train}
-    assert len(biases) == (20 if miniature else 11)
+    assert len(biases) == (20 if miniature else 12)
     for label, bias in biases.items():
         said = re.search(r"gates from (\d)", label)
         neutral = "neutral" in label or not (miniature or said)
@@ -171,8 +176,13 @@ def test_trainings_of_the_study_of_few_documents(miniature):
     assert set(biases.values()) == ({0, 2, 3, 5} if miniature else {0})
     masked = {label for label, train in options.items() if "doc-noise-mask" in train}
     assert masked == {"1 %, all, 0.2, word dropout" if miniature else "100 %, as in the paper, 0.2"}
-    updates = {train["max-update"] for train in options.values()}
-    assert updates == {300 if miniature else 500}
+    longer = {label for label, train in options.items() if train["max-update"] != (300 if miniature else 500)}
+    assert longer == {label for label in options if "updates" in label} and len(longer) == (0 if miniature else 2)
+    for label in longer:
+        usual = options[label.removesuffix(", 2,000 updates")]
+        changed = {name for name, value in options[label].items() if value != usual[name]}
+        assert options[label]["max-update"] == options[label]["total-num-update"] == 2000
+        assert changed == {"max-update", "total-num-update", "validate-interval-updates", "save-interval-updates"}
     assert start.settings().sections["train"]["max-update"] == (1500 if miniature else 6000)
 
 

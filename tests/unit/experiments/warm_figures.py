@@ -10,6 +10,8 @@ FALLING = {"lr_scheduler": "linear_by_time"}
 ANEW = {"warmup_updates": 100, **FALLING}  # in a short training
 TOP = {"attention": ("ggc", "ggc", "ggc")}  # one layer of three, as two of six in the paper
 OURS = {
+    "gtransformer/scratch": ("base", {"by_sentence": True, "prepared_from": "base"}),
+    "gtransformer/scratch_small": ("cpu_small", {"by_sentence": True, "prepared_from": "cpu_small"}),
     "gtransformer/warm": ("doc_base_finetune", START),
     "gtransformer/warm_small": ("cpu_small_finetune", START),
     "gtransformer/from_sentences": ("doc_base_finetune", {

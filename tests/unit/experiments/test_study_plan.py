@@ -60,6 +60,7 @@ def test_the_papers_figures_are_there():
         "table3",
         "table4",
         "warm",
+        "warm_longer",
     ]
 
 

@@ -11,7 +11,7 @@ from tests.structure import Import, cycles, imports, long_files, modules, room, 
 
 PACKAGE = Path(gtransformer.__file__).resolve().parent
 TESTS = Path(__file__).resolve().parents[1]
-LINES = 300
+LINES = 600
 BASE = {"errors"}
 TEXT = BASE | {"files", "data"}
 NETWORK = BASE | {"modules", "data"}

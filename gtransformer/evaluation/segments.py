@@ -15,6 +15,7 @@ from gtransformer.evaluation.bleu import document_segments, sentence_segments
 from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.realignment import MWER, ORDER, realign
 from gtransformer.preprocess.plain_text import Documents
+from gtransformer.preprocess.unicode_forms import one_form
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def segments_of_translations(
     sentence is that of the instance in which it is current, the instance is what is cut anew, there are no segments by
     instance, and documents hold what was aligned, too: which sentences are context is known of these alone.
     """
+    reference, finished = _in_one_form(reference), _in_one_form(finished)
     overlapping = {translation.document for translation in translations if not translation.whole}
 
     def aligned(translation: TranslatedInstance, text: list[str]) -> list[str]:
@@ -128,6 +130,7 @@ def segments_of_text(
     With ``sidecar`` the sentences that it drops are left out, as for the package's own translations, and instances
     are cut as it says.
     """
+    reference, hypothesis = _in_one_form(reference), _in_one_form(hypothesis)
     placed: list[list[str | None]] = [list(document) for document in hypothesis]
     instances = None
     if sidecar is not None:
@@ -142,6 +145,11 @@ def segments_of_text(
     # Instances are parts of what was cut anew, and so are documents of which something is left out.
     levels = ("sentences", "instances", *(("documents",) if sidecar is not None and sidecar.dropped else ()))
     return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
+
+
+def _in_one_form(documents: Sequence[Sequence[str]]) -> Documents:
+    """The same text in one form of Unicode, as that of a prepared corpus is: translation and reference alike."""
+    return [[one_form(sentence) for sentence in document] for document in documents]
 
 
 def _segments(

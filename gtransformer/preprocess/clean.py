@@ -13,6 +13,7 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 from gtransformer.preprocess.corpus import DROPPED, Pair, document_lines, read_documents
 from gtransformer.preprocess.parallel import progress
+from gtransformer.preprocess.unicode_forms import one_form
 
 # What some program takes for the end of a line: vertical tab, form feed, the ASCII separators, next line, line and
 # paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
@@ -47,10 +48,10 @@ class CleanReport:
 
 
 def clean_line(line: str) -> str:
-    """A sentence without carriage returns and control characters, on one line, blanks at its ends removed."""
+    """A sentence on one line, in one form of Unicode, without control characters and blanks at its ends."""
     if _ANY.search(line):
         line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
-    return line.strip()
+    return one_form(line).strip()
 
 
 def is_blank(line: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import read_lines
+from gtransformer.preprocess.unicode_forms import one_form
 
 DOCUMENT = "<d>"
 # Raw name of a split -> its name in a prepared directory.
@@ -69,7 +70,7 @@ def reserved_mark(line: str) -> str | None:
     """The mark of the format that a sentence must not hold and this one does, or would when it has been cleaned."""
     if "<" not in line:
         return None
-    line = DROPPED.sub("", line)
+    line = one_form(DROPPED.sub("", line))
     return next((mark for mark in _MARKS if mark in line), None)
 
 

@@ -17,6 +17,7 @@ from gtransformer.preprocess.parallel import available_cores, map_file
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
 from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
+from gtransformer.preprocess.unicode_forms import one_form
 
 CODES = "bpe.codes"
 
@@ -81,9 +82,10 @@ class TextEncoder:
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Encode plain sentences; as many lines come back as went in."""
+        lines = [one_form(line) for line in lines]
         for step in self._steps:
             lines = step(lines)
-        return list(lines)
+        return lines
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:

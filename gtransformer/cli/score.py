@@ -19,7 +19,7 @@ from gtransformer.evaluation.metrics import METRICS, USUAL
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
-from gtransformer.evaluation.significance import TESTS
+from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
 from gtransformer.files import check_output, write_json
 from gtransformer.report.pages.compare import write_comparison
@@ -93,11 +93,11 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         choices=TESTS,
         default=[],
-        help="significance of the difference to the first system: bootstrap (Koehn 2004), randomisation, sign (Collins "
-        "et al. 2005, as in the paper); d-BLEU draws whole documents, document-bootstrap does for all scores; seed: "
-        "the variable SACREBLEU_SEED",
+        help="significance of the difference to the first system, two-sided, with its 95 %% interval: documents: a "
+        "permutation test that exchanges whole documents; sentences: the same with sentences, for text without "
+        "documents; sign (Collins et al. 2005, as in the paper); seed: the variable SACREBLEU_SEED",
     )
-    parser.add_argument("--samples", type=int, help="resamples (bootstrap: 1000, randomisation: 10000)")
+    parser.add_argument("--samples", type=int, help="exchanges drawn where there are too many to make all (10000)")
     parser.add_argument(
         "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language, mostly 13a)"
     )
@@ -142,7 +142,7 @@ def main(argv: list[str] | None = None) -> None:
     written = [system.text for system in systems if system.write_text(args.text)]
     results = {system.name: system.to_json(args.by) for system in systems}
     if several:
-        result = {"version": 1, "baseline": first.name, "systems": results, "significance": tests}
+        result = {"version": 2, "baseline": first.name, "systems": results, "significance": tests}
     else:
         result = results[first.name]
     write_json(output, result | provenance("gtransformer.cli.score", argv))
@@ -195,7 +195,9 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.html and args.reference not in ("raw", "both"):
         raise UserError(f"--html shows untouched text; use the raw reference (or both), not {args.reference}")
     if args.samples is not None and args.samples < 1:
-        raise UserError(f"--samples {args.samples}: at least one resample is needed")
+        raise UserError(f"--samples {args.samples}: at least one sample is needed")
+    if args.samples is not None and not {DOCUMENTS, SENTENCES}.intersection(args.test):
+        raise UserError("--samples is for --test documents or sentences; leave it out without them")
 
 
 if __name__ == "__main__":

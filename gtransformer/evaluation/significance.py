@@ -1,67 +1,100 @@
-"""Is one system better than another? Paired tests over sentences, instances or whole documents.
+"""Is one system better than another? Paired tests, all of them two-sided, with a 95 % interval of the difference.
 
-* ``bootstrap``: paired bootstrap resampling (Koehn 2004), by sacrebleu.
-* ``document-bootstrap``: the same, but whole documents are drawn for all scores.
-* ``randomisation``: paired approximate randomisation (Riezler and Maxwell 2005), by sacrebleu.
-* ``sign``: the sign test of Collins et al. (2005), see ``sign_test``.
+* ``documents``: a permutation test over whole documents, whose sentences are not independent of each other.
+* ``sentences``: the same over sentences, for text that is no documents.
+* ``sign``: the sign test of Collins et al. (2005) over the segments of the score, which the G-Transformer paper used.
 
-What is otherwise drawn, exchanged or counted is a segment of the score: a sentence for s-BLEU, chrF and TER, and for
-d-BLEU a whole document, as its sentences are not independent of each other.
+The permutation test (Riezler and Maxwell 2005: approximate randomisation) exchanges the translations of a unit between
+both systems. Under the null hypothesis it makes no difference which of the two has which, so the p-value is the share
+of all 2^n exchanges whose difference is at least as large as the real one, to either side. All of them are made where
+at most ``EXACT`` units differ, otherwise ``SAMPLES`` drawn at random, the real one being counted among them. Ties
+count as at least as large, so that they never make a difference significant. With n units no p-value can be below
+2 / 2^n; with fewer than ``FEWEST`` that is above 0.05, and there is no test.
+
+The interval is the difference +- t times its jackknife standard error over units (Efron and Stein 1981; t of n - 1
+degrees of freedom).
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
+from statistics import NormalDist
 
-from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
+import numpy as np
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.levels import LEVELS
-from gtransformer.evaluation.metrics import make_metric
+from gtransformer.evaluation.metrics import SegmentStatistics, higher_is_better
 from gtransformer.evaluation.segments import Segments
-from gtransformer.evaluation.sign_test import SignTest, sign_test
 
-BY_DOCUMENT = "document-bootstrap"
-TESTS = ("bootstrap", BY_DOCUMENT, "randomisation", "sign")
-_SACREBLEU = {"bootstrap": "bs", BY_DOCUMENT: "bs", "randomisation": "ar"}
-SAMPLES = {"bootstrap": 1000, BY_DOCUMENT: 1000, "randomisation": 10_000}  # sacrebleu's defaults
+DOCUMENTS, SENTENCES, SIGN = TESTS = ("documents", "sentences", "sign")
+FEWEST = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
+EXACT = 15  # units: 2^14 exchanges and their mirror images take a second or two
+SAMPLES = 10_000  # sacrebleu's number for approximate randomisation
+SEED = 12345  # sacrebleu's
+TIE = 1e-9  # points: sums of floating-point numbers in another order differ by less
+SIDES = "two-sided"
+Score = Callable[[np.ndarray], np.ndarray]  # (samples, counts) sums over units to (samples, scores)
 
 
 @dataclass(frozen=True)
-class Resampling:
-    """A paired test by sacrebleu: p-value (the bootstrap's is of one side), and its mean and 95 % interval (+-)."""
+class Difference:
+    """A system's score minus the baseline's, in points; p-value and 95 % interval are None for too few units."""
 
-    p_value: float
-    mean: float | None
-    interval: float | None
+    unit: str
+    units: int
+    difference: float
+    interval: tuple[float, float] | None
+    p_value: float | None
     signature: str
 
     def to_json(self) -> dict:
         """The result as a JSON object."""
-        return asdict(self)
+        return {"sides": SIDES} | asdict(self)
+
+
+@dataclass(frozen=True)
+class SignTest:
+    """Counts of segments on which a system is better than, worse than and equal to the baseline, and the p-value.
+
+    The p-value is None for fewer than ``FEWEST`` segments.
+    """
+
+    unit: str
+    better: int
+    worse: int
+    equal: int
+    p_value: float | None
+
+    @property
+    def signature(self) -> str:
+        """How the value came about."""
+        return f"sign test, {SIDES}, exact binomial, {self.better + self.worse + self.equal} {self.unit}"
+
+    def to_json(self) -> dict:
+        """The result as a JSON object."""
+        return {"sides": SIDES} | asdict(self) | {"signature": self.signature}
 
 
 def compare(
     systems: Mapping[str, Segments], key: str, test: str, samples: int | None = None
-) -> dict[str, Resampling | SignTest]:
+) -> dict[str, Difference | SignTest]:
     """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
 
-    Random numbers start from the environment variable SACREBLEU_SEED (12345), as in sacrebleu's command, whose
-    values these are; but of systems that have all counts in common the p-value is 1, where sacrebleu's rule, how often
-    a difference is larger than the real one, gives the least that there is. Raises UserError for an unknown test, for a
-    seed that is no number, for one system alone, for a score that a system lacks and for systems that were not scored
-    against the same references.
+    Raises UserError for an unknown test, for one that the score's segments do not allow (``allowed``), for a seed that
+    is no number, for one system alone, for a score that a system lacks and for systems that were not scored against
+    the same references.
     """
     if test not in TESTS:
         raise UserError(f"unknown test {test!r}; choose from: {', '.join(TESTS)}")
     if len(systems) < 2:
         raise UserError("a significance test needs a baseline and at least one other system; give two translations")
     level = LEVELS[key]
+    if not allowed(key, test):
+        raise UserError(f"{level.title} is over {level.segments}; it cannot be tested over {test}")
     pairs = {name: segments.pairs(level.segments) for name, segments in systems.items()}
     (baseline, first), *others = pairs.items()
     for name, pair in pairs.items():
@@ -70,70 +103,170 @@ def compare(
         if pair.references != first.references:
             raise UserError(f"system {name} was not scored against the same {level.segments} as {baseline}")
     statistics = {name: segments.statistics(level.metric, level.segments) for name, segments in systems.items()}
-    if test == "sign":
-        return {name: sign_test(statistics[baseline], statistics[name]) for name, _ in others}
-    seed = os.environ.get("SACREBLEU_SEED", "none")
-    if seed.lower() != "none" and not seed.isdecimal():
+    if test == SIGN:
+        return {name: sign_test(statistics[baseline], statistics[name], level.segments) for name, _ in others}
+    rows = {name: np.array(one.rows, dtype=np.float64) for name, one in statistics.items()}
+    if test == DOCUMENTS and level.segments == SENTENCES:
+        rows = {name: summed(own, [document for document, _ in systems[name].places]) for name, own in rows.items()}
+    metric = statistics[baseline].metric
+
+    def score(sums: np.ndarray) -> np.ndarray:
+        return np.array([[metric._compute_score_from_stats(total).score] for total in sums.tolist()])
+
+    suffix = systems[baseline].signed(statistics[baseline].signature, level.segments)
+    results = {}
+    for name, _ in others:
+        (result,) = paired_test(rows[baseline], rows[name], score, test, samples, f"|{suffix}")
+        results[name] = result
+    return results
+
+
+def allowed(key: str, test: str) -> bool:
+    """Whether a score can be tested so: over its own segments, or over documents that are sums of its sentences.
+
+    Instances are parts of documents, so that they are no units of their own; the paper's sign test is over them.
+    """
+    segments = LEVELS[key].segments
+    return test == SIGN or segments == test or (test == DOCUMENTS and segments == SENTENCES)
+
+
+def summed(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
+    """(documents, counts): the counts of sentences, summed by the document of each, in the order of documents."""
+    found, numbers = np.unique(documents, return_inverse=True)
+    sums = np.zeros((len(found), rows.shape[1]))
+    np.add.at(sums, numbers, rows)
+    return sums
+
+
+def paired_test(
+    baseline: np.ndarray, system: np.ndarray, score: Score, unit: str, samples: int | None = None, suffix: str = ""
+) -> list[Difference]:
+    """Test every score that ``score`` computes for a difference.
+
+    Args:
+        baseline, system: (units, counts) what either system's scores are computed from, summed over units.
+        score: (samples, counts) sums to (samples, scores), in points.
+        unit: what a unit is, in the plural.
+        samples: exchanges to draw where there are too many to make all (``SAMPLES``).
+        suffix: of the signatures.
+    """
+    totals = baseline.sum(axis=0), system.sum(axis=0)
+    first, second = (score(total[None])[0] for total in totals)
+    real = second - first
+    count = len(baseline)
+    if count < FEWEST:
+        return [Difference(unit, count, float(one), None, None, f"too few {unit}{suffix}") for one in real]
+    differing = np.flatnonzero((baseline != system).any(axis=1))
+    gain = (system - baseline)[differing]
+    exact = len(differing) <= EXACT
+    if exact:
+        how, wanted = f"exact permutation of {count} {unit}", 2 ** max(0, len(differing) - 1)
+    else:
+        wanted = samples or SAMPLES
+        how = f"permutation of {count} {unit}, {wanted} samples, seed:{seed_name()}"
+    larger = np.zeros(len(real), dtype=np.int64)
+    for exchanged in _exchanges(len(differing), wanted, exact):
+        moved = exchanged @ gain
+        differences = score(totals[1] - moved) - score(totals[0] + moved)
+        larger += (np.abs(differences) >= np.abs(real) - TIE).sum(axis=0)
+    shares = larger / wanted if exact else (larger + 1) / (wanted + 1)
+    errors = jackknife_error(baseline, system, score)
+    half = t_quantile(count - 1) * errors
+    return [
+        Difference(
+            unit, count, float(one), (float(one - wide), float(one + wide)), float(share), f"{SIDES}, {how}{suffix}"
+        )
+        for one, wide, share in zip(real, half, shares, strict=True)
+    ]
+
+
+def _exchanges(units: int, wanted: int, exact: bool) -> Iterator[np.ndarray]:
+    """(some, units) float64 of 0 and 1, which units are exchanged; ``wanted`` in all.
+
+    Exact are all exchanges that leave the last unit as it is: those that do not are their mirror images.
+    """
+    at_a_time = max(1, (1 << 22) // max(1, units))
+    draw = np.random.default_rng(seed())
+    for begin in range(0, wanted, at_a_time):
+        numbers = np.arange(begin, min(begin + at_a_time, wanted))
+        if exact:
+            yield (numbers[:, None] >> np.arange(units) & 1).astype(np.float64)
+        else:
+            yield draw.integers(2, size=(len(numbers), units)).astype(np.float64)
+
+
+def jackknife_error(baseline: np.ndarray, system: np.ndarray, score: Score) -> np.ndarray:
+    """(scores,) the standard error of the difference, from what it is without each of the units."""
+    left = score(system.sum(axis=0) - system) - score(baseline.sum(axis=0) - baseline)
+    return np.sqrt((len(left) - 1) * left.var(axis=0))
+
+
+def t_quantile(freedom: int) -> float:
+    """The 0.975 quantile of Student's t, within 0.0005 from 5 degrees of freedom on.
+
+    Abramowitz and Stegun (1964), 26.7.5, from the normal distribution's.
+    """
+    z = NormalDist().inv_cdf(0.975)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+
+
+def seed_name() -> str:
+    """The variable SACREBLEU_SEED, which sacrebleu's own tests begin with: a number (12345), or none for no fixed seed.
+
+    Raises UserError for anything else.
+    """
+    given = os.environ.get("SACREBLEU_SEED", str(SEED))
+    if given.lower() != "none" and not given.isdecimal():
         raise UserError(
-            f"the variable SACREBLEU_SEED is {seed!r}; set it to a whole number, or to none for no fixed seed"
+            f"the variable SACREBLEU_SEED is {given!r}; set it to a whole number, or to none for no fixed seed"
         )
-    rows = {name: one.rows for name, one in statistics.items()}
-    drawn_whole = ""
-    if test == BY_DOCUMENT and level.segments == "sentences":
-        drawn_whole = "|drawn:documents"
-        rows = {name: summed(own, [place[0] for place in systems[name].places]) for name, own in rows.items()}
-    drawn = {name: [name] * len(own) for name, own in rows.items()}  # in the segments' place: only rows count
-    with _quiet():
-        signatures, results = PairedTest(
-            list(drawn.items()),
-            {level.metric: _Counted(make_metric(level.metric, systems[baseline].tokenizer), drawn, rows)},
-            [first.references],
-            test_type=_SACREBLEU[test],
-            n_samples=samples or SAMPLES[test],
-        )()
-    (name,) = signatures
-    return {
-        system: Resampling(
-            p_value=1.0 if rows[system] == rows[baseline] else float(result.p_value),
-            mean=None if result.mean is None else float(result.mean),
-            interval=None if result.ci is None else float(result.ci),
-            signature=systems[baseline].signed(str(signatures[name]), level.segments) + drawn_whole,
-        )
-        for (system, _), result in zip(others, results[name][1:], strict=True)
-    }
+    return given.lower()
 
 
-def summed(rows: Sequence[Sequence[float]], documents: Sequence[int]) -> list[list[float]]:
-    """The counts of sentences, summed by the document of each, in the order of documents."""
-    found: dict[int, list[float]] = {}
-    for row, document in zip(rows, documents, strict=True):
-        found[document] = [one + other for one, other in zip(found.get(document, [0] * len(row)), row, strict=True)]
-    return [found[document] for document in sorted(found)]
+def seed() -> int | None:
+    """What random numbers start from; None for another beginning every time."""
+    return None if seed_name() == "none" else int(seed_name())
 
 
-class _Counted:
-    """A metric of sacrebleu's that knows the counts of all systems already, instead of making them for each test."""
+def binomial_p_value(better: int, worse: int) -> float:
+    """Two-sided exact p-value of a sign test: P(a split at least as uneven) for better + worse fair coins.
 
-    def __init__(self, metric: Metric, drawn: Mapping[str, list[str]], rows: Mapping[str, list[list[float]]]):
-        self._metric = metric
-        self._rows = {id(segments): rows[name] for name, segments in drawn.items()}
-
-    def _extract_corpus_statistics(self, hypotheses: list[str], references: list[list[str]]) -> list[list[float]]:
-        """The rows of a system, told by its very list of segments."""
-        self._metric._cache_references(references)  # the signature counts them
-        return self._rows[id(hypotheses)]
-
-    def __getattr__(self, name: str):
-        return getattr(self._metric, name)
+    Computed in whole numbers, so it is right to the last digit for any counts. 1 where there is no coin.
+    """
+    coins, fewer = better + worse, min(better, worse)
+    term = tail = 1  # binomial coefficients (coins over k), and their sum for k up to the smaller count
+    for k in range(1, fewer + 1):
+        term = term * (coins - k + 1) // k
+        tail += term
+    return float(min(Fraction(1), Fraction(2 * tail, 2**coins)))
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """sacrebleu's progress notes, a line per metric and system, kept off the console; its warnings stay."""
-    logger = logging.getLogger("sacrebleu")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str) -> SignTest:
+    """The sign test of Collins, Koehn and Kučerová (2005, section 4) over ``unit``, the segments of a score.
+
+    BLEU is not a sum over sentences, so a sentence is judged by what it does to the corpus score: let f be the score
+    of the baseline's translations, and f_i the score of the same with only segment i taken from the other system.
+    Segment i is better if f_i > f, worse if f_i < f, equal if f_i = f. Under the null hypothesis better and worse are
+    equally likely; equal segments say nothing and are left out. Both must be statistics of one metric over the same
+    references.
+    """
+    if baseline.name != system.name or len(baseline.rows) != len(system.rows):
+        raise ValueError("a sign test needs the same metric and the same segments on both sides")
+    sign = 1 if higher_is_better(baseline.name) else -1
+    totals = [sum(column) for column in zip(*baseline.rows, strict=True)]
+    start = baseline.metric._aggregate_and_compute([totals]).score
+    counts = {1: 0, -1: 0, 0: 0}
+    for old, new in zip(baseline.rows, system.rows, strict=True):
+        # Counts are whole numbers (one reference each), so exchanging a row by subtraction is exact.
+        changed = [total - a + b for total, a, b in zip(totals, old, new, strict=True)]
+        difference = sign * (baseline.metric._aggregate_and_compute([changed]).score - start)
+        counts[(difference > 0) - (difference < 0)] += 1
+    enough = len(baseline.rows) >= FEWEST
+    p_value = binomial_p_value(counts[1], counts[-1]) if enough else None
+    return SignTest(unit, counts[1], counts[-1], counts[0], p_value)

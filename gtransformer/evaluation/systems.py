@@ -15,7 +15,7 @@ from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import Evaluation, score_text, score_translations
 from gtransformer.evaluation.segments import Documents, Segments
-from gtransformer.evaluation.significance import BY_DOCUMENT, compare
+from gtransformer.evaluation.significance import allowed, compare
 from gtransformer.preprocess.plain_text import read_plain, read_shaped, write_documents
 
 BREAKDOWNS = {"document": by_document, "position": by_position}
@@ -151,8 +151,6 @@ def same_instances(systems: Iterable[Segments]) -> bool:
 def compare_systems(systems: Sequence[ScoredSystem], tests: Sequence[str], samples: int | None) -> dict:
     """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
     results: dict = {}
-    if not tests:
-        return results
     for reference, scores in systems[0].evaluation.scores.items():
         segments = {system.name: system.evaluation.scores[reference].segments for system in systems}
         for key in scores.values:
@@ -162,9 +160,9 @@ def compare_systems(systems: Sequence[ScoredSystem], tests: Sequence[str], sampl
                 continue
             row: dict = {system.name: {} for system in systems[1:]}
             for test in dict.fromkeys(tests):
-                if test == BY_DOCUMENT and LEVELS[key].segments == "instances":  # which may cut documents anyhow
-                    continue
-                for name, result in compare(segments, key, test, samples).items():
-                    row[name][test] = result.to_json()
-            results.setdefault(reference, {})[key] = row
+                if allowed(key, test):
+                    for name, result in compare(segments, key, test, samples).items():
+                        row[name][test] = result.to_json()
+            if any(row.values()):
+                results.setdefault(reference, {})[key] = row
     return results

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.terms import COUNTS, MOST, SCORES, consistency, make_lexicon, paired_bootstrap, ratios
+from gtransformer.evaluation.terms import COUNTS, MOST, SCORES, consistency, differences, make_lexicon, ratios
 from gtransformer.files import sha256
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
@@ -45,7 +45,7 @@ def score_files(
         )
     first, *others = texts
     return {
-        "version": 2,
+        "version": 3,
         "lexicon_sentences": lexicon.sentences,
         "max_share": most,
         "documents": len(original),
@@ -53,7 +53,8 @@ def score_files(
         "systems": {name: _scores(rows[name]) for name in texts},
         REFERENCE: _scores(rows[REFERENCE]),
         "significance": {
-            name: dict(zip(SCORES, paired_bootstrap(rows[first], rows[name]).tolist(), strict=True)) for name in others
+            name: {key: found.to_json() for key, found in differences(rows[first], rows[name]).items()}
+            for name in others
         },
     }
 

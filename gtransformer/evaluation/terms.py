@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from gtransformer.evaluation.significance import DOCUMENTS, Difference, paired_test
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import Documents
 
@@ -121,22 +122,20 @@ def _alike(found: Iterable[str]) -> float:
 
 def ratios(rows: np.ndarray) -> np.ndarray:
     """(..., len(SCORES)) scores of rows (..., documents, len(COUNTS)); NaN where there is no term."""
-    total = rows.sum(axis=-2)
+    return _shares(rows.sum(axis=-2))
+
+
+def _shares(sums: np.ndarray) -> np.ndarray:
+    """(..., len(SCORES)) scores of counts (..., len(COUNTS)) that are summed over documents."""
     with np.errstate(invalid="ignore"):
-        return total[..., : len(SCORES)] / total[..., len(SCORES), None]
+        return sums[..., : len(SCORES)] / sums[..., len(SCORES), None]
 
 
-def paired_bootstrap(baseline: np.ndarray, system: np.ndarray, samples: int = 1000, seed: int = 12345) -> np.ndarray:
-    """(len(SCORES),) two-sided p-values of the difference of two systems, whole documents being drawn.
+def differences(baseline: np.ndarray, system: np.ndarray) -> dict[str, Difference]:
+    """By score of ``SCORES`` the difference of two systems in points, tested over documents that have terms.
 
-    Koehn (2004): how often the difference in a sample is further from its mean over samples, to either side, than the
-    difference itself is from none. (sacrebleu's bootstrap counts one side alone.) Where no sample has a difference, as
-    of a system and itself, it is 1, and not the least that there is. ``baseline`` and ``system`` as of
-    ``consistency``, of the same documents.
+    ``baseline`` and ``system`` as of ``consistency``, of the same documents.
     """
-    drawn = np.random.default_rng(seed).choice(len(baseline), (samples, len(baseline)))
-    with_terms = baseline[drawn, len(SCORES)].sum(axis=1) > 0
-    drawn = drawn[with_terms]
-    differences = ratios(system[drawn]) - ratios(baseline[drawn])
-    larger = np.abs(differences - differences.mean(axis=0)) > np.abs(ratios(system) - ratios(baseline))
-    return np.where(differences.any(axis=0), (larger.sum(axis=0) + 1) / (len(drawn) + 1), 1.0)
+    with_terms = baseline[:, len(SCORES)] > 0
+    found = paired_test(baseline[with_terms], system[with_terms], lambda sums: 100 * _shares(sums), DOCUMENTS)
+    return dict(zip(SCORES, found, strict=True))

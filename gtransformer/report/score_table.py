@@ -11,21 +11,21 @@ from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
+from gtransformer.evaluation.significance import SIDES
 from gtransformer.evaluation.systems import ScoredSystem
 from gtransformer.experiments.text_table import align
 
 TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
 UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
 TEST_NAMES = {
-    "bootstrap": "paired bootstrap",
-    "document-bootstrap": "bootstrap of documents",
-    "randomisation": "approximate randomisation",
+    "documents": "documents exchanged",
+    "sentences": "sentences exchanged",
     "sign": "sign test",
 }
 
 
 def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
-    """All scores, a column per system, each with its signature; below a score the p-values against the first system.
+    """All scores, a column per system, each with its signature; below a score the tests against the first system.
 
     Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
     know to read them.
@@ -70,15 +70,20 @@ def _comparable(key: str, found: Sequence[Scores]) -> list[list[BleuScore | Metr
 
 
 def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
-    """A row per test: p by system, with the counts of the sign test."""
+    """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
     for test in next(iter(results.values()), {}):
-        cells, signature = [], ""
-        for parts in results.values():
-            part = parts[test]
-            counts = f" (+{part['better']} -{part['worse']})" if test == "sign" else ""
-            cells.append(f"{_p_value(part['p_value'])}{counts}")
-            signature = "two-sided, exact binomial" if test == "sign" else part["signature"]
-        yield ["", f"  p, {TEST_NAMES[test]}", "-", *cells, "", signature]
+        parts = [found[test] for found in results.values()]
+        yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(test_cell, parts), "", parts[0]["signature"]]
+
+
+def test_cell(part: Mapping) -> str:
+    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
+    if part["p_value"] is None:
+        return f"too few {part['unit']}"
+    if "interval" not in part:
+        return f"+{part['better']} -{part['worse']} p {_p_value(part['p_value'])}"
+    low, high = part["interval"]
+    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {_p_value(part['p_value'])}"
 
 
 def _p_value(value: float) -> str:

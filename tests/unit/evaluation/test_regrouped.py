@@ -161,7 +161,7 @@ def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypothes
     output = tmp_path / "c.json"
     for files in ([sliding, hypotheses], [hypotheses, sliding]):
         names = ["--hypotheses", *map(str, files)]
-        command = [str(prepared), *names, "--test", "randomisation", "--samples", "10", "--output", str(output)]
+        command = [str(prepared), *names, "--test", "documents", "--output", str(output)]
         assert score([*command, "--metrics", "bleu"]) == 0
         shown = capsys.readouterr().out
         (row,) = [line for line in shown.splitlines() if "per instance" in line]

@@ -9,7 +9,6 @@ import types
 import pytest
 
 from gtransformer.cli.score import main
-from tests.unit.evaluation.corpus_metric import corpus_metric
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
 SYSTEM = REFERENCE.replace("alt", "neu").replace("Es ist", "Er ist")
@@ -75,25 +74,57 @@ def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
 
 
 def test_systems_side_by_side(plain, capsys) -> None:
-    files = [f"base={plain / 'one.txt'}", str(plain / "two.txt")]
-    tests = ["--test", "bootstrap", "randomisation", "sign", "--samples", "50"]
-    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, *tests]) == 0
+    """Seven documents of two sentences, the second system wrong in one word of three of them."""
+    reference = [[f"Das Haus {number} ist alt.", "Es ist auch sehr groß."] for number in range(7)]
+    texts = {
+        "ref": reference,
+        "one": [[one.replace("Das", "Ein"), other] for one, other in reference],
+        "two": [
+            [one.replace("Das", "Ein") if number > 3 else one, other] for number, (one, other) in enumerate(reference)
+        ],
+    }
+    for name, documents in texts.items():
+        lines = [line for document in documents for line in ("<d>", *document)]
+        (plain / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [f"base={plain / 'one'}", f"two={plain / 'two'}"]
+    tests = ["--test", "documents", "sentences", "sign", "--samples", "50"]
+    output = ["--output", str(plain / "comparison.json")]
+    assert main(["--reference-file", str(plain / "ref"), "--hypotheses", *files, *tests, *output]) == 0
     result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
     assert result["baseline"] == "base" and list(result["systems"]) == ["base", "two"]
-    for name, system in result["systems"].items():
-        text = SYSTEM if name == "base" else (plain / "two.txt").read_text(encoding="utf-8")
-        expected = corpus_metric("chrf", sentences(text), sentences(REFERENCE)).score
-        assert system["scores"]["raw"]["chrf"]["score"] == expected
     significance = result["significance"]["raw"]
     assert set(significance) == {"s_bleu", "d_bleu", "chrf", "ter"}
-    sign = significance["s_bleu"]["two"]["sign"]
-    assert (sign["better"], sign["worse"], sign["equal"], sign["p_value"]) == (2, 1, 2, 1.0)
-    assert significance["d_bleu"]["two"]["sign"]["equal"] == 0
-    assert "bs:50" in significance["d_bleu"]["two"]["bootstrap"]["signature"]
+    assert {key: set(one["two"]) for key, one in significance.items()} == {
+        key: {"documents", "sign", *(["sentences"] if key != "d_bleu" else [])} for key in significance
+    }
+    for key, one in significance.items():
+        found = one["two"]["documents"]
+        # Four documents differ, all to one side: two of the sixteen ways to exchange them are as far apart.
+        assert found["p_value"] == 2 / 2**4 and found["sides"] == "two-sided" and found["units"] == 7
+        scores = [result["systems"][name]["scores"]["raw"][key]["score"] for name in ("two", "base")]
+        assert found["difference"] == pytest.approx(scores[0] - scores[1])
+        assert found["interval"][0] < found["difference"] < found["interval"][1]
+        assert found["signature"].endswith(result["systems"]["base"]["scores"]["raw"][key]["signature"])
+        assert (one["two"]["sign"]["better"], one["two"]["sign"]["p_value"]) == (4, 0.125)
     (head, *rows) = capsys.readouterr().out.splitlines()
     assert head.split() == ["reference", "score", "base", "two", "segments", "signature"]
-    assert any("p, sign test" in row and "1.0000 (+2 -1)" in row for row in rows)
-    assert any("p, paired bootstrap" in row for row in rows)
+    assert any("p two-sided, sign test" in row and "+4 -0 p 0.1250" in row for row in rows)
+    assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
+
+
+def test_few_documents_have_no_p_value(plain, capsys) -> None:
+    """Plain text without <d> is one document; of two nothing can be told either."""
+    for name, marked in (("two", True), ("one", False)):
+        for file in ("ref.de", "one.txt", "two.txt"):
+            text = (plain / file).read_text(encoding="utf-8")
+            (plain / f"{name}-{file}").write_text(text if marked else text.replace("<d>\n", ""), encoding="utf-8")
+        files = [str(plain / f"{name}-{file}") for file in ("one.txt", "two.txt")]
+        tests = ["--test", "documents", "sentences", "sign", "--output", str(plain / "out.json")]
+        assert main(["--reference-file", str(plain / f"{name}-ref.de"), "--hypotheses", *files, *tests]) == 0
+        found = json.loads((plain / "out.json").read_text(encoding="utf-8"))["significance"]["raw"]
+        assert {part["p_value"] for one in found.values() for part in one[f"{name}-two"].values()} == {None}
+        printed = capsys.readouterr().out
+        assert "too few documents" in printed and "too few sentences" in printed
 
 
 def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers) -> None:
@@ -151,6 +182,7 @@ def test_text_that_is_not_aligned(plain, capsys, change, message) -> None:
         (["--hypotheses", "no.txt", "--reference-file", "ref.de"], "no.txt: no such file"),
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--comet"], "COMET needs the source sentences"),
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "0"], "--samples 0: at least one"),
+        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "9"], "--samples is for --test"),
     ],
 )
 def test_options_that_do_not_go_together(plain, capsys, monkeypatch, arguments, message) -> None:

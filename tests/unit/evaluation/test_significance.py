@@ -1,7 +1,8 @@
-"""Paired tests equal sacrebleu's command and a brute-force computation; the sign test equals its definition."""
+"""Paired tests equal a brute-force computation and keep their promises; the sign test equals its definition."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -13,11 +14,9 @@ import numpy as np
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.levels import LEVELS
 from gtransformer.evaluation.metrics import SegmentStatistics
 from gtransformer.evaluation.segments import segments_of_text
-from gtransformer.evaluation.sign_test import binomial_p_value, sign_test
-from gtransformer.evaluation.significance import compare
+from gtransformer.evaluation.significance import binomial_p_value, compare, paired_test, sign_test
 from tests.unit.evaluation.corpus_metric import corpus_metric
 
 pytestmark = pytest.mark.slow
@@ -83,70 +82,122 @@ def texts(level: str, documents: list[list[str]]) -> list[str]:
     return [sentence for document in documents for sentence in document]
 
 
-@pytest.mark.parametrize(("key", "level"), [("s_bleu", "sentences"), ("d_bleu", "documents")])
-def test_bootstrap_by_brute_force(systems, key, level) -> None:
-    """Koehn (2004): resample segments with replacement; here with BLEU and counts of our own."""
-    samples = 300
-    result = compare(systems, key, "bootstrap", samples)["B"]
+def rows_of(level: str) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of baseline and system by segment, made here."""
     reference = texts(level, REFERENCE)
-    rows = [
-        np.array([counts(*pair) for pair in zip(texts(level, side), reference, strict=True)])
-        for side in (BASELINE, SYSTEM)
-    ]
-    drawn = np.random.default_rng(SEED).choice(len(reference), size=(samples, len(reference)), replace=True)
-    scores = np.array([[bleu(side[row].sum(axis=0)) for row in drawn] for side in rows])
-    differences = np.abs(scores[1] - scores[0])
-    real = abs(bleu(rows[1].sum(axis=0)) - bleu(rows[0].sum(axis=0)))
-    p = (np.sum(differences - differences.mean() > real) + 1) / (samples + 1)
-    assert result.p_value == pytest.approx(p, abs=1e-12)
-    assert result.mean == pytest.approx(scores[1].mean(), abs=1e-4)  # sacrebleu sums in float32
-    assert 0.005 < p < 0.9, "the case must be able to tell right from wrong"
-    assert f"bs:{samples}|seed:{SEED}" in result.signature
-
-
-@pytest.mark.parametrize(("key", "level"), [("s_bleu", "sentences"), ("d_bleu", "documents")])
-def test_randomisation_by_brute_force(systems, key, level) -> None:
-    """Exchange the systems' segments at random; how often is the difference as large as the real one?"""
-    samples = 300
-    result = compare(systems, key, "randomisation", samples)["B"]
-    reference = texts(level, REFERENCE)
-    first, second = (
-        np.array([counts(*pair) for pair in zip(texts(level, side), reference, strict=True)])
+    return tuple(
+        np.array([counts(*pair) for pair in zip(texts(level, side), reference, strict=True)], dtype=float)
         for side in (BASELINE, SYSTEM)
     )
-    keep = np.random.default_rng(SEED).integers(2, size=(samples, len(reference)), dtype=bool)
-    real, beyond = abs(bleu(second.sum(axis=0)) - bleu(first.sum(axis=0))), 0
-    for row in keep:
-        one = np.where(row[:, None], first, second).sum(axis=0)
-        other = np.where(row[:, None], second, first).sum(axis=0)
-        beyond += abs(bleu(one) - bleu(other)) > real
-    assert result.p_value == pytest.approx((beyond + 1) / (samples + 1), abs=1e-12)
-    assert 0.005 < result.p_value < 0.9
-    assert result.mean is None
 
 
-@pytest.mark.parametrize(
-    ("test", "option", "metrics"),
-    [
-        # sacrebleu 2.6 cannot print its own bootstrap of chrF and TER as JSON.
-        ("bootstrap", "bs", {"s_bleu": "BLEU"}),
-        ("randomisation", "ar", {"s_bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}),
-    ],
-)
-def test_equals_sacrebleus_command(systems, test, option, metrics, tmp_path) -> None:
+@pytest.mark.parametrize("key", ["s_bleu", "d_bleu"])
+def test_all_exchanges_of_documents_by_brute_force(systems, key) -> None:
+    """Eight documents: each of the 2^8 exchanges is made here, and its difference compared with the real one."""
+    result = compare(systems, key, "documents")["B"]
+    first, second = rows_of("sentences" if key == "s_bleu" else "documents")
+    if key == "s_bleu":
+        owner = [number for number, document in enumerate(REFERENCE) for _ in document]
+        first, second = (
+            np.array([side[np.array(owner) == d].sum(axis=0) for d in range(8)]) for side in (first, second)
+        )
+    real = bleu(second.sum(axis=0)) - bleu(first.sum(axis=0))
+    larger = 0
+    for exchanged in itertools.product([False, True], repeat=8):
+        sides = (
+            np.where(np.array(exchanged)[:, None], second, first),
+            np.where(np.array(exchanged)[:, None], first, second),
+        )
+        larger += abs(bleu(sides[1].sum(axis=0)) - bleu(sides[0].sum(axis=0))) >= abs(real) - 1e-9
+    assert result.p_value == larger / 2**8 and 1 / 2**8 < result.p_value < 0.9
+    assert result.difference == pytest.approx(real, abs=1e-9) and (result.unit, result.units) == ("documents", 8)
+    # The interval: the difference without each document in turn, t of 7 degrees of freedom.
+    left = [bleu(np.delete(second, d, 0).sum(axis=0)) - bleu(np.delete(first, d, 0).sum(axis=0)) for d in range(8)]
+    half = 2.364624 * math.sqrt(7 / 8 * sum((one - np.mean(left)) ** 2 for one in left))
+    assert result.interval == pytest.approx((real - half, real + half), abs=1e-3 * half)
+
+
+def test_samples_of_exchanges_by_brute_force(systems) -> None:
+    """More sentences than can be exchanged in all ways: the same draws, made and counted here."""
+    samples = 300
+    result = compare(systems, "s_bleu", "sentences", samples)["B"]
+    first, second = rows_of("sentences")
+    first, second = (side[(rows_of("sentences")[0] != rows_of("sentences")[1]).any(axis=1)] for side in (first, second))
+    rest = rows_of("sentences")[0].sum(axis=0) - first.sum(axis=0)  # sentences that are alike
+    exchanged = np.random.default_rng(SEED).integers(2, size=(samples, len(first))).astype(bool)
+    real, larger = abs(bleu(rest + second.sum(axis=0)) - bleu(rest + first.sum(axis=0))), 0
+    for row in exchanged:
+        one = rest + np.where(row[:, None], second, first).sum(axis=0)
+        other = rest + np.where(row[:, None], first, second).sum(axis=0)
+        larger += abs(bleu(one) - bleu(other)) >= real - 1e-9
+    assert result.p_value == pytest.approx((larger + 1) / (samples + 1), abs=1e-12)
+    assert 0.005 < result.p_value < 0.9 and f"{samples} samples, seed:{SEED}" in result.signature
+
+
+@pytest.mark.parametrize(("key", "metric"), [("s_bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")])
+def test_agrees_with_sacrebleus_randomisation(systems, key, metric, tmp_path) -> None:
+    """Its command exchanges sentences, too, but draws otherwise and does not count ties, of which TER has many."""
     for name, documents in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in texts("sentences", documents)), encoding="utf-8")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", f"--paired-{option}", f"--paired-{option}-n"]
-    names = [name.lower().removesuffix("2") for name in metrics.values()]
-    options = ["200", "-m", *names, "--tokenize", "none", "--force", "-w", "10"]
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", "--paired-ar", "--paired-ar-n", "2000"]
+    options = ["-m", metric.lower().removesuffix("2"), "--tokenize", "none", "--force"]
     done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
-    row = next(row for row in json.loads(done.stdout) if row["system"] == "B")
-    for key, metric in metrics.items():
-        ours = compare(systems, key, test, 200)["B"]
-        assert ours.p_value == pytest.approx(row[metric]["p_value"], abs=1e-9)
-        if test == "bootstrap":
-            assert ours.mean == pytest.approx(row[metric]["mean"], abs=1e-9)
-            assert ours.interval == pytest.approx(row[metric]["ci"], abs=1e-9)
+    theirs = next(row for row in json.loads(done.stdout) if row["system"] == "B")[metric]
+    ours = compare(systems, key, "sentences", 2000)["B"]
+    chance = 5 * math.sqrt(ours.p_value / 2000)
+    if metric == "TER":
+        assert theirs["p_value"] + chance < ours.p_value < 2 * theirs["p_value"]
+    else:
+        assert ours.p_value == pytest.approx(theirs["p_value"], abs=chance)
+    other = json.loads(done.stdout)[0][metric]["score"]
+    assert ours.difference == pytest.approx(theirs["score"] - other, abs=0.011)
+
+
+def documents_of(draw: np.random.Generator, count: int, gain: float) -> tuple[np.ndarray, np.ndarray]:
+    """Counts as of BLEU of two systems on documents of unequal lengths, each with a strength of its own on each."""
+    length = np.exp(draw.normal(4, 0.5, count)).astype(int) + 10
+    common, sides = draw.normal(0.3, 0.3, count), []
+    for one in (0.0, gain):
+        own = common + one + draw.normal(0, 0.2, count)
+        right = [draw.binomial(length, 1 / (1 + np.exp(order * 0.6 - own))) for order in range(4)]
+        sides.append(np.stack([length, length, *right, *[length] * 4], axis=1).astype(float))
+    return tuple(sides)
+
+
+def scores(sums: np.ndarray) -> np.ndarray:
+    return 100 * np.exp(np.log(np.maximum(sums[:, 2:6], 0.5) / sums[:, 6:10]).mean(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("count", [6, 9, 20])
+def test_false_positives_and_coverage(count) -> None:
+    """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the truth in 95 %."""
+    draw, trials = np.random.default_rng(count), 400
+    found = [paired_test(*documents_of(draw, count, 0.0), scores, "documents", 200)[0] for _ in range(trials)]
+    rate = sum(one.p_value <= 0.05 for one in found) / trials
+    assert (0.005 if count == 6 else 0.02) <= rate <= 0.085  # 2 / 2^6 is the only value below 0.05 there: 0.03
+    assert 0.91 <= sum(one.interval[0] <= 0 <= one.interval[1] for one in found) / trials <= 0.98
+    better = [paired_test(*documents_of(draw, count, 1.0), scores, "documents", 200)[0] for _ in range(40)]
+    assert sum(one.p_value <= 0.05 for one in better) >= 36, "a difference that is there is found"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_too_few_documents(count) -> None:
+    """However large the difference."""
+    first, second = documents_of(np.random.default_rng(1), count, 3.0)
+    (result,) = paired_test(first, second, scores, "documents")
+    assert result.p_value is None and result.interval is None and result.difference > 5
+    assert result.units == count and result.signature.startswith("too few documents")
+
+
+def test_ties_make_nothing_significant() -> None:
+    """Where every exchange has the same difference, as where one document differs, p is 1."""
+    first = np.ones((10, 10)) * 50
+    second = first.copy()
+    second[3, 2:6] -= 20
+    (result,) = paired_test(first, second, scores, "documents")
+    assert result.difference < 0 and result.p_value == 1.0
+    second[4, 2:6] -= 20  # two: half of the exchanges set them against each other
+    assert paired_test(first, second, scores, "documents")[0].p_value == 0.5
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
@@ -160,7 +211,7 @@ def test_sign_test_by_definition(metric, level) -> None:
         changed = corpus_metric(metric, [*base[:index], new[index], *base[index + 1 :]], reference, "none").score
         gain = start - changed if metric == "ter" else changed - start
         found["better" if gain > 0 else "worse" if gain < 0 else "equal"] += 1
-    result = sign_test(*(SegmentStatistics(metric, side, reference, "none") for side in (base, new)))
+    result = sign_test(*(SegmentStatistics(metric, side, reference, "none") for side in (base, new)), level)
     assert {key: value for key, value in result.to_json().items() if key in found} == found
     assert min(found["better"], found["worse"]) > 0
     assert result.p_value == binomial_p_value(found["better"], found["worse"])
@@ -178,66 +229,51 @@ def test_exact_binomial() -> None:
     assert 0 < binomial_p_value(1057, 728) < 1e-10
 
 
-def test_a_system_against_itself(systems) -> None:
-    same = {"A": systems["A"], "again": systems["A"]}
-    assert compare(same, "s_bleu", "sign")["again"].to_json() == {
-        "better": 0, "worse": 0, "equal": sum(map(len, REFERENCE)), "p_value": 1.0,
-        "signature": f"sign test, two-sided|+0 -0 ={sum(map(len, REFERENCE))}",
-    }  # fmt: skip
+@pytest.mark.parametrize("test", ["documents", "sentences", "sign"])
+def test_a_system_against_itself(systems, test) -> None:
+    result = compare({"A": systems["A"], "again": systems["A"]}, "s_bleu", test, 20)["again"].to_json()
+    assert result["p_value"] == 1.0 and result["sides"] == "two-sided"
+    if test == "sign":
+        assert (result["better"], result["worse"], result["equal"]) == (0, 0, sum(map(len, REFERENCE)))
+    else:
+        assert result["difference"] == 0 and result["interval"] == (0, 0)
 
 
-@pytest.mark.parametrize("test", ["bootstrap", "document-bootstrap", "randomisation"])
-def test_no_difference_is_not_significant(systems, test) -> None:
-    assert compare({"A": systems["A"], "again": systems["A"]}, "s_bleu", test, 20)["again"].p_value == 1.0
-
-
-def test_documents_are_drawn_whole(systems) -> None:
-    """d-BLEU has as many draws as there are documents, not sentences."""
-    result = compare(systems, "d_bleu", "sign")["B"]
-    assert result.better + result.worse + result.equal == len(REFERENCE)
+def test_direction_does_not_matter(systems) -> None:
+    """Two-sided: the same p-value from either side, and the interval turned round."""
+    there = compare(systems, "d_bleu", "documents")["B"]
+    back = compare({"B": systems["B"], "A": systems["A"]}, "d_bleu", "documents")["A"]
+    assert there.p_value == back.p_value and there.difference == -back.difference
+    assert there.interval == pytest.approx([-one for one in back.interval[::-1]])
 
 
 def test_seed(systems, monkeypatch) -> None:
-    fixed = compare(systems, "s_bleu", "bootstrap", 100)["B"]
-    monkeypatch.setenv("SACREBLEU_SEED", "7")
-    other = compare(systems, "s_bleu", "bootstrap", 100)["B"]
-    assert "seed:7" in other.signature and other.mean != fixed.mean
+    """Every number is one, 0, too; none is another draw each time."""
+
+    def p_value(seed: str | None) -> float:
+        if seed is not None:
+            monkeypatch.setenv("SACREBLEU_SEED", seed)
+        result = compare(systems, "s_bleu", "sentences", 999)["B"]
+        assert f"seed:{seed or SEED}" in result.signature
+        return result.p_value
+
+    found = [p_value(seed) for seed in (None, "12345", "0", "0", "7")]
+    assert found[0] == found[1] and found[2] == found[3] and len({found[0], found[2], found[4]}) == 3
+    assert len({p_value("none") for _ in range(6)}) > 1
     monkeypatch.setenv("SACREBLEU_SEED", "seven")
     with pytest.raises(UserError, match="SACREBLEU_SEED is 'seven'"):
-        compare(systems, "s_bleu", "bootstrap", 100)
+        p_value(None)
 
 
 def test_wrong_input(systems) -> None:
-    with pytest.raises(UserError, match="unknown test 't-test'; choose from: bootstrap, document-bootstrap, "):
+    with pytest.raises(UserError, match="unknown test 't-test'; choose from: documents, sentences, sign"):
         compare(systems, "s_bleu", "t-test")
     with pytest.raises(UserError, match="a baseline and at least one other"):
         compare({"A": systems["A"]}, "s_bleu", "sign")
     with pytest.raises(UserError, match="system A: there are no instances to compute d-BLEU per instance over"):
         compare(systems, "d_bleu_instance", "sign")
+    with pytest.raises(UserError, match="d-BLEU is over documents; it cannot be tested over sentences"):
+        compare(systems, "d_bleu", "sentences")
     other = segments_of_text(BASELINE, SYSTEM, "none")
     with pytest.raises(UserError, match="system C was not scored against the same sentences as A"):
         compare({"A": systems["A"], "C": other}, "s_bleu", "sign")
-
-
-@pytest.mark.parametrize("key", ["s_bleu", "chrf"])
-def test_whole_documents_are_drawn(systems, key):
-    """The p-value of a bootstrap over sums by document, computed here; of d-BLEU the usual one, which draws these."""
-    (result,) = compare(systems, key, "document-bootstrap", 200).values()
-    level, rows = LEVELS[key], []
-    for one in systems.values():
-        own, documents = np.array(one.statistics(level.metric, "sentences").rows), [d for d, _ in one.places]
-        rows.append(np.stack([own[np.array(documents) == d].sum(axis=0) for d in range(len(REFERENCE))]))
-    metric = systems["A"].statistics(level.metric, "sentences").metric
-
-    def score(total) -> float:
-        return metric._compute_score_from_stats(list(total)).score
-
-    drawn = np.random.default_rng(SEED).choice(len(REFERENCE), (200, len(REFERENCE)))
-    differences = [abs(score(rows[1][ids].sum(axis=0)) - score(rows[0][ids].sum(axis=0))) for ids in drawn]
-    real = abs(score(rows[1].sum(axis=0)) - score(rows[0].sum(axis=0)))
-    larger = sum(one - np.mean(differences) > real for one in differences)
-    assert result.p_value == pytest.approx((larger + 1) / 201, abs=0.011)  # sacrebleu counts in float32
-    assert "bs:200" in result.signature and result.signature.endswith("|drawn:documents")
-    assert compare(systems, key, "bootstrap", 200)["B"].interval != result.interval
-    by_document = [compare(systems, "d_bleu", test, 200)["B"] for test in ("bootstrap", "document-bootstrap")]
-    assert by_document[0] == by_document[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from gtransformer.cli.terms import main
 from gtransformer.errors import UserError
 from gtransformer.evaluation.term_files import score_files
-from gtransformer.evaluation.terms import COUNTS, consistency, make_lexicon, paired_bootstrap, ratios
+from gtransformer.evaluation.terms import COUNTS, consistency, differences, make_lexicon, ratios
 
 TRAINING = [
     ("open the folder", "den Ordner öffnen"),
@@ -96,20 +97,25 @@ def test_words_that_are_no_terms_are_not_counted_with_others(lexicon):
     assert not few.is_term("folder", 0.4) and few.is_term("table", 0.4) and not few.is_term("unheard", 0.4)
 
 
-def test_documents_are_drawn():
-    """Ten documents: all better by as much, so significant; by chance, so not; and none of a draw without terms."""
+def test_documents_are_exchanged():
+    """Ten documents: all better by as much, so significant; by chance, so not; documents without terms say nothing."""
     draw, zero = np.random.default_rng(1), np.zeros(10)
     low = np.stack([draw.uniform(0, 5, 10), draw.uniform(0, 5, 10), zero + 10, zero + 30, zero + 30], axis=1)
-    assert paired_bootstrap(low, low + [3, 0, 0, 0, 0])[0] == pytest.approx(1 / 1001)
-    noisy = low + np.stack([draw.normal(0, 3, 10), *[zero] * 4], axis=1)
-    assert 0.01 < paired_bootstrap(low, noisy)[0] < 1
-    many = np.repeat(low, 20, axis=0)
-    apart = draw.normal(0, 1, 200)
-    apart += 1.5 * apart.std() / 200**0.5 - apart.mean()  # 1.5 standard errors: 0.13 of both sides, 0.07 of one
-    assert 0.1 < paired_bootstrap(many, many + np.stack([apart, *[np.zeros(200)] * 4], axis=1))[0] < 0.17
-    low[1:, 2] = 0
-    assert paired_bootstrap(low, low).tolist() == [1, 1]
-    assert paired_bootstrap(low, low + [1, 0, 0, 0, 0])[1] == 1
+    found = differences(low, low + [3, 0, 0, 0, 0])
+    assert found["ltcr"].p_value == 2 / 2**10 and found["ltcr_stem"].p_value == 1
+    assert found["ltcr"].difference == pytest.approx(30) and found["ltcr"].interval == pytest.approx((30, 30))
+    gains = draw.normal(0, 3, 10)
+    noisy = differences(low, low + np.stack([gains, *[zero] * 4], axis=1))["ltcr"]
+    # The terms of each document are as many, so that a difference is a sum of gains with signs.
+    larger = [abs(np.dot(signs, gains)) >= abs(gains.sum()) - 1e-9 for signs in itertools.product([-1, 1], repeat=10)]
+    assert noisy.p_value == sum(larger) / 2**10 and 0.01 < noisy.p_value < 1
+    empty = np.zeros((30, 5))
+    assert (
+        differences(np.vstack([low, empty]), np.vstack([low + np.stack([gains, *[zero] * 4], axis=1), empty]))["ltcr"]
+        == noisy
+    )
+    few = differences(np.vstack([low[:5], empty]), np.vstack([low[:5] + [3, 0, 0, 0, 0], empty]))["ltcr"]
+    assert few.p_value is None and few.units == 5
 
 
 @pytest.fixture
@@ -136,8 +142,10 @@ def test_command(files, tmp_path, capsys):
     assert result["lexicon_sentences"] == 6 and result["documents"] == 2  # of the training text alone
     assert result["systems"]["b"] == result["reference"] and result["reference"]["ltcr"] == 100.0
     assert result["systems"]["a"]["ltcr"] < 100 and result["systems"]["a"]["terms"] == 2
-    assert set(result["significance"]) == {"b"} and 0 < result["significance"]["b"]["ltcr"] <= 1
+    assert set(result["significance"]) == {"b"}
+    assert result["significance"]["b"]["ltcr"]["p_value"] is None  # of two documents
     printed = capsys.readouterr().out
+    assert "too few documents" in printed and "p two-sided" in printed
     assert "LTCR by stem" in printed and "reference" in printed and "lexicon: 6 sentence pairs" in printed
 
 

@@ -25,7 +25,7 @@ WORDS = {
     "de": "das alte Haus Hund schläft an einem Fluss und Maria findet ihr rotes Buch unter zwei Bäumen .".split(),
 }
 SIZES = (
-    "--arch gtransformer_tiny --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 --encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 "
     "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --dropout 0"
 ).split()

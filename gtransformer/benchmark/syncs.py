@@ -120,7 +120,7 @@ def settings(device: str, small: bool, precision: str = "float32") -> list[Setti
     for system in COUNTED:
         sentence = 12 if small else 30
         tokens = sentence if system in (BESIDE, *BATCHED) else 4 * sentence
-        size = {"arch": "gtransformer_tiny", "vocabulary": 60} if small else {}
+        size = {"arch": "gtransformer_mini", "vocabulary": 60} if small else {}
         batch = 8 * tokens if small else 4096
         made.append(Setting(system, tokens, batch, 2, precision, sentence=sentence, dropout=0.1, device=device, **size))
     return made

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
+from gtransformer.models.common.architectures import system_of
 from gtransformer.tasks.checkpoint_file import read_settings, read_state, updates_of
 from gtransformer.tasks.finetuning import STRUCTURE
 
@@ -90,6 +91,8 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     fixed = {name for name, value in model.items() if not value.is_floating_point()}
     other = other or next((name for name in fixed if not model[name].equal(total[name])), None)
     theirs, ours = (read_settings(one).get("model", {}) for one in (path, first))
-    other = other or next((key for key in ("_name", *STRUCTURE) if theirs.get(key) != ours.get(key)), None)
+    systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
+    other = other or ("_name" if len(systems) > 1 else None)
+    other = other or next((key for key in STRUCTURE if theirs.get(key) != ours.get(key)), None)
     if other:
         raise UserError(f"{path}: of another model than {first} ({other}); average checkpoints of one training")

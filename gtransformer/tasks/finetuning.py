@@ -21,6 +21,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.config import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
@@ -32,7 +33,6 @@ LAST = "checkpoint_last.pt"
 FREEZE = "--freeze-sentence-parameters"
 LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
-SIZE = re.compile(r"_(tiny|small|base|big|large)\Z")  # of an architecture's name, behind its system
 # What parameters do not show: a model with other values of these would load, and be wrong.
 STRUCTURE = (
     *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
@@ -202,7 +202,7 @@ def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
     if getattr(model_cfg, "load_partial", False) and whole is not None and whole.checkpoint.restore_file != LAST:
         path = None
     theirs, ours = path and read_settings(path).get("model", {}).get("_name"), str(getattr(model_cfg, "_name", None))
-    if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and SIZE.sub("", theirs) != SIZE.sub("", ours):
+    if theirs in MODEL_REGISTRY and ours in MODEL_REGISTRY and system_of(theirs) != system_of(ours):
         raise UserError(
             f"{path}: a checkpoint of {theirs}, which training of {ours} cannot go on from; choose another --save-dir, "
             "or start from it with --finetune-from-model and --load-partial"

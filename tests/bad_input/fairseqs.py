@@ -11,11 +11,11 @@ from tests.bad_input.row import GIVEN, Row
 
 TASK = "--user-dir {root}/gtransformer --task translation_doc --source-lang en --target-lang de --langs en,de --cpu"
 TRAIN = (
-    f"fairseq-train {{place}}/bin {TASK} --arch gtransformer_tiny --criterion label_smoothed_cross_entropy "
+    f"fairseq-train {{place}}/bin {TASK} --arch gtransformer_mini --criterion label_smoothed_cross_entropy "
     "--optimizer adam --lr 0.1 --max-tokens 500 --max-update 1 --save-dir {out}"
 )
 DOCFLAT = (
-    f"{TRAIN.replace('gtransformer_tiny', 'docflat_tiny')} --instances sliding --context-sentences 1 "
+    f"{TRAIN.replace('gtransformer_mini', 'docflat_mini')} --instances sliding --context-sentences 1 "
     "--context-loss off --batch-order document"
 )
 GENERATE = f"fairseq-generate {{place}}/bin {TASK} --path {{checkpoint}} --beam 1 --max-tokens 500 --gen-output {{out}}"

@@ -25,7 +25,7 @@ DOCUMENTS = [
 ]
 # How both models were trained, and how a training begins.
 TRAINING = (
-    "--task translation_doc --source-lang en --target-lang de --langs en,de --arch gtransformer_tiny --cpu --seed 1 "
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --arch gtransformer_mini --cpu --seed 1 "
     "--encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 --decoder-ffn-embed-dim 24 "
     "--encoder-layers 2 --decoder-layers 2 --encoder-attention-heads 2 --decoder-attention-heads 2 "
     "--encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --share-all-embeddings --optimizer adam "

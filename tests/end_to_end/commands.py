@@ -15,7 +15,7 @@ from tests.support import ROOT
 
 USER_DIR = str(ROOT / "gtransformer")
 SMALL = (
-    "--arch gtransformer_tiny --encoder-embed-dim 64 --decoder-embed-dim 64 --encoder-ffn-embed-dim 128 "
+    "--arch gtransformer_mini --encoder-embed-dim 64 --decoder-embed-dim 64 --encoder-ffn-embed-dim 128 "
     "--decoder-ffn-embed-dim 128 --encoder-layers 2 --decoder-layers 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 "
     "--cross-ctxlayers 1 --share-all-embeddings --dropout 0"
 ).split()

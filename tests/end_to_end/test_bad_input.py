@@ -21,10 +21,10 @@ def models(tmp_path_factory):
     """A model of each system after one update, by its folder."""
     root = tmp_path_factory.mktemp("models")
     for name, arch, *options in (
-        ("sentences", "doc_transformer_tiny", *SENTENCES),
-        ("lst", "lst_transformer_tiny", *PARTS),
-        ("window", "window_transformer_tiny", "--window", "3", *PARTS),
-        ("alone", "gtransformer_tiny", "--encoder-ctxlayers=1", "--cross-ctxlayers=1", "--decoder-ctxlayers=0"),
+        ("sentences", "doc_transformer_mini", *SENTENCES),
+        ("lst", "lst_transformer_mini", *PARTS),
+        ("window", "window_transformer_mini", "--window", "3", *PARTS),
+        ("alone", "gtransformer_mini", "--encoder-ctxlayers=1", "--cross-ctxlayers=1", "--decoder-ctxlayers=0"),
     ):
         run("train", DATA, *TASK, "--arch", arch, *SMALL, *options, *ONE_UPDATE, f"--save-dir={root / name}")
     return root
@@ -51,20 +51,20 @@ def train(arch: str, *options: object, status: int = 1) -> str:
     ],
 )
 def test_options_of_training(tmp_path, options, message):
-    assert message in only_error(train("window_transformer_tiny", *options, f"--save-dir={tmp_path}"))
+    assert message in only_error(train("window_transformer_mini", *options, f"--save-dir={tmp_path}"))
 
 
 @pytest.mark.parametrize("option", ["--train-alignment", "--decode-alignment"])
 def test_an_unknown_alignment(tmp_path, option):
-    output = train("window_transformer_tiny", f"{option}=diagonal", f"--save-dir={tmp_path}", status=2)
+    output = train("window_transformer_mini", f"{option}=diagonal", f"--save-dir={tmp_path}", status=2)
     assert "Traceback" not in output
     assert re.search(rf"error: argument {option}: invalid choice: '?diagonal'? \(choose from ", output)
 
 
 def test_training_does_not_go_on_from_another_system(models, tmp_path):
     """Nor where the parameters fit: windows with absolute positions have those of the plain Transformer."""
-    message = "a checkpoint of doc_transformer_tiny, which training of window_transformer_tiny cannot go on from"
-    absolute = ["window_transformer_tiny", "--window-positions=absolute", *PARTS]
+    message = "a checkpoint of doc_transformer_mini, which training of window_transformer_mini cannot go on from"
+    absolute = ["window_transformer_mini", "--window-positions=absolute", *PARTS]
     shutil.copytree(models / "sentences", tmp_path / "same")
     assert message in only_error(train(*absolute, f"--save-dir={tmp_path / 'same'}"))
     given = f"--restore-file={models / 'sentences' / 'checkpoint_last.pt'}"
@@ -86,7 +86,7 @@ def test_training_does_not_go_on_from_another_system(models, tmp_path):
 def test_fine_tuning_from_another_system(models, tmp_path, one, other, options, message):
     """--load-partial is for what a plain Transformer has."""
     given = f"--finetune-from-model={models / one / 'checkpoint_last.pt'}"
-    output = train(f"{other}_transformer_tiny", given, *options, *PARTS, f"--save-dir={tmp_path}")
+    output = train(f"{other}_transformer_mini", given, *options, *PARTS, f"--save-dir={tmp_path}")
     assert message in only_error(output)
 
 
@@ -140,6 +140,6 @@ def test_a_training_that_has_all_its_updates(models):
     """As where it was interrupted behind its last checkpoint: it makes no update more."""
     last = models / "sentences" / "checkpoint_last.pt"
     before = last.read_bytes()
-    output = train("doc_transformer_tiny", *SENTENCES, f"--save-dir={models / 'sentences'}", status=0)
+    output = train("doc_transformer_mini", *SENTENCES, f"--save-dir={models / 'sentences'}", status=0)
     assert f"{last} has been trained for 1 updates" in output and "Start iterating" not in output
     assert last.read_bytes() == before

@@ -12,9 +12,9 @@ from tests.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK, sen
 
 DOCUMENTS = ["--instances=sliding", "--context-sentences=2", "--batch-order=document"]
 SYSTEMS = {
-    "docflat": ["--arch=docflat_tiny", "--context-gate=discrete"],
-    "abd": ["--arch=abd_tiny"],
-    "mbe": ["--arch=mbe_tiny"],
+    "docflat": ["--arch=docflat_mini", "--context-gate=discrete"],
+    "abd": ["--arch=abd_mini"],
+    "mbe": ["--arch=mbe_mini"],
 }
 CONTRAPRO = [
     {

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 TINY = {
     "prepare.bpe-merges": 200,
     "prepare.workers": 1,
-    "train.arch": "gtransformer_tiny",
+    "train.arch": "gtransformer_mini",
     "train.encoder-layers": 2,
     "train.decoder-layers": 2,
     "train.encoder-embed-dim": 32,

@@ -75,10 +75,10 @@ def test_two_processes_equal_one(copy_corpus, tmp_path):
 def test_the_second_of_two_steps(copy_corpus, tmp_path):
     """What is frozen has no gradient to be added up, and stays as it is to the bit."""
     data = ["train", copy_corpus / "bin", *TRAINING, *SIZES, *SHORT]
-    single = ["--arch=doc_transformer_tiny", "--instances=disjoint", "--context-sentences=0", "--max-update=1"]
+    single = ["--arch=doc_transformer_mini", "--instances=disjoint", "--context-sentences=0", "--max-update=1"]
     run(*data, *single, f"--save-dir={tmp_path / 'first'}")
     first = tmp_path / "first" / "checkpoint_last.pt"
-    line = [*data, "--arch=document_transformer_tiny", "--instances=current", "--context-sentences=2"]
+    line = [*data, "--arch=document_transformer_mini", "--instances=current", "--context-sentences=2"]
     line += ["--freeze-sentence-parameters", "--load-partial", f"--finetune-from-model={first}"]
     found = check_two_processes_equal_one(line, tmp_path, partial(train_in_processes, 2))
     before = parameters(first)

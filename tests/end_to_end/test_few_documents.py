@@ -10,7 +10,7 @@ from tests.end_to_end.test_systems import PREPARED, SMALL, TASK, sentence_model 
 
 pytestmark = pytest.mark.slow
 WARM = [
-    *TASK, "--arch=gtransformer_tiny", *SMALL, "--encoder-ctxlayers=1", "--decoder-ctxlayers=1", "--cross-ctxlayers=1",
+    *TASK, "--arch=gtransformer_mini", *SMALL, "--encoder-ctxlayers=1", "--decoder-ctxlayers=1", "--cross-ctxlayers=1",
     "--positions=sentence", "--gate-bias=5", "--load-partial", "--trained-parameters=top", "--coword-dropout=0.3",
     "--instances=greedy", "--instance-tokens=60", "--instance-lengths=drawn", "--num-workers=1",
 ]  # fmt: skip

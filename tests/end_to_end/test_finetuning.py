@@ -39,7 +39,7 @@ def corpus(tmp_path_factory):
 def sentence_model(corpus):
     """A checkpoint of fairseq's own architecture and translation task, over the same dictionary."""
     options = [part for part in SMALL if "ctxlayers" not in part]
-    options = [part for part in options if part not in ("gtransformer_tiny", "1")]
+    options = [part for part in options if part not in ("gtransformer_mini", "1")]
     options.insert(options.index("--arch") + 1, "transformer")
     options += ["--encoder-attention-heads=4", "--decoder-attention-heads=4"]
     options += ["--max-update=2", "--required-batch-size-multiple=1"]

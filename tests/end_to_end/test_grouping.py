@@ -13,7 +13,7 @@ PREPARED = ROOT / "tests" / "prepared" / "len48"
 TASK = ["--task", "translation_doc", "--source-lang", "en", "--target-lang", "de", "--langs", "en,de", "--cpu"]
 SLIDING = ["--instances", "sliding", "--context-sentences", "2", "--context-loss", "off"]
 TINY = (
-    "--arch gtransformer_tiny --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
     "--decoder-attention-heads 2 --encoder-ctxlayers 1 --decoder-ctxlayers 1 --cross-ctxlayers 1 --dropout 0.1 "
     "--optimizer adam --lr 0.01 --max-tokens 100 --log-format json --log-interval 1 --no-epoch-checkpoints"

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 OPTIONS = (
     "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode full --cpu --arch "
-    "gtransformer_tiny --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
     "--decoder-attention-heads 2 --share-all-embeddings --optimizer adam --lr 0.01 --max-tokens 400 --max-update 3 "
     "--criterion fused_label_smoothed_cross_entropy --num-workers 0 --no-epoch-checkpoints --disable-validation"

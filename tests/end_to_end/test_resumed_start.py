@@ -9,7 +9,7 @@ from tests.end_to_end.commands import run
 from tests.end_to_end.test_systems import PREPARED, SMALL, TASK, sentence_model  # noqa: F401
 
 pytestmark = pytest.mark.slow
-SINGLE = [*TASK, "--instances=disjoint", "--context-sentences=0", "--arch=doc_transformer_tiny", *SMALL]
+SINGLE = [*TASK, "--instances=disjoint", "--context-sentences=0", "--arch=doc_transformer_mini", *SMALL]
 
 
 def test_as_if_never_interrupted(sentence_model, tmp_path):  # noqa: F811

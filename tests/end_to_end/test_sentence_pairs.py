@@ -39,12 +39,12 @@ def test_both_steps_beside_documents(prepared, pairs, tmp_path):
     ]
     data = [prepared / "bin", f"--more-training-data={pairs / 'bin'}"]
     single = ["--instances", "disjoint", "--context-sentences", "0"]
-    log = run("train", *data, *STEPS, *single, "--arch", "doc_transformer_tiny", f"--save-dir={tmp_path / '1'}")
+    log = run("train", *data, *STEPS, *single, "--arch", "doc_transformer_mini", f"--save-dir={tmp_path / '1'}")
     assert f"{pairs / 'bin'} train {sentences[1]} instances" in log
     start = [f"--finetune-from-model={tmp_path / '1' / 'checkpoint_last.pt'}", "--load-partial"]
     log = run(
         "train", *data, *STEPS, "--instances", "current", "--context-sentences", "2", "--context-of-first", "itself",
-        "--arch", "document_transformer_tiny", "--freeze-sentence-parameters", *start, f"--save-dir={tmp_path / '2'}",
+        "--arch", "document_transformer_mini", "--freeze-sentence-parameters", *start, f"--save-dir={tmp_path / '2'}",
     )  # fmt: skip
     assert f"of {sentences[0]} instances left out (--max-pair-tokens 60)" in log and '"valid_loss"' in log
     output = tmp_path / "test"

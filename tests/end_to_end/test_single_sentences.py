@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TASK = "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode full --cpu".split()
 TINY = (
-    "--arch gtransformer_tiny --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "--arch gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
     "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
     "--decoder-attention-heads 2 --share-all-embeddings --dropout 0.2 --doc-noise-mask 0.2 --optimizer adam --lr 0.01 "
     "--criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 400 --max-epoch 2 --seed 3 "

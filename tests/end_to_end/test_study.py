@@ -52,14 +52,14 @@ miniature:
 START = """
 based-on: demo
 task: {instances: disjoint, context-sentences: 0}
-train: {arch: doc_transformer_tiny, encoder-ctxlayers: null, decoder-ctxlayers: null, cross-ctxlayers: null}
+train: {arch: doc_transformer_mini, encoder-ctxlayers: null, decoder-ctxlayers: null, cross-ctxlayers: null}
 """
 WINDOW = """
 based-on: start
 pretrained-from: start
 task: {instances: parts, instance-tokens: 1000, context-sentences: null}
 train:
-  {arch: window_transformer_tiny, window: 3, train-alignment: linear, decode-alignment: sentence, load-partial: true}
+  {arch: window_transformer_mini, window: 3, train-alignment: linear, decode-alignment: sentence, load-partial: true}
 generate: {strategy: sequential}
 """
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]

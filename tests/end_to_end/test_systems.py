@@ -20,10 +20,10 @@ SMALL = (
     "--no-epoch-checkpoints --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --num-workers 1"
 ).split()
 SYSTEMS = {
-    "doc_transformer_tiny": ["--instances", "sliding", "--context-sentences", "1"],
-    "lst_transformer_tiny": ["--instances", "parts", "--instance-tokens", "40"],
-    "flat_transformer_tiny": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
-    "window_transformer_tiny": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
+    "doc_transformer_mini": ["--instances", "sliding", "--context-sentences", "1"],
+    "lst_transformer_mini": ["--instances", "parts", "--instance-tokens", "40"],
+    "flat_transformer_mini": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
+    "window_transformer_mini": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
 }
 GENERATION = ["--beam=2", "--max-len-a=0", "--max-len-b=3", "--batch-size=4"]
 
@@ -38,7 +38,7 @@ def sentence_model(tmp_path_factory):
     """A Transformer on single sentences."""
     folder = tmp_path_factory.mktemp("sentences")
     single = ["--instances", "disjoint", "--context-sentences", "0"]
-    arguments = [*TASK, *single, "--arch", "doc_transformer_tiny", *SMALL, "--max-epoch", "1", f"--save-dir={folder}"]
+    arguments = [*TASK, *single, "--arch", "doc_transformer_mini", *SMALL, "--max-epoch", "1", f"--save-dir={folder}"]
     run("train", PREPARED / "bin", *arguments)
     return folder / "checkpoint_last.pt"
 
@@ -78,6 +78,6 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
 
 def test_another_systems_checkpoint(sentence_model, tmp_path):
     """Without --load-partial, a checkpoint whose parameters are others is refused in one sentence."""
-    arguments = [*TASK, "--arch", "lst_transformer_tiny", *SMALL, "--max-epoch", "1", f"--save-dir={tmp_path}"]
+    arguments = [*TASK, "--arch", "lst_transformer_mini", *SMALL, "--max-epoch", "1", f"--save-dir={tmp_path}"]
     output = run("train", PREPARED / "bin", *arguments, f"--finetune-from-model={sentence_model}", status=1)
     assert "does not fit this model: 2 are of another size" in only_error(output)

@@ -16,7 +16,7 @@ def hydra(copy_corpus, save, *overrides):
         sys.executable, "-m", "fairseq_cli.hydra_train", f"common.user_dir={USER_DIR}", "common.cpu=true",
         "common.log_format=simple", "common.log_interval=1", "+task._name=translation_doc",
         f"+task.data={copy_corpus / 'bin'}", "+task.source_lang=en", "+task.target_lang=de",
-        "+model._name=gtransformer_tiny", "+model.share_all_embeddings=true",
+        "+model._name=gtransformer_mini", "+model.share_all_embeddings=true",
         "criterion=label_smoothed_cross_entropy", "optimizer=adam", "lr_scheduler=inverse_sqrt",
         "optimization.lr=[0.001]", "optimization.max_update=3", "dataset.max_tokens=200", f"hydra.run.dir={save}",
         f"checkpoint.save_dir={save}", "checkpoint.no_epoch_checkpoints=true", *overrides,

@@ -12,7 +12,7 @@ from tests.end_to_end.commands import only_error, run
 from tests.end_to_end.test_systems import GENERATION, PREPARED, SMALL, TASK
 
 CURRENT = ["--instances", "current", "--context-sentences", "2"]
-STEP_2 = [*TASK, *CURRENT, "--arch", "document_transformer_tiny", *SMALL, "--freeze-sentence-parameters"]
+STEP_2 = [*TASK, *CURRENT, "--arch", "document_transformer_mini", *SMALL, "--freeze-sentence-parameters"]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def sentence_model(tmp_path_factory):
     single = ["--instances", "disjoint", "--context-sentences", "0"]
     log = run(
         "train", f"{PREPARED / 'bin'}:{PREPARED.parent / 'len90' / 'bin'}", *TASK, *single, "--arch",
-        "doc_transformer_tiny", *SMALL, "--max-epoch", "2", f"--save-dir={folder}",
+        "doc_transformer_mini", *SMALL, "--max-epoch", "2", f"--save-dir={folder}",
     )  # fmt: skip
     assert "len48/bin train 26 instances by" in log and "len90/bin train 26 instances by" in log
     return folder / "checkpoint_last.pt"
@@ -91,7 +91,7 @@ def test_no_step_takes_up_the_other_s_optimizer(sentence_model, model, tmp_path)
     for folder, options, step in places:
         start = [f"--finetune-from-model={sentence_model}", "--load-partial", f"--save-dir={folder}"]
         line = only_error(run("train", PREPARED / "bin", *options, *start, "--max-epoch", "3", status=1))
-        assert f"trained {step} --freeze-sentence-parameters" in line or "a checkpoint of doc_transformer_tiny" in line
+        assert f"trained {step} --freeze-sentence-parameters" in line or "a checkpoint of doc_transformer_mini" in line
 
 
 def test_the_second_step_needs_the_first(tmp_path):

@@ -22,7 +22,7 @@ from tests.support import SMALLEST_STUDY
 
 PREPARING = ["--bpe-merges", "60", "--max-instance-tokens", "128", "--max-sentence-tokens", "200", "--workers", "2"]
 TINY = {
-    "prepare.bpe-merges": 100, "prepare.workers": 1, "train.arch": "gtransformer_tiny", "train.encoder-layers": 1,
+    "prepare.bpe-merges": 100, "prepare.workers": 1, "train.arch": "gtransformer_mini", "train.encoder-layers": 1,
     "train.decoder-layers": 1, "train.encoder-embed-dim": 16, "train.decoder-embed-dim": 16,
     "train.encoder-ffn-embed-dim": 24, "train.decoder-ffn-embed-dim": 24, "train.encoder-ctxlayers": 1,
     "train.decoder-ctxlayers": 1, "train.cross-ctxlayers": 1, "train.num-workers": 0, "train.log-interval": 1,

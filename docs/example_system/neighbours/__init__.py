@@ -77,5 +77,5 @@ class NeighboursModel(DocumentModel):
         return cls(cfg, encoder, DocumentDecoder(cfg, task.target_dictionary, target, decoder_blocks(cfg)))
 
 
-# 5. Its named sizes, neighbours_tiny to neighbours_large.
+# 5. Its named sizes, neighbours_mini to neighbours_large.
 register_sizes("neighbours", NeighboursModel, NeighboursConfig)

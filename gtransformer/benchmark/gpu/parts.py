@@ -17,10 +17,10 @@ TESTS = ROOT / "tests" / "unit"
 MEASURE = "gtransformer.benchmark.gpu.measure"  # run as a module: kernels, syncs, amp
 SYSTEMS = {"sentences": "document/sentences", "gtransformer": "base", "document_transformer": "document/base"}
 SMALL = {  # of the recipes, for a rehearsal
-    "sentences": ["train.arch=doc_transformer_tiny"],
-    "gtransformer": ["train.arch=gtransformer_tiny", "train.encoder-ctxlayers=1", "train.decoder-ctxlayers=1",
+    "sentences": ["train.arch=doc_transformer_mini"],
+    "gtransformer": ["train.arch=gtransformer_mini", "train.encoder-ctxlayers=1", "train.decoder-ctxlayers=1",
                      "train.cross-ctxlayers=1"],
-    "document_transformer": ["train.arch=document_transformer_tiny"],
+    "document_transformer": ["train.arch=document_transformer_mini"],
 }  # fmt: skip
 OF_ROWS = ("name", "documents", "seconds", "tokens_per_second", "peak_bytes", "utilisation", "ratios", "failed")
 OF_TRAINING = ("wps", "ups", "wpb", "train_wall", "gb_free", "loss_scale")
@@ -109,7 +109,7 @@ def _measured(name: str) -> Callable[[Check, str], dict]:
 
 
 def _benchmark(check: Check) -> list[list[str]]:
-    small = ["--arch", "gtransformer_tiny", "--vocabularies", "60", "--sentences", "12"]
+    small = ["--arch", "gtransformer_mini", "--vocabularies", "60", "--sentences", "12"]
     common = ["--output", str(check.work / "benchmark"), "--systems", "fairseq,packed", "--context", "2",
               "--seconds", "120", *check.size([], small)]  # fmt: skip
     lengths = check.size(["512,2048,8192", "16384"], ["24", "48"])

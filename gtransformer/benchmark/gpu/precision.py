@@ -52,7 +52,7 @@ def train(data: Path, folder: Path, way: str, device: str, small: bool) -> dict:
     Raises UserError if it fails.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    arch = "gtransformer_tiny" if small else "gtransformer_base"
+    arch = "gtransformer_mini" if small else "gtransformer_base"
     command = [
         sys.executable, "-m", "fairseq_cli.train", data, "--user-dir", PLUGIN, "--task", "translation_doc",
         "--source-lang", "en", "--target-lang", "de", "--langs", "en,de", "--arch", arch, "--encoder-ctxlayers", 1,

@@ -1,11 +1,14 @@
-"""Named sizes: ``--arch SYSTEM_{tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``.
+"""Named sizes: ``--arch SYSTEM_{mini,compact,tiny,small,base,big,large}``, in fairseq-hydra-train ``model._name``.
 
 Each size is a model of its own for fairseq, with its sizes as defaults of its configuration, because
 fairseq-hydra-train knows no architectures: it would fill a configuration of ``gtransformer`` with base sizes.
+
+A size means the same for every system, so that systems of one size can be compared.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from dataclasses import field, make_dataclass
 
@@ -22,20 +25,31 @@ def both_sides(embed_dim: int, ffn_embed_dim: int, layers: int, heads: int) -> d
     return {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sizes.items()}
 
 
-# base, big and large: Bao et al. (2021), section 2, "Base Model", "Big Model" and "Large Model".
-SIZES = {
-    "tiny": both_sides(128, 512, 3, 4),
-    "small": both_sides(256, 1024, 4, 4),
-    "base": both_sides(512, 2048, 6, 8),
-    "big": both_sides(1024, 4096, 6, 16),
-    "large": both_sides(1024, 4096, 12, 16),
+# tiny to large have the release's dimensions, layers and dropout; base, big and large are "Base Model", "Big Model" and
+# "Large Model" of Bao et al. (2021), section 2. mini and compact are ours, for CPUs.
+SIZES: dict[str, dict[str, int | float]] = {
+    "mini": both_sides(128, 512, 3, 4),
+    "compact": both_sides(256, 1024, 4, 4),
+    "tiny": both_sides(256, 1024, 6, 4),
+    "small": both_sides(512, 1024, 6, 4),
+    "base": both_sides(512, 2048, 6, 8) | {"dropout": 0.3},
+    "big": both_sides(1024, 4096, 6, 16) | {"dropout": 0.3},
+    "large": both_sides(1024, 4096, 12, 16) | {"dropout": 0.3},
 }
+SIZE = re.compile(f"_({'|'.join(SIZES)})\\Z")
+
+
+def system_of(name: str) -> str:
+    """Return an architecture's name without its size: checkpoints of one system may have been named by another one."""
+    return SIZE.sub("", name)
 
 
 def register(
-    name: str, model: type[DocumentModel], config: type[DocumentModelConfig], sizes: dict[str, int], **structure
+    name: str, model: type[DocumentModel], config: type[DocumentModelConfig], sizes: dict[str, int | float], **structure
 ) -> None:
     """Register a size of a model as ``name``; ``structure`` is what a model of that name always is, whatever is asked.
+
+    ``sizes`` are defaults of its options.
 
     That is no default of options, because on the command line a flag that is on by default is one that turns it off.
     """
@@ -51,12 +65,13 @@ def register(
 
     title = name.title().replace("_", "")
     Named.__name__ = Named.__qualname__ = title
-    texts = {key: item.metadata for key, item in config.__dataclass_fields__.items()}
-    resized = [(key, int, field(default=value, metadata=texts[key])) for key, value in sizes.items()]
+    known = config.__dataclass_fields__
+    defaults = {key: field(default=value, metadata=known[key].metadata) for key, value in sizes.items()}
+    resized = [(key, known[key].type, default) for key, default in defaults.items()]
     register_model(name, dataclass=make_dataclass(f"{title}Config", resized, bases=(config,)))(Named)
 
 
 def register_sizes(system: str, model: type[DocumentModel], config: type[DocumentModelConfig]) -> None:
-    """Register ``SYSTEM_tiny`` to ``SYSTEM_large``."""
+    """Register ``SYSTEM_mini`` to ``SYSTEM_large``."""
     for size, sizes in SIZES.items():
         register(f"{system}_{size}", model, config, sizes)

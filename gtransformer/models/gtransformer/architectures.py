@@ -1,11 +1,12 @@
-"""Named sizes: ``--arch gtransformer_{tiny,small,base,big,large,mbart_large}``."""
+"""Named sizes: ``--arch gtransformer_{mini,compact,tiny,small,base,big,large,mbart_large}``."""
 
-from gtransformer.models.common.architectures import SIZES, register, register_sizes
+from gtransformer.models.common.architectures import SIZES, both_sides, register, register_sizes
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
 
+MBART_LARGE = "gtransformer_mbart_large"
 ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
-ARCHITECTURES["gtransformer_mbart_large"] = SIZES["large"]
+ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
 
 # What mBART25 is besides its sizes (Liu et al. 2020, section 2.2, and its checkpoint): it can be nothing else.
 MBART = {
@@ -21,4 +22,4 @@ MBART = {
 }
 
 register_sizes("gtransformer", GTransformerModel, GTransformerConfig)
-register("gtransformer_mbart_large", GTransformerModel, GTransformerConfig, SIZES["large"], **MBART)
+register(MBART_LARGE, GTransformerModel, GTransformerConfig, ARCHITECTURES[MBART_LARGE], **MBART)

@@ -115,7 +115,7 @@ def checkpoint(tmp_path_factory):
 
 def test_a_document_of_a_prepared_corpus(checkpoint, tmp_path: Path, capsys):
     """A map with all its sentences, numbers in a file; the reference is read without word dropout."""
-    path = checkpoint("docflat_tiny", "--shuffled-context", "global")
+    path = checkpoint("docflat_mini", "--shuffled-context", "global")
     found = look_across(LEN48, path, "test", 2)
     again = look_across(LEN48, path, "test", 2)
     assert all(np.array_equal(one.mean, other.mean) for one, other in zip(found.maps, again.maps, strict=True))
@@ -131,13 +131,13 @@ def test_a_document_of_a_prepared_corpus(checkpoint, tmp_path: Path, capsys):
 
 
 def test_what_cannot_be_looked_at(checkpoint, tmp_path: Path):
-    path = checkpoint("docflat_tiny")
+    path = checkpoint("docflat_mini")
     for given, message in (
         ((LEN48, tmp_path / "no.pt", "test", 1), "no.pt: no such file"),
         ((tmp_path, path, "test", 1), "not a prepared corpus"),
         ((LEN48, path, "test", 99), "split 'test' has . documents, there is no document 99"),
-        ((LEN48, checkpoint("doc_transformer_tiny"), "test", 1), "no model that attends across its batch"),
-        ((LEN48, checkpoint("docflat_tiny", "--batch-attention-in", "none"), "test", 1), "no model that attends"),
+        ((LEN48, checkpoint("doc_transformer_mini"), "test", 1), "no model that attends across its batch"),
+        ((LEN48, checkpoint("docflat_mini", "--batch-attention-in", "none"), "test", 1), "no model that attends"),
     ):
         with pytest.raises(UserError, match=message):
             look_across(*given)

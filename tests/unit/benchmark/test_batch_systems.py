@@ -12,7 +12,7 @@ from gtransformer.benchmark.systems import BATCHED, Setting, System
 from gtransformer.cli.benchmark import main
 from gtransformer.search.generator import DocumentGenerator
 
-TINY = ["--arch=gtransformer_tiny", "--batch-tokens=80", "--lengths=8", "--sentences=8", "--vocabularies=60"]
+TINY = ["--arch=gtransformer_mini", "--batch-tokens=80", "--lengths=8", "--sentences=8", "--vocabularies=60"]
 
 
 def test_a_stretch_of_a_document():
@@ -66,7 +66,7 @@ def test_what_is_decoded_stands_behind_given_translations(name, monkeypatch):
         return behind(self, net_input, forced, new)
 
     monkeypatch.setattr(DocumentGenerator, "behind", seen)
-    setting = Setting(name, 8, 80, arch="gtransformer_tiny", vocabulary=60, sentence=8)
+    setting = Setting(name, 8, 80, arch="gtransformer_mini", vocabulary=60, sentence=8)
     found = System(setting).decode(documents=5, beam=2)
     ((source, forced, new),) = calls
     stretch = make_stretch(5, 8, 3, make_dictionary(60))["net_input"]

@@ -14,7 +14,7 @@ from gtransformer.cli.benchmark import _workloads, build_parser, main
 
 pytestmark = pytest.mark.slow
 
-TINY = ["--arch=gtransformer_tiny", "--vocabularies=100", "--batch-tokens=64", "--documents=2", "--beam=2"]
+TINY = ["--arch=gtransformer_mini", "--vocabularies=100", "--batch-tokens=64", "--documents=2", "--beam=2"]
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def _place(row):
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_every_system(system, precision):
-    sizes = {"arch": "gtransformer_tiny", "vocabulary": 100, "sentence": 32}
+    sizes = {"arch": "gtransformer_mini", "vocabulary": 100, "sentence": 32}
     setting = Setting(system, 32, 64, context=1, precision=precision, **sizes)
     result = System(setting).train_step()
     assert result["seconds"] > 0 and result["tokens"] == 64 and result["kept_bytes"] > 0
@@ -82,7 +82,7 @@ def test_sentences_with_context_beside(tmp_path, capsys):
 
 def test_the_same_sentences_with_and_without_context():
     """The current ones of the source, and the target; what a sentence model has is frozen."""
-    setting = Setting("document_transformer", 8, 64, arch="gtransformer_tiny", vocabulary=100, sentence=8)
+    setting = Setting("document_transformer", 8, 64, arch="gtransformer_mini", vocabulary=100, sentence=8)
     system, other = System(setting), System(replace(setting, system="doc_transformer"))
     (read, same), (alone, target) = (
         (batch["net_input"]["src_tokens"], batch["target"]) for batch in (one._batch(3) for one in (system, other))
@@ -115,7 +115,7 @@ def test_windows_in_turn(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_out_of_time_is_a_row():
-    settings = [Setting("packed", 32, 64, arch="gtransformer_tiny")]
+    settings = [Setting("packed", 32, 64, arch="gtransformer_mini")]
     rows = alternate(settings, "train_step", 1, seconds=0.01, memory=None)
     assert rows[0]["failed"].startswith("more than") and not rows[0]["runs"]
     add_ratios(rows)
@@ -143,7 +143,7 @@ def test_ratios_are_of_like_with_like(other):
 
 def test_fairseqs_positions_are_no_more_than_the_documents():
     """Its tables are made at once; a million positions would pass for memory that it needs."""
-    system = System(Setting("fairseq", 32, 64, arch="gtransformer_tiny", vocabulary=100))
+    system = System(Setting("fairseq", 32, 64, arch="gtransformer_mini", vocabulary=100))
     sizes = {part.embed_positions.weights.shape for part in (system.model.encoder, system.model.decoder)}
     assert all(32 < rows < 64 for rows, _ in sizes)
 

@@ -20,7 +20,7 @@ from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
 
-TINY = ["--arch=gtransformer_tiny", "--vocabulary=100", "--sentence=8", "--context=1", "--runs=1", "--least=0"]
+TINY = ["--arch=gtransformer_mini", "--vocabulary=100", "--sentence=8", "--context=1", "--runs=1", "--least=0"]
 SLOWER = """
 
 def _slower(self, measured=System.train_step):
@@ -54,14 +54,14 @@ def test_a_planted_slowness_is_found(tmp_path: Path, capsys):
 
 @pytest.mark.slow
 def test_decoding_is_measured():
-    setting = Setting("packed", 16, 32, context=1, arch="gtransformer_tiny", vocabulary=100, sentence=8)
+    setting = Setting("packed", 16, 32, context=1, arch="gtransformer_mini", vocabulary=100, sentence=8)
     result = run_once(ROOT, setting, Case("decode", 2, 16), beam=2, least=0, limit=300)
     assert (result["tokens"], result["calls"]) == (2 * 16, 1) and result["seconds"] > 0
 
 
 def test_a_checkout_of_before_a_setting_was_there():
     """What it does not know concerns systems that it has not."""
-    setting = Setting("packed", 16, 32, context=1, arch="gtransformer_tiny", vocabulary=100, sentence=8)
+    setting = Setting("packed", 16, 32, context=1, arch="gtransformer_mini", vocabulary=100, sentence=8)
     assert measure(asdict(setting) | {"of_later": 1}, "train_step", {}, 0)["tokens"] == 32
 
 
@@ -73,7 +73,7 @@ def test_passes_leave_the_optimizer_out(monkeypatch):
     monkeypatch.setattr(
         FusedAdam, "step", lambda self, *given, **named: (steps.append(1), step(self, *given, **named))[1]
     )
-    setting = Setting("packed", 16, 32, arch="gtransformer_tiny", vocabulary=100, sentence=8, dropout=0.0)
+    setting = Setting("packed", 16, 32, arch="gtransformer_mini", vocabulary=100, sentence=8, dropout=0.0)
     result = measure(asdict(setting), PASSES, {}, 0)
     assert (result["tokens"], result["calls"], len(steps)) == (32, 1, 1) and result["cpu_seconds"] > 0
     (system,) = systems
@@ -87,7 +87,7 @@ def test_passes_leave_the_optimizer_out(monkeypatch):
 def test_varied_passes_have_documents_of_other_lengths(monkeypatch):
     made, make = [], System._batch
     monkeypatch.setattr(System, "_batch", lambda self, count: made.append(make(self, count)) or made[-1])
-    setting = Setting("packed", 50, 100, arch="gtransformer_tiny", vocabulary=100, sentence=8, dropout=0.0)
+    setting = Setting("packed", 50, 100, arch="gtransformer_mini", vocabulary=100, sentence=8, dropout=0.0)
     assert measure(asdict(setting), VARIED, {}, 0.2)["tokens"] == 200
     lengths = [batch["target"].shape[1] for batch in made[1:]]  # the first is that of the warm-up
     assert len(set(lengths)) > 1 and all(40 <= length <= 60 for length in lengths)

@@ -24,7 +24,7 @@ def test_operations_of_a_step(system, context, monkeypatch):
     # (A batch of 250 tokens has 15 such documents.)
     sentence = 16 if system == BESIDE else 8
     setting = Setting(
-        system, 16, 250, context, arch="gtransformer_tiny", vocabulary=500, sentence=sentence, dropout=0.0
+        system, 16, 250, context, arch="gtransformer_mini", vocabulary=500, sentence=sentence, dropout=0.0
     )
     model = System(setting)
     model.train_step()

@@ -70,7 +70,7 @@ def test_memory_without_times():
 
 @pytest.mark.slow
 def test_no_runs_count_memory():
-    setting = Setting("doc_transformer", 32, 64, arch="gtransformer_tiny", vocabulary=100)
+    setting = Setting("doc_transformer", 32, 64, arch="gtransformer_mini", vocabulary=100)
     (row,) = alternate([setting], "train_step", 0, seconds=300, memory=None, fresh=True)
     assert "seconds" not in row and min(row["kept_bytes"], row["peak_bytes"]) > 0
     assert "not timed" in table([row])
@@ -91,7 +91,7 @@ def test_windows_keep_what_a_token_costs():
     """Sixteen times as long documents: window attention keeps as much of a token, scores of all pairs grow."""
 
     def kept(system: str, tokens: int) -> int:
-        sizes = {"arch": "gtransformer_tiny", "vocabulary": 100, "window": 4, "sentence": 16, "uneven": True}
+        sizes = {"arch": "gtransformer_mini", "vocabulary": 100, "window": 4, "sentence": 16, "uneven": True}
         return System(Setting(system, tokens, 1024, **sizes)).train_step()["kept_bytes"]
 
     assert kept("window_transformer", 1024) < 1.3 * kept("window_transformer", 64)
@@ -103,7 +103,7 @@ def test_windows_keep_what_a_token_costs():
 def test_the_command_compares_lengths(tmp_path, capsys):
     work = ["--what=train", "--lengths=32,64", "--batch-tokens=64", "--windows=3", "--uneven", "--vocabularies=100"]
     systems = "--systems=doc_transformer,window_transformer"
-    options = [*work, systems, "--arch=gtransformer_tiny", "--together", "--runs=1"]
+    options = [*work, systems, "--arch=gtransformer_mini", "--together", "--runs=1"]
     assert main([*options, f"--output={tmp_path}", "--name=try"]) == 0
     results = json.loads((tmp_path / "try.json").read_text())
     assert {"command", "commit", "versions", "device", "machine"} <= set(results)

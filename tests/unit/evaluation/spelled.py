@@ -20,8 +20,8 @@ SIZES += ("--encoder-layers=2", "--decoder-layers=2", "--encoder-attention-heads
 CONTEXT = ["--encoder-ctxlayers=1", "--decoder-ctxlayers=1", "--cross-ctxlayers=1"]
 # Model -> fairseq's options, and what joins its sentences (None: <s> and </s> around each).
 MODELS = {
-    "partial": ([*DOCUMENT, "--arch=gtransformer_tiny", "--doc-mode=partial", *CONTEXT], None),
-    "full": ([*DOCUMENT, "--arch=gtransformer_tiny", "--doc-mode=full"], None),
+    "partial": ([*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=partial", *CONTEXT], None),
+    "full": ([*DOCUMENT, "--arch=gtransformer_mini", "--doc-mode=full"], None),
     "transformer, our task": ([*DOCUMENT, "--arch=transformer"], None),
     "transformer, marked": (["--task=translation", "--arch=transformer"], None),
     "transformer, separator": (["--task=translation", "--arch=transformer"], "_eos"),

@@ -102,16 +102,16 @@ SMALL = (3, 256, 1024, 4)
 START = "docflat/small_sentences"
 OURS = {
     START: (SENTENCES, {
-        "bpe_merges": 8000, "arch": "doc_transformer_small", "encoder": SMALL, "decoder": SMALL, "dropout": 0.1,
+        "bpe_merges": 8000, "arch": "doc_transformer_compact", "encoder": SMALL, "decoder": SMALL, "dropout": 0.1,
         "lr": 1e-3, "warmup_updates": 500, "update_freq": 1,
     }),
     "docflat/small_doc2doc": ("docflat/doc2doc", {
-        "bpe_merges": 8000, "arch": "doc_transformer_small", "encoder": SMALL, "decoder": SMALL, "dropout": 0.1,
+        "bpe_merges": 8000, "arch": "doc_transformer_compact", "encoder": SMALL, "decoder": SMALL, "dropout": 0.1,
         "lr": 4e-4, "warmup_updates": 500, "update_freq": 1, "prepared_from": START, "pretrained_from": START,
         "kept": (None, 5),
     }),
     **{
-        f"docflat/small_{name}": ("docflat/small_doc2doc", {"arch": f"{arch}_small", **options})
+        f"docflat/small_{name}": ("docflat/small_doc2doc", {"arch": f"{arch}_compact", **options})
         for name, arch, options in (
             *(
                 (name, "docflat", {

@@ -77,17 +77,17 @@ FIGURES = [
 SMALL = (3, 256, 1024, 4)
 OURS = {
     "document/small_sentences": ("document/sentences", {
-        "bpe_merges": 8000, "arch": "doc_transformer_small", "encoder": SMALL, "decoder": SMALL, "lr": 1e-3,
+        "bpe_merges": 8000, "arch": "doc_transformer_compact", "encoder": SMALL, "decoder": SMALL, "lr": 1e-3,
         "warmup_updates": 500, "max_tokens": 4096, "devices": 1,
     }),
     "document/small": ("document/small_sentences", {
-        "arch": "document_transformer_small", "prepared_from": "document/small_sentences",
+        "arch": "document_transformer_compact", "prepared_from": "document/small_sentences",
         "pretrained_from": "document/small_sentences", "load_partial": True, "freeze_sentence_parameters": True,
         "grouping": ("current", None, 2), "walk": ("current", None, 2, "full"), "max_sents": 3, "lr": 5e-4,
         "context_layers": 1, "context_in": "both", "context_join": "gate",
     }),
     "flat/small": ("document/small_sentences", {
-        "arch": "flat_transformer_small", "prepared_from": "document/small_sentences", "current_layers": 1,
+        "arch": "flat_transformer_compact", "prepared_from": "document/small_sentences", "current_layers": 1,
         "grouping": ("current", None, 2), "walk": ("current", None, 2, "full"), "max_sents": 3,
     }),
 }  # fmt: skip

@@ -180,7 +180,7 @@ FIGURES = [
 # What is none of the paper's, for CPUs: the recipe whose values it has, and all that differs.
 OURS = {
     "cpu_small": ("base", {
-        "bpe_merges": 8000, "arch": "gtransformer_small", "encoder": (3, 256, 1024, 4), "decoder": (3, 256, 1024, 4),
+        "bpe_merges": 8000, "arch": "gtransformer_compact", "encoder": (3, 256, 1024, 4), "decoder": (3, 256, 1024, 4),
         "attention": ("gcc",) * 3, "dropout": 0.1, "doc_noise_mask": 0.1, "lr": 1e-3, "warmup_updates": 500,
         "devices": 1,
     }),
@@ -196,18 +196,18 @@ OURS = {
         "doc_noise_epochs": 40,  # as the paper's are
     }),
     "cpu_tiny": ("cpu_small", {
-        "bpe_merges": 300, "arch": "gtransformer_tiny", "encoder": (2, 128, 512, 4), "decoder": (2, 128, 512, 4),
+        "bpe_merges": 300, "arch": "gtransformer_mini", "encoder": (2, 128, 512, 4), "decoder": (2, 128, 512, 4),
         "attention": ("gc",) * 3, "warmup_updates": 4, "max_tokens": 1500, "max_update": 10, "beam": 2,
     }),
     "demo": ("base", {
-        "bpe_merges": 4000, "arch": "gtransformer_tiny", "encoder": (3, 128, 512, 4), "decoder": (3, 128, 512, 4),
+        "bpe_merges": 4000, "arch": "gtransformer_mini", "encoder": (3, 128, 512, 4), "decoder": (3, 128, 512, 4),
         "attention": ("gcc",) * 3, "dropout": 0.1, "doc_noise_mask": 0.0, "doc_noise_epochs": None, "lr": 1e-3,
         "lr_scheduler": "polynomial_decay", "warmup_updates": 200, "warmup_init_lr": None, "total_num_update": 800,
         "max_update": 800, "patience": -1, "devices": 1, "max_tokens": 3000, "optimizer": "adam",
     }),
     "demo_full": ("demo", {"prepared_from": "demo", "attention": ("ddd",) * 3, "doc_mode": "full"}),
     "concatenation/small_sentences": ("concatenation/sentences", {
-        "bpe_merges": 8000, "arch": "doc_transformer_small", "encoder": (3, 256, 1024, 4),
+        "bpe_merges": 8000, "arch": "doc_transformer_compact", "encoder": (3, 256, 1024, 4),
         "decoder": (3, 256, 1024, 4), "dropout": 0.1, "lr": 1e-3, "warmup_updates": 500, "update_freq": 1, "beam": 5,
     }),
     "concatenation/small_two": ("concatenation/small_sentences", {
@@ -218,9 +218,9 @@ OURS = {
         "prepared_from": "concatenation/small_sentences", "grouping": ("parts", 1000, None),
         "walk": ("parts", 1000, None, "full"), "max_sents": None,
     }),
-    "lst/small": ("concatenation/small_documents", {"arch": "lst_transformer_small"}),
+    "lst/small": ("concatenation/small_documents", {"arch": "lst_transformer_compact"}),
     "window/small": ("concatenation/small_documents", {
-        "arch": "window_transformer_small", "window": (20, "relative", "linear", "sentence"),
+        "arch": "window_transformer_compact", "window": (20, "relative", "linear", "sentence"),
         "walk": ("parts", 1000, None, "sequential"),
     }),
     **warm_figures.OURS,

@@ -130,7 +130,7 @@ def test_names_say_what_a_run_is_and_change_with_its_settings():
         StudyRun("demo", run.changes, Data(64, 101, 768), 2),
         StudyRun("demo", run.changes, run.data, 3),
         StudyRun("demo_full", run.changes, run.data, 2),
-        StudyRun("demo", run.changes, run.data, 2, "gtransformer_small"),
+        StudyRun("demo", run.changes, run.data, 2, "gtransformer_compact"),
     ]
     names = {name, run.name("another"), *(other.name("corpus") for other in others)}
     assert len(names) == 7

@@ -22,7 +22,7 @@ write = whole.write
 ROWS = """
     - {title: Table, kind: table, columns: system, rows: [
         {system: plain, label: plain},
-        {system: flat, label: mute, training: {train.arch: abd_tiny, train.context-gate: null}, translate: false}]}
+        {system: flat, label: mute, training: {train.arch: abd_mini, train.context-gate: null}, translate: false}]}
 """
 
 

@@ -34,7 +34,7 @@ OURS = {
         "grouping": ("sliding", None, 2), "walk": ("disjoint", None, 2, "full"), "max_sents": 3, "marks_loss": "off",
     }),
     "proof/document_transformer": ("proof/sentences", {
-        "arch": "document_transformer_small", "attention": None, "load_partial": True, "lr": 5e-4,
+        "arch": "document_transformer_compact", "attention": None, "load_partial": True, "lr": 5e-4,
         "freeze_sentence_parameters": True, "context_layers": 1, "context_in": "both", "context_join": "gate",
         "grouping": ("current", None, 2), "walk": ("current", None, 2, "full"), "max_sents": 3,
     }),

@@ -9,20 +9,24 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import SIZES as SIZE_NAMES
 from gtransformer.models.gtransformer import GTransformerModel
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from tests.support import tiny_config, tiny_dictionary, tiny_model, tiny_task
 
 pytestmark = pytest.mark.slow
 
-SIZES = {  # dimension, feed-forward dimension, layers, heads
-    "gtransformer_tiny": (128, 512, 3, 4),
-    "gtransformer_small": (256, 1024, 4, 4),
-    "gtransformer_base": (512, 2048, 6, 8),
-    "gtransformer_big": (1024, 4096, 6, 16),
-    "gtransformer_large": (1024, 4096, 12, 16),
-    "gtransformer_mbart_large": (1024, 4096, 12, 16),
+SIZES = {  # dimension, feed-forward dimension, layers, heads; dropout
+    "gtransformer_mini": ((128, 512, 3, 4), 0.1),
+    "gtransformer_compact": ((256, 1024, 4, 4), 0.1),
+    "gtransformer_tiny": ((256, 1024, 6, 4), 0.1),
+    "gtransformer_small": ((512, 1024, 6, 4), 0.1),
+    "gtransformer_base": ((512, 2048, 6, 8), 0.3),
+    "gtransformer_big": ((1024, 4096, 6, 16), 0.3),
+    "gtransformer_large": ((1024, 4096, 12, 16), 0.3),
+    "gtransformer_mbart_large": ((1024, 4096, 12, 16), 0.1),
 }
+OTHERS = [f"{name}_transformer" for name in ("doc", "lst", "window", "document", "flat")] + ["docflat", "abd", "mbe"]
 
 
 def sizes(model):
@@ -46,15 +50,22 @@ def test_all_are_registered():
 
 @pytest.mark.parametrize("name", SIZES)
 def test_on_the_command_line(name):
-    cfg = command_line("--arch", name, "--encoder-layers", "5", "--dropout", "0.3")
-    assert (cfg.model.encoder_layers, cfg.model.dropout) == (5, 0.3)
-    cfg.model.encoder_layers = SIZES[name][2]
-    assert sizes(cfg.model) == SIZES[name]
+    cfg = command_line("--arch", name)
+    assert (sizes(cfg.model), cfg.model.dropout) == SIZES[name]
     assert (cfg.model.encoder_ctxlayers, cfg.model.decoder_ctxlayers, cfg.model.cross_ctxlayers) == (2, 2, 2)
+    cfg = command_line("--arch", name, "--encoder-layers", "5", "--dropout", "0.4")
+    assert (cfg.model.encoder_layers, cfg.model.dropout) == (5, 0.4)
 
 
-def test_the_plain_name_is_base():
-    assert sizes(command_line("--arch", "gtransformer").model) == SIZES["gtransformer_base"]
+@pytest.mark.parametrize("system", OTHERS)
+def test_a_size_is_the_same_for_every_system(system):
+    for size in SIZE_NAMES:
+        cfg = command_line("--arch", f"{system}_{size}")
+        assert (sizes(cfg.model), cfg.model.dropout) == SIZES[f"gtransformer_{size}"], size
+
+
+def test_the_plain_name_has_the_sizes_of_base():
+    assert sizes(command_line("--arch", "gtransformer").model) == SIZES["gtransformer_base"][0]
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -62,16 +73,19 @@ def test_in_a_configuration(name):
     """What fairseq-hydra-train does once the user-dir is imported."""
     cfg = OmegaConf.create({"model": {"_name": name, "dropout": 0.2}, "task": {"_name": "translation_doc"}})
     add_defaults(cfg)
-    assert sizes(cfg.model) == SIZES[name] and cfg.model.dropout == 0.2
+    assert sizes(cfg.model) == SIZES[name][0] and cfg.model.dropout == 0.2
+    cfg = OmegaConf.create({"model": {"_name": name}, "task": {"_name": "translation_doc"}})
+    add_defaults(cfg)
+    assert (sizes(cfg.model), cfg.model.dropout) == SIZES[name]
 
 
 def test_doc_mode_of_the_task_reaches_the_model():
-    cfg = command_line("--arch", "gtransformer_tiny", "--doc-mode", "full", "--max-source-positions", "77")
+    cfg = command_line("--arch", "gtransformer_mini", "--doc-mode", "full", "--max-source-positions", "77")
     assert (cfg.model.doc_mode, cfg.model.max_source_positions) == ("full", 77)
 
 
 def test_build_by_name(dictionary):
-    cfg = command_line("--arch", "gtransformer_tiny", "--share-all-embeddings")
+    cfg = command_line("--arch", "gtransformer_mini", "--share-all-embeddings")
     model = models.build_model(cfg.model, tiny_task(dictionary))
     assert len(model.encoder.layers) == 3 and model.encoder.embed_tokens.embedding_dim == 128
     assert model.encoder.embed_tokens is model.decoder.embed_tokens

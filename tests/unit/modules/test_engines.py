@@ -204,7 +204,7 @@ def test_recurring_shapes_are_for_bfloat16_on_a_cpu():
 def test_an_engine_that_is_none_is_refused(capsys):
     """All that --group-attention offers is there; anything else is refused before a model is built."""
     layout = ragged([[1]])
-    line = ["data", "--task=translation_doc", "--arch=gtransformer_tiny", "--group-attention"]
+    line = ["data", "--task=translation_doc", "--arch=gtransformer_mini", "--group-attention"]
     for engine in GROUP_ATTENTION_ENGINES:
         args = options.parse_args_and_arch(options.get_training_parser(), [*line, engine])
         assert isinstance(make_pattern(args.group_attention, by_sentence(layout, layout)), ENGINES[engine])

@@ -13,7 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.tasks.averaging import AVERAGE, average, last_checkpoints, model_in
 from tests.support import tiny_dictionary, tiny_model
 
-SETTINGS = {"_name": "docflat_tiny", "encoder_attention_heads": 2}
+SETTINGS = {"_name": "docflat_mini", "encoder_attention_heads": 2}
 
 
 def save(path: Path, updates: int, settings: dict | None = None, **parameters: torch.Tensor) -> Path:
@@ -85,7 +85,7 @@ def test_the_last_are_those_with_most_updates(saved: Path):
         ({"norm": torch.zeros(4)}, "norm"),
         ({"version": torch.tensor([2])}, "version"),
         ({"settings": {"encoder_attention_heads": 4}}, "encoder_attention_heads"),
-        ({"settings": {"_name": "abd_tiny"}}, "_name"),
+        ({"settings": {"_name": "abd_mini"}}, "_name"),
     ],
 )
 def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, what: str):
@@ -143,3 +143,10 @@ def test_a_mean_of_models_loads_as_one(tmp_path: Path):
     one, other = (tiny_model(dictionary, seed=number).encoder.embed_tokens.weight for number in (1, 2))
     assert torch.allclose(model.decoder.output_projection.weight, (one + other) / 2)
     assert (tmp_path / AVERAGE).stat().st_size < 1.2 * (tmp_path / "1.pt").stat().st_size
+
+
+def test_names_of_sizes_may_differ(saved: Path):
+    """A training that was resumed with another name for the same sizes is still one."""
+    renamed = save(saved / "renamed.pt", 30, {**SETTINGS, "_name": "docflat_tiny"})
+    average([*last_checkpoints(saved, 1), renamed], saved / AVERAGE)
+    assert (saved / AVERAGE).is_file()

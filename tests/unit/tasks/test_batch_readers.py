@@ -177,13 +177,13 @@ def test_lines_that_are_typed_are_no_batch(dictionary, first):
 
 
 @pytest.mark.parametrize("system", ["docflat", "abd", "mbe"])
-@pytest.mark.parametrize(("size", "layers", "channels"), [("tiny", 3, 128), ("base", 6, 512)])
+@pytest.mark.parametrize(("size", "layers", "channels"), [("mini", 3, 128), ("base", 6, 512)])
 def test_on_the_command_line(dictionary, system, size, layers, channels):
     parser = options.get_training_parser()
     line = ["data", "--task", "translation_doc", "--arch", f"{system}_{size}", "--share-all-embeddings"]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
     assert (cfg.model.encoder_layers, cfg.model.decoder_embed_dim) == (layers, channels)
-    if size == "tiny":
+    if size == "mini":
         model = models.build_model(cfg.model, tiny_task(dictionary))
         assert model.reads_batch and model.reads_targets == (system == "docflat")
         assert model.reads_numbers == (system != "mbe")

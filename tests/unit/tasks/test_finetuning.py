@@ -41,7 +41,7 @@ def sentence_model(dictionary, prepared, tmp_path):
 
 def build(prepared, tmp_path, *arguments):
     """(model, all options), built as fairseq-train builds it."""
-    line = [str(prepared), "--task=translation_doc", "-s=en", "-t=de", "--arch=gtransformer_tiny", *SIZES]
+    line = [str(prepared), "--task=translation_doc", "-s=en", "-t=de", "--arch=gtransformer_mini", *SIZES]
     line += ["--share-all-embeddings", f"--save-dir={tmp_path / 'save'}", *arguments]
     if not any(argument.startswith("--optimizer") for argument in line):
         line.append("--optimizer=adam")

@@ -53,7 +53,7 @@ def sentence_model(tmp_path_factory) -> Path:
     """The checkpoint of a sentence Transformer over the corpus, of random weights."""
     sizes = [*saved_model.SIZES[2:-8], "--dropout", "0", "--share-all-embeddings"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "SIZES", ["--arch", "doc_transformer_tiny", *sizes])
+        patch.setattr(saved_model, "SIZES", ["--arch", "doc_transformer_mini", *sizes])
         more = ["--instances", "disjoint", "--context-sentences", "0"]
         return saved_model.make_checkpoint(LEN48, tmp_path_factory.mktemp("model") / "sentences.pt", *more)
 

@@ -27,7 +27,7 @@ CURRENT = ["--instances=current", "--context-sentences=2"]
 
 def build(tmp_path, *arguments):
     """(model, task), built as fairseq-train builds them."""
-    line = [str(DATA), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--arch=document_transformer_tiny"]
+    line = [str(DATA), "--task=translation_doc", "-s=en", "-t=de", "--langs=en,de", "--arch=document_transformer_mini"]
     line += ["--encoder-embed-dim=16", "--decoder-embed-dim=16", f"--save-dir={tmp_path / 'save'}", "--optimizer=adam"]
     parser = fairseq_options.get_training_parser()
     cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, [*line, *arguments]))

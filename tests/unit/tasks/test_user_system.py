@@ -16,7 +16,7 @@ RECIPE = """based-on: arena/documents
 task:
   user-dir: docs/example_system/neighbours
 train:
-  arch: neighbours_tiny
+  arch: neighbours_mini
 """
 
 

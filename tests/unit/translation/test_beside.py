@@ -27,7 +27,7 @@ def folder(request, tmp_path_factory):
         kept = [*saved.SIZES[:-8], "--dropout", "0"]
         assert not any("ctxlayers" in word for word in kept)
         patch.setattr(saved, "SIZES", kept)
-        arch = ["--arch", f"{request.param}_transformer_tiny"]
+        arch = ["--arch", f"{request.param}_transformer_mini"]
         if request.param == "flat":
             arch += ["--current-layers", "1"]
         return saved.make_model(tmp_path_factory.mktemp(request.param), *arch, *CURRENT)

@@ -37,7 +37,7 @@ def parts(tmp_path_factory):
     saved.make_prepared(folder / "prepared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(saved, "SIZES", [*saved.SIZES[2:-8], "--dropout", "0"])
-        for name, arch in (("docflat", "docflat_tiny"), ("doc2doc", "doc_transformer_tiny")):
+        for name, arch in (("docflat", "docflat_mini"), ("doc2doc", "doc_transformer_mini")):
             saved.make_checkpoint(folder / "prepared", folder / f"{name}.pt", "--arch", arch, *SLIDING)
     changed(folder / "docflat.pt", "single", **SINGLE)
     changed(folder / "doc2doc.pt", "sentences", **SINGLE, batch_order="size")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.instances import END
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 from gtransformer.preprocess.tokenise import sacremoses
 
 
@@ -38,6 +38,13 @@ def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[st
         mark = f"{END[:-1]}{number}{END[-1]}"
 
 
+def fairseq_join(sentences: Sequence[str]) -> list[str]:
+    """Join SentencePiece's pieces as fairseq's ``--remove-bpe sentencepiece`` does; bytes stay as they are written."""
+    from fairseq.data import data_utils  # here, since it loads PyTorch
+
+    return [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+
+
 class ReleaseText:
     """Turns the pieces of instances of a prepared corpus into the release's text.
 
@@ -49,7 +56,7 @@ class ReleaseText:
 
     def __init__(self, prepared: str | Path, lang: str):
         pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
-        self._join = join_pieces if pieces else remove_bpe_lines
+        self._join = fairseq_join if pieces else remove_bpe_lines
         self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:

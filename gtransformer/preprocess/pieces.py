@@ -13,6 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.optional import import_transformers
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
+from gtransformer.preprocess.tokenise import disarm
 
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word
 SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory
@@ -20,7 +21,7 @@ WORDPIECE_FILE = "wordpieces.json"
 
 
 class SentencePieces:
-    """Cuts plain sentences with a SentencePiece model. Raises UserError if the file holds none."""
+    """Cuts plain sentences with a SentencePiece model and joins pieces. Raises UserError if the file holds none."""
 
     def __init__(self, model: str | Path):
         from sentencepiece import SentencePieceProcessor
@@ -33,9 +34,23 @@ class SentencePieces:
             raise UserError(f"{model}: not a SentencePiece model") from None
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
-        """Cut sentences; as many lines come back as went in."""
-        cut = self._processor.encode(list(lines), out_type=str)
-        return [" ".join(pieces) or unknown(line) for pieces, line in zip(cut, lines, strict=True)]
+        """Cut sentences; as many lines come back as went in.
+
+        Blanks of all kinds separate words, even for a model that takes some for letters: a token holds none. No piece
+        is a control symbol (``disarm``): a model may have ``<mask>`` or ``[de_DE]`` among its pieces.
+        """
+        plain = [" ".join(line.split()) for line in lines]
+        cut = self._processor.encode(plain, out_type=str)
+        return [disarm(" ".join(pieces)) or unknown(line) for pieces, line in zip(cut, plain, strict=True)]
+
+    def join(self, lines: Sequence[str]) -> list[str]:
+        """Undo cutting as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
+
+        As many lines come back as went in: line breaks among the bytes are blanks. Blanks before pieces that are not
+        the model's count, too.
+        """
+        plain = self._processor.decode([line.split() for line in lines]) if lines else []
+        return [" ".join(line.replace(SPACE, " ").split()) for line in plain]
 
 
 class WordPieces:
@@ -58,6 +73,7 @@ class WordPieces:
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Cut sentences; as many lines come back as went in."""
+        self._tokenizer.encode_special_tokens = True  # a text's [SEP] is no symbol; pickling forgets it
         cut = self._tokenizer.encode_batch(list(lines), add_special_tokens=False)
         return [" ".join(found.tokens) or unknown(line) for found, line in zip(cut, lines, strict=True)]
 
@@ -83,11 +99,6 @@ def save_wordpieces(folder: str | Path, output: str | Path) -> None:
         raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
     with atomic_write(output) as stream:
         stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))
-
-
-def join_pieces(lines: Sequence[str]) -> list[str]:
-    """Undo SentencePiece: ``"\u2581Das \u2581Haus boot ."`` becomes ``"Das Hausboot."``."""
-    return [line.replace(" ", "").replace(SPACE, " ").strip() for line in lines]
 
 
 def sentencepiece_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:

@@ -10,7 +10,7 @@ from gtransformer.preprocess.encode import never_truecased
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import AroundDocuments
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, join_pieces
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, SentencePieces
 from gtransformer.preprocess.tokenise import Detokeniser
 from gtransformer.preprocess.truecase import detruecase
 
@@ -56,13 +56,12 @@ class PieceJoiner:
 
     name = "sentencepiece"
 
-    def plain_lines(self, lines: Sequence[str]) -> list[str]:
-        """Plain text of sentences; as many come back as went in."""
-        return join_pieces(lines)
+    def __init__(self, prepared: str | Path):
+        self.plain_lines = SentencePieces(Path(prepared) / SENTENCEPIECE_FILE).join
 
 
 def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
     """What turns translations made with a prepared corpus into plain text."""
     if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
-        return PieceJoiner()
+        return PieceJoiner(prepared)
     return Postprocessor(lang, moses, never_truecased(prepared, lang))

@@ -9,7 +9,7 @@ from functools import cached_property
 from gtransformer.preprocess.bpe import remove_bpe
 from gtransformer.preprocess.encode import TextEncoder, never_truecased
 from gtransformer.preprocess.moses import moses_as_prepared
-from gtransformer.preprocess.pieces import join_pieces
+from gtransformer.preprocess.postprocess import PieceJoiner
 from gtransformer.preprocess.tokenise import Detokeniser
 from gtransformer.preprocess.truecase import detruecase
 from gtransformer.translation.model_directory import ModelDirectory
@@ -31,6 +31,7 @@ class TextChain:
                 file=sys.stderr,
             )
         self._source = TextEncoder(model.path, model.source_lang, self._tool)
+        self._pieces = PieceJoiner(model.path) if model.sentencepiece else None
         self._untruecased = never_truecased(model.path, model.target_lang)
         self._detokenise = Detokeniser(model.target_lang, self._tool, self._untruecased)
 
@@ -48,8 +49,8 @@ class TextChain:
 
     def decode(self, sentences: Sequence[str]) -> list[str]:
         """Sentences of subwords of the target language to plain text, each on one line."""
-        if self._model.sentencepiece:
-            plain = join_pieces(sentences)
+        if self._pieces:
+            plain = self._pieces.plain_lines(sentences)
         else:
             words = [remove_bpe(line) for line in sentences]
             plain = self._detokenise(words if self._untruecased else detruecase(words, self._tool))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from sacrebleu import corpus_bleu
 from sacremoses import MosesDetokenizer
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -25,7 +25,6 @@ from gtransformer.experiments.commands import to_arguments, without_half_precisi
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.pieces import join_pieces
 from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor, postprocessor_for
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
@@ -99,6 +98,11 @@ def check_contrastive(prepared: Path, checkpoint: Path, suite: Path, source, tar
         assert item["scores"] == pytest.approx(expected, abs=1e-4) and len(set(expected)) == 3
 
 
+def fairseq_join(sentences: list[str]) -> list[str]:
+    """What fairseq's ``--remove-bpe sentencepiece`` does."""
+    return [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+
+
 def check_release(prepared: Path, folder: Path, join) -> None:
     """The release's scores of a small model's translation, computed again from what lies there."""
     detokenise = MosesDetokenizer("de").detokenize
@@ -161,7 +165,7 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     plain = (raw / "concatenated_en2de_test_de.txt").read_text().splitlines()
     instance = (prepared / "instances" / "test.de_DE").read_text().splitlines()[0]
     sentences = [part.strip().removesuffix(" </s>") for part in instance.split("<s>")[1:]]
-    assert join_pieces(sentences) == plain[1:4]
+    assert postprocessor_for(prepared, "de_DE").plain_lines(sentences) == plain[1:4]
     assert TextEncoder(prepared, "de_DE")(plain[1:4]) == sentences
     assert isinstance(postprocessor_for(prepared, "de_DE"), PieceJoiner)
 
@@ -179,7 +183,7 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
     assert "s-BLEU" in capsys.readouterr().out
     said = json.loads((tmp_path / "test.scores.json").read_text())["references"]
     assert {name: one["detokeniser"] for name, one in said.items()} == {"raw": "sentencepiece", "release": "sacremoses"}
-    check_release(prepared, tmp_path, join_pieces)
+    check_release(prepared, tmp_path, fairseq_join)
 
     processor = SentencePieceProcessor(model_file=str(tmp_path / "spm.model"))
 

@@ -14,7 +14,6 @@ from gtransformer.errors import UserError
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
-    join_pieces,
     save_wordpieces,
     sentencepiece_dictionary,
     wordpiece_dictionary,
@@ -50,8 +49,54 @@ def test_cut_and_undone(model: Path):
     """Also from another process, for which the work is pickled."""
     cut = pickle.loads(pickle.dumps(SentencePieces(model)))(LINES)
     assert all(" " in line and line.startswith("\u2581") for line in cut)
-    assert join_pieces(cut) == LINES
-    assert join_pieces([""]) == [""]
+    assert SentencePieces(model).join(cut) == LINES
+    assert SentencePieces(model).join([""]) == [""] and SentencePieces(model).join([]) == []
+
+
+@pytest.fixture(scope="module")
+def with_bytes(tmp_path_factory) -> Path:
+    """A model that falls back to bytes, and has what may be control symbols in a dictionary among its pieces."""
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / "text").write_text("".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330, hard_vocab_limit=False,
+        byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
+    )  # fmt: skip
+    return folder / "m.model"
+
+
+def test_bytes_are_the_librarys_to_join(with_bytes: Path):
+    """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as little harm."""
+    pieces = SentencePieces(with_bytes)
+    text = ["Café in 中国, naïve Häuser", "😀 <0x43> x"]
+    cut = pieces(text)
+    assert "<0xC3>" in cut[0] and "af<" not in " ".join(cut)
+    assert pieces.join(cut) == text
+    assert pieces.join(["\u2581Das <0x0A> <0xC3> \u2581Haus", "\u2581neu \u2581unbekannt es"]) == [
+        "Das \ufffd Haus",
+        "neu unbekanntes",
+    ]
+
+
+@pytest.mark.parametrize("text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"])
+def test_no_piece_is_a_control_symbol_and_text_comes_back(with_bytes: Path, text: str):
+    """As of the tokeniser (``test_tokenise``)."""
+    pieces = SentencePieces(with_bytes)
+    cut = pieces([text])
+    assert not {"<mask>", "[de_DE]", "<pad>", "<unk>", "<s>", "</s>"} & set(cut[0].split())
+    assert pieces.join(cut) == [text]
+
+
+def test_no_piece_holds_a_blank(tmp_path: Path):
+    """A model that normalises nothing takes a no-break space for a letter; whoever reads the line does not."""
+    (tmp_path / "text").write_text("ein\u00a0Haus und 5\u202f% davon\n" * 50, encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "m"), vocab_size=40, hard_vocab_limit=False,
+        normalization_rule_name="identity", minloglevel=2,
+    )  # fmt: skip
+    pieces = SentencePieces(tmp_path / "m.model")
+    cut = pieces(["ein\u00a0Haus \u2028 5\u202f%"])
+    assert cut[0].split(" ") == cut[0].split() and pieces.join(cut) == ["ein Haus 5 %"]
 
 
 def test_wordpieces_are_berts(wordpieces: Path):
@@ -59,6 +104,8 @@ def test_wordpieces_are_berts(wordpieces: Path):
     cut = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["The dogs, hearing", "cat " * 600])
     assert cut[0] == "the dog ##s , [UNK]"
     assert cut[1].split() == ["cat"] * 600
+    (cut,) = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["[CLS] the [MASK]"])
+    assert not {"[CLS]", "[MASK]"} & set(cut.split())
 
 
 def test_sentencepiece_dictionary(tmp_path: Path):

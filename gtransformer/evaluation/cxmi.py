@@ -11,6 +11,7 @@ document has no more, the terms are one and the same, so that a model without co
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ END = "</s>"
 class SentenceTokens:
     """Log probabilities of a sentence's tokens under every context: ``scores[c][t]``, natural logarithm.
 
-    ``context[c]``: source sentences that were read before it. ``tokens``: indices of its pieces, ``</s>`` left out.
+    ``context[c]``: how many sentences before it were read. ``tokens``: indices of its pieces, ``</s>`` left out.
     """
 
     document: int
@@ -95,16 +96,16 @@ def score_contexts(
                     place.current[0],
                     requests[row[0]].target[-1],
                     [scores[one][0] for one in row],
-                    [_reach(requests[one]) for one in row],
+                    [_reach(scorer, requests[one]) for one in row],
                 )
             )
     return found
 
 
-def _reach(request: Request) -> int:
-    """How many source sentences before the last one are read, those of its batch among them."""
-    beside = zip(range(len(request.before), 0, -1), request.before, strict=True)
-    return max(len(request.source) - 1, *(back + len(one.source) - 1 for back, one in beside), 0)
+def _reach(scorer: SentenceScorer, request: Request) -> int:
+    """How many sentences back the context goes that is read, those of its batch among them."""
+    beside = scorer.reach(request.before) if request.before else ()
+    return max(len(request.source) - 1, len(request.target) - 1, *beside)
 
 
 def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -> Request:
@@ -140,8 +141,10 @@ def _last(source: TokenLists, target: TokenLists, most: int, number: int) -> tup
 
 
 def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side: str = BOTH) -> dict:
-    """Per context: mean log probability of a token, CXMI with its standard error over documents, and its mean over
-    sentences. ``contexts[0]`` is without context; ``side``: which sides have any, ``BOTH`` or ``SOURCE``.
+    """Per context: mean log probability of a token, CXMI with its standard error over documents, and over sentences
+    the mean of their sums and that of their means by token, which is how the authors' code averages.
+
+    ``contexts[0]`` is without context; ``side``: which sides have any, ``BOTH`` or ``SOURCE``.
     """
     documents = [one.document for one in found for _ in one.scores[0]]
     result: dict[str, dict] = {}
@@ -154,6 +157,7 @@ def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side
             "cxmi": math.fsum(gains) / len(gains),
             "standard_error": None if error is None else error / 100,  # that of an accuracy is in points
             "cxmi_per_sentence": math.fsum(gains) / len(found),
+            "cxmi_mean_of_means": math.fsum(statistics.fmean(gains_of(one, number)) for one in found) / len(found),
             "mean_context_sentences": sum(one.context[number] for one in found) / len(found),
         }
     return {

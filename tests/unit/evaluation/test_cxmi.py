@@ -20,7 +20,7 @@ from tests.unit.evaluation.test_batch_items import SpelledOut
 from tests.unit.evaluation.test_behind_context import sentences_of
 from tests.unit.evaluation.test_corpus_instances import PREPARED, doc_task
 from tests.unit.models.batch_documents import document, made
-from tests.unit.models.test_docflat import DOCFLAT
+from tests.unit.models.test_docflat import ABD, DOCFLAT, MBE
 
 pytestmark = pytest.mark.slow
 
@@ -128,10 +128,43 @@ def test_errors(tmp_path, capsys, options, message):
     assert main(line) == 1 and message in capsys.readouterr().err
 
 
-def test_how_far_back_a_batch_is_read():
-    """Two sentences before the one in question, the first of them behind one more."""
+@pytest.mark.parametrize(
+    ("kinds", "options"),
+    [(DOCFLAT, {}), (ABD, {}), (MBE, {}), (DOCFLAT, {"batch_attention_in": "none"})],
+    ids=["docflat", "abd", "mbe", "no batch attention"],
+)
+def test_what_is_counted_as_read_is_read(dictionary, kinds, options):
+    """Of each sentence of a batch of pseudo-documents: another text there changes the score, or it is not counted."""
+    model = made(dictionary, *kinds, **options)
+    sides = [[[word + i, word + i + 1, word] for i in range(5)] for word in (5, 7)]
+    places = [Place(0, max(0, i - 2), min(i, 2) + 1, (i, 1)) for i in range(5)]
+    scorer = BatchScorer(model, dictionary, dictionary, 3)  # the last one has two beside it, the first of them with two
+
+    def last(changed: int | None = None) -> SentenceTokens:
+        texts = [[[4, 4, 4] if i == changed else tokens for i, tokens in enumerate(side)] for side in sides]
+        corpus = Namespace(places=places, read=lambda i: tuple(side[max(0, i - 2) : i + 1] for side in texts))
+        return score_contexts(scorer, corpus, [0, ALL])[-1]
+
+    whole = last()
+    read = [4 - i for i in range(4) if last(i).scores[1] != whole.scores[1]]
+    assert whole.context == [0, max(read)] and sorted(read) == list(range(1, max(read) + 1))
+
+
+def test_means_over_sentences():
+    """Of four tokens and of one: the mean by token, of sums and of means; the last is how the authors' code has it."""
+    found = [SentenceTokens(0, 0, [1, 2, 3], [[-2.0] * 4, [-1.0] * 4], [0, 1]),
+             SentenceTokens(1, 0, [], [[-5.0], [-3.0]], [0, 1])]  # fmt: skip
+    part = report(found, [0, 1])["contexts"]["1"]
+    assert part["cxmi"] == pytest.approx((4 + 2) / 5)
+    assert part["cxmi_per_sentence"] == pytest.approx((4 + 2) / 2)
+    assert part["cxmi_mean_of_means"] == pytest.approx((1 + 2) / 2)
+
+
+def test_how_far_back_a_request_reads():
+    """Two sentences before the one in question; a model that reads no batch has its own context alone."""
     one = [[4]]
+    scorer = Namespace(reach=lambda before: (len(before), 0))
     before = (Beside(one * 2, one * 2, 1), Beside(one, one, 3))
     whole = Request(one, one, (0,), "x", before, 4)
-    assert [_reach(cut(whole, most)) for most in (0, 1, 2, ALL)] == [0, 1, 2, 3]
-    assert _reach(Request(one * 3, one, (0,), "x", (), 1)) == 2
+    assert [_reach(scorer, cut(whole, most)) for most in (0, 1, 2, ALL)] == [0, 1, 2, 2]
+    assert _reach(scorer, Request(one * 3, one, (0,), "x", (), 1)) == 2

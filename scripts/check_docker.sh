@@ -6,7 +6,7 @@
 #   PYTHON=/path/to/python3.12          the image's Python (default: python3.12)
 #   TORCH=..., TORCH_INDEX=...          arguments of the Dockerfile
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 python="${WANTED_PYTHON:-python3.12}"
 if (($#)); then

@@ -6,7 +6,7 @@
 #   PYTHON=/path/to/python3.13          with which Python (default: python3.12)
 #   GTRANSFORMER_TORCH='torch==2.8.*'   with which PyTorch (default: torch==2.13.0)
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 python="${WANTED_PYTHON:-python3.12}"
 torch="${GTRANSFORMER_TORCH:-torch==2.13.0}"

@@ -3,7 +3,7 @@
 #
 #   GTRANSFORMER_VENV   another place for the virtual environment (default: .venv in the checkout)
 
-ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+ROOT="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)"
 VENV="${GTRANSFORMER_VENV:-$ROOT/.venv}"
 VENV="${VENV%/}"
 WANTED_PYTHON="${PYTHON:-}"

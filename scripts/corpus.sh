@@ -15,4 +15,4 @@ corpus="$1" recipe=base stage=all
 shift
 [[ $# -eq 0 || "$1" == -* ]] || { recipe="$1" && shift; }
 [[ $# -eq 0 || "$1" == -* ]] || { stage="$1" && shift; }
-exec bash "$(dirname "${BASH_SOURCE[0]}")/run.sh" "$recipe" "$corpus" "$stage" "$@"
+exec bash "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/run.sh" "$recipe" "$corpus" "$stage" "$@"

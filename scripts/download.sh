@@ -4,7 +4,7 @@
 #   DATA=DIR                        where corpora lie (default: data/ in the checkout)
 #   GTRANSFORMER_MIRROR=file:///D   fetch from this place instead of the corpus's public home
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
 run_python -m gtransformer.cli.download "$@"

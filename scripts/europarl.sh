@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
 set -euo pipefail
-exec bash "$(dirname "${BASH_SOURCE[0]}")/corpus.sh" europarl "$@"
+exec bash "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/corpus.sh" europarl "$@"

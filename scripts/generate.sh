@@ -5,4 +5,4 @@ set -euo pipefail
     printf 'error: usage: scripts/generate.sh RECIPE CORPUS [--option value ...] [-- options for fairseq-generate]\n' >&2
     exit 2
 }
-exec bash "$(dirname "${BASH_SOURCE[0]}")/run.sh" "$1" "$2" generate "${@:3}"
+exec bash "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/run.sh" "$1" "$2" generate "${@:3}"

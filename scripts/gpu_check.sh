@@ -6,7 +6,7 @@
 #                     with the folder's corpus where there is one
 #   PYTHON=...        that Python (default: python3)
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 if [[ -z "${GPU_PACK:-}" ]]; then
     ensure_setup

@@ -5,9 +5,10 @@
 #   CORPUS  ted, news or europarl (after scripts/download.sh), or a directory in the raw corpus format
 #   STAGE   prepare, train, generate, score or all
 #
-#   DATA=DIR   where downloaded corpora lie (default: data/ in the checkout)
+#   GTRANSFORMER_RUNS=DIR   where results lie (default: runs/ in the working directory); the same as --runs DIR
+#   DATA=DIR                where downloaded corpora lie (default: data/ in the checkout)
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
 run_python -m gtransformer.cli.run "$@"

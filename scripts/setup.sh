@@ -6,7 +6,7 @@
 #   GTRANSFORMER_TORCH='torch==2.8.*'   another PyTorch, for a GPU with an older driver, say
 #   GTRANSFORMER_CACHE=DIR              where the compiled fairseq is kept for the next environment
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 RUNTIME="$ROOT/requirements/runtime.txt"
 FAIRSEQ="$(sed -n 's/^\(fairseq-fixed==[^ #]*\).*/\1/p' "$RUNTIME")"

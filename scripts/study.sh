@@ -11,7 +11,7 @@
 # Interrupted, it goes on where it stopped; --list shows what there is to do; --allow-missing does without runs that
 # fail. See docs/convergence.md, and docs/long_context.md for the tables.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
 run_python -m gtransformer.cli.study "$@"

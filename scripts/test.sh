@@ -6,7 +6,7 @@
 #                            tests (tests/conftest.py says what)
 #   TEST_WORKERS=N   test processes (default: one for each core, at most 8)
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
 cd "$ROOT"

@@ -29,6 +29,13 @@ def test_scripts_are_strict_and_well_formed(script: Path):
         assert "\nset -euo pipefail\n" in script.read_text()
 
 
+def test_a_link_to_a_script_works(tmp_path: Path):
+    """As in a folder of the user's PATH; of one that calls others of its folder, too."""
+    (tmp_path / "ted").symlink_to(ROOT / "scripts" / "ted.sh")
+    done = bash(str(tmp_path / "ted"), GTRANSFORMER_VENV=sys.prefix, DATA=str(tmp_path))
+    assert "no such directory; fetch the corpus" in done.stderr
+
+
 def test_a_check_on_a_gpu_without_network_uses_the_python_there(tmp_path: Path):
     """And the wheels and the corpus that were carried along, installed once; what is given goes before."""
     pack, python, log = tmp_path / "pack", tmp_path / "python", tmp_path / "log"
@@ -77,7 +84,7 @@ def test_ci_installs_a_browser_where_none_runs(tmp_path: Path, there: dict, term
     shutil.copy(ROOT / ".ci" / "run", checkout / ".ci")
     (checkout / "scripts" / "test.sh").write_text("echo tests\n")
     programs.mkdir()
-    for name in ("bash", "dirname", "timeout"):
+    for name in ("bash", "dirname", "readlink", "timeout"):
         (programs / name).symlink_to(shutil.which(name))
     said = {name: f"exit {status}" for name, status in there.items()}
     for name, what in (said | {"id": "echo 0", "apt-get": f'echo "$*" >>"{tmp_path}/installed"'}).items():
@@ -125,7 +132,7 @@ def test_an_environment_belongs_to_one_checkout(tmp_path: Path):
 
 def test_setup_says_what_to_install_where_no_python_fits(tmp_path: Path):
     """With a PATH of everything but Python."""
-    tools = ("bash", "cat", "cut", "dirname", "sed", "sha256sum", "ls", "env", "tail")
+    tools = ("bash", "cat", "cut", "dirname", "readlink", "sed", "sha256sum", "ls", "env", "tail")
     for tool in tools:
         (tmp_path / tool).symlink_to(shutil.which(tool))
     result = bash(

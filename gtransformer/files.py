@@ -157,6 +157,11 @@ def process_memory(field: str, process: int | str = "self") -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), None)
 
 
+def digest(value: Any) -> str:
+    """A short name of settings or checksums (JSON): equal for equal ones."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def sha256(path: str | Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes as they lie on disk."""
     digest = hashlib.sha256()

@@ -14,7 +14,7 @@ from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.experiments.demonstration import DOCUMENTS, RECIPES, TEST_DOCUMENTS, Demo, finish
 from gtransformer.experiments.progress import say
-from gtransformer.installation import project_root
+from gtransformer.experiments.run_places import runs_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; 1 if the G-Transformer falls short on the full budget."""
     args = build_parser().parse_args(argv)
     check_counts(args, "documents", "test_documents", "max_update")
-    directory = (args.output or project_root() / "runs" / "demo").absolute()
+    directory = (args.output or runs_directory() / "demo").absolute()
     systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
     demo = Demo(directory, args.documents, args.test_documents, args.max_update, systems, args.set)
     with demo.pipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.experiments.needs import missing_first
-from gtransformer.experiments.recipe import UnknownRecipe, listing
+from gtransformer.experiments.recipe import UnknownRecipe, language_changes, listing
 from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import SPLITS, make_run, stages_of
-from gtransformer.installation import as_typed
+from gtransformer.experiments.run import SPLITS, Run, make_run, stages_of
+from gtransformer.experiments.run_places import RUNS, runs_directory
+from gtransformer.installation import as_typed, project_root
 
 
 class _Parser(CommandParser):
@@ -34,7 +36,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     parser.add_argument("stage", help="prepare, train, generate, score or all")
-    parser.add_argument("--output", type=Path, metavar="DIR", help="the run's directory (runs/RECIPE/CORPUS)")
+    parser.add_argument(
+        "--langs",
+        metavar="SOURCE,TARGET",
+        help="another language pair than the recipe's, as in the files' names: en,fr",
+    )
+    parser.add_argument(
+        "--runs", type=Path, metavar="DIR", help=f"where all runs lie (the variable {RUNS}, or runs/ where you are)"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="this run's directory (RUNS/RECIPE/CORPUS)")
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="another place for the prepared corpus")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="generate with this (default: the run's model)")
     parser.add_argument(
@@ -51,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
     )
+    parser.add_argument("--dry-run", action="store_true", help="print the stages' commands instead of running them")
     parser.add_argument("--again", action="store_true", help="train on even if the training was finished")
     return parser
 
@@ -75,20 +86,45 @@ def main(argv: list[str] | None = None) -> int | None:
         return 2
     args = build_parser().parse_args(own)
     args.extra = extra
+    if args.runs:
+        os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
     stages = stages_of(args)
     try:
+        args.set = [*language_changes(args.recipe, args.langs), *args.set]
         run = make_run(args)
     except UnknownRecipe:
         print(f"recipes:\n{listing()}")
         raise
     check_recipe(run.recipe, stages, run.extra)
+    if not args.dry_run:
+        run.check_files(stages)
     for command in missing_first(args):
-        print(as_typed(f"[all] first: bash scripts/run.sh {shlex.join(command)}"), flush=True)
-        if status := main(command):
+        print(
+            as_typed(f"{'# ' if args.dry_run else ''}[all] first: bash scripts/run.sh {shlex.join(command)}"),
+            flush=True,
+        )
+        if status := main([*command, *(["--dry-run"] if args.dry_run else [])]):
             return status
+    if not args.output:
+        say_place(run)
     for stage in stages:
         run.execute(stage)
-    print(f"results: {run.directory}")
+    if not args.dry_run:
+        print(f"results: {run.directory}")
+
+
+def say_place(run: Run) -> None:
+    """Say what is not expected of a run's place: another name, or that there is one in the checkout."""
+    plain = run.directory.with_name(run.corpus.name)
+    if run.directory != plain:
+        print(f"[run] {plain} is of another corpus (or language pair); this one's run is {run.directory}", flush=True)
+    before = project_root() / "runs" / run.directory.relative_to(runs_directory())
+    if before.is_dir() and not run.directory.is_dir():
+        print(
+            f"[run] {before} is there, made before; runs lie in {runs_directory()} now, so to go on with it give "
+            f"--runs {project_root() / 'runs'}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import Options
+from gtransformer.installation import as_typed
 from gtransformer.tasks.checkpoint_file import training_done
 
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
@@ -87,6 +88,15 @@ def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
     return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": user_dir, **options})
 
 
+def as_typed_by_hand(command: list[str]) -> str:
+    """A command that a stage starts, as somebody would type it: fairseq's and this package's commands by name."""
+    module = command[2]
+    room, _, name = module.rpartition(".")
+    start = [f"fairseq-{name}"] if room == "fairseq_cli" else shlex.split(as_typed(f"bash scripts/{name}.sh"))
+    package = str(Path(__file__).resolve().parents[1])
+    return shlex.join([*start, *("gtransformer" if word == package else word for word in command[3:])])
+
+
 def on_device(options: Options) -> Options:
     """On a machine without a GPU, the CPU and full precision."""
     return options if torch.cuda.is_available() else without_half_precision(options) | {"cpu": True}
@@ -108,7 +118,8 @@ def device_options(options: Options, wanted: int, present: int) -> Options:
     if max(each) > 1 or wanted != used:
         print(
             f"[train] the recipe is for {wanted} device(s), {used} of {present} in use: every update sums "
-            f"{result['update-freq']} batch(es) on each"
+            f"{result['update-freq']} batch(es) on each",
+            file=sys.stderr,
         )
     return result
 

@@ -45,7 +45,7 @@ class Lengths:
 
     def __init__(self, args: argparse.Namespace):
         self.lengths = lengths_of(args.tokens, args.sentences)
-        rest = {"output": args.run, "model_of": None, "start_on": None, "extra": [], "again": False}
+        rest = {"output": args.run, "model_of": None, "start_on": None, "extra": [], "again": False, "dry_run": False}
         self.run = make_run(argparse.Namespace(**{**vars(args), **rest}))
         if not self.run.checkpoint.is_file():
             raise UserError(f"{self.run.checkpoint}: no such checkpoint; train the recipe first, or give --checkpoint")

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import Recipe, beside, load_recipe
-from gtransformer.experiments.run_places import PREPARED, corpus_directory, corpus_name, run_directory
+from gtransformer.experiments.run_places import PREPARED, Corpus, run_directory
+from gtransformer.settings import dashed
+
+PASSED = ("prepare.", "task.source-lang", "task.target-lang", "task.langs")  # changes that hold for others, too
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ def needs_of_start(recipe: str, before: Sequence[str] = ()) -> list[Need]:
     return [*needs(start, [*before, recipe]), *own, Need(start, "train")]
 
 
-def needs(recipe: str, before: Sequence[str] = ()) -> list[Need]:
+def needs(recipe: str, before: Sequence[str] = (), start: bool = True) -> list[Need]:
     """What must have run before the recipe's stage prepare can, and before its stage train can, in an order that works.
 
     Args:
         before: the recipes that need this one.
+        start: whether it starts from the model that it names.
 
     Raises UserError for a recipe that is not there, and for one that needs itself.
     """
@@ -62,32 +65,29 @@ def needs(recipe: str, before: Sequence[str] = ()) -> list[Need]:
     for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
         lender = beside(recipe, name)
         found += [*needs(lender, [*before, recipe]), Need(lender, "prepare")]
-    return list(dict.fromkeys([*found, *needs_of_start(recipe, before)]))
+    return list(dict.fromkeys([*found, *(needs_of_start(recipe, before) if start else [])]))
 
 
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
     """What the driver's command line needs of other recipes and is not done: the arguments that do it, in order.
 
-    None where it runs a single stage, or anything but the recipe as it is: whose options would be changed, and where
-    the others' results lie, is then for the user to say, stage by stage.
+    Changes of the languages and of how a corpus is prepared are passed on; others are the recipe's own. None where it
+    runs a single stage, or files are named that stand for what others would make.
     """
-    if args.stage != "all" or args.set or any((args.output, args.prepared, args.checkpoint, args.model_of)):
+    if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
-    found = needs_of_start(args.recipe) if args.start_on else needs(args.recipe)
-    corpus = args.start_on or args.corpus
-    return [[need.recipe, corpus, need.stage] for need in found if not _is_done(need, corpus)]
+    names = [dashed(change.partition("=")[0]) for change in args.set]
+    if args.start_on:
+        found = needs_of_start(args.recipe)
+    else:
+        found = needs(args.recipe, start=not {"train.finetune-from-model", "pretrained-from"} & set(names))
+    passed = [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
+    corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
+    pair = load_recipe(args.recipe, args.set).pair
+    return [[need.recipe, corpus, need.stage, *options] for need in found if not _is_done(need, corpus, pair)]
 
 
-def _is_done(need: Need, corpus: str) -> bool:
-    """Whether a stage has ended well on a corpus. UserError if it has on another one of the same name."""
-    directory = run_directory(_loaded(need.recipe).name, corpus_name(corpus))
-    raw = str(corpus_directory(corpus).resolve())
-    record = directory / f"{need.stage}.json"
-    if not (directory / PREPARED if need.stage == "prepare" else record).is_file():
-        return False
-    if read_stamp(record).get("raw", raw) != raw:
-        raise UserError(
-            f"{directory}: was made from {read_stamp(record)['raw']}, not from {raw}, and runs go by the name of their "
-            "corpus; give one of the two folders another name, or remove that run"
-        )
-    return True
+def _is_done(need: Need, corpus: str, pair: tuple[str, str]) -> bool:
+    """Whether a stage has ended well on a corpus in a pair of languages."""
+    directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
+    return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()

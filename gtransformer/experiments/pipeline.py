@@ -15,8 +15,6 @@ A stage leaves ``stages/NAME.json``, its stamp: what its result depends on, and 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import time
@@ -30,12 +28,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.jobs import Job, failure, run_jobs
 from gtransformer.experiments.processes import take_lock
 from gtransformer.experiments.progress import duration, say
-from gtransformer.files import read_json, sizes, write_json
-
-
-def digest(settings: Any) -> str:
-    """A short name of settings (JSON): equal for equal settings."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+from gtransformer.files import digest, read_json, sizes, write_json
 
 
 def read_stamp(path: Path) -> dict[str, Any]:

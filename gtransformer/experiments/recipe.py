@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -110,6 +111,12 @@ class Recipe:
         return Grouping(kind, None, *(None if number is None else int(number) for number in context)).max_sentences
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """Source and target language."""
+        task = self.sections["task"]
+        return task.get("source-lang") or "en", task.get("target-lang") or "de"
+
+    @property
     def averaged(self) -> int | None:
         """So many of a training's last checkpoints are averaged to its model; None: the best one is it."""
         return self.sections["train"].get(AVERAGED)
@@ -189,6 +196,26 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
         dict(content.get("rows") or {}),
         real,
     )
+
+
+def language_changes(name: str, pair: str | None) -> list[str]:
+    """What ``--langs SOURCE,TARGET`` changes in a recipe, as ``--set`` would.
+
+    Raises UserError for anything but two languages, and for a recipe whose pretrained model has names of its own.
+    """
+    if pair is None:
+        return []
+    langs = [lang.strip() for lang in pair.split(",")]
+    if len(set(langs)) != 2 or not all(map(re.compile(r"[A-Za-z]+(-[A-Za-z]+)?").fullmatch, langs)):
+        raise UserError(f"--langs {pair}: give the source and the target language, en,fr")
+    task = load_recipe(name).sections["task"]
+    if "_" in f"{task.get('source-lang')}":
+        raise UserError(
+            f"--langs {pair}: recipe '{name}' names languages as its pretrained model does; choose two of those with "
+            "--set task.source-lang=fr_XX --set task.target-lang=..."
+        )
+    wanted = {"source-lang": langs[0], "target-lang": langs[1], "langs": ",".join(langs)}
+    return [f"task.{option}={value}" for option, value in wanted.items() if task.get(option) != value]
 
 
 class UnknownRecipe(UserError):

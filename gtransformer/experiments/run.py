@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +11,31 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import reference_option
-from gtransformer.experiments.commands import device_options, fairseq_command, hours_behind, on_device, python_command
-from gtransformer.experiments.pipeline import digest
+from gtransformer.experiments.commands import (
+    as_typed_by_hand,
+    device_options,
+    fairseq_command,
+    hours_behind,
+    on_device,
+    python_command,
+)
+from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import Options, Recipe, beside, load_recipe
-from gtransformer.experiments.run_places import BEST, corpus_directory, corpus_name, model_file, run_directory
+from gtransformer.experiments.run_places import (
+    BENCHMARKS,
+    BEST,
+    Corpus,
+    benchmark_directory,
+    corpus_directory,
+    model_file,
+    run_directory,
+)
 from gtransformer.experiments.run_record import check_start, noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
-from gtransformer.files import read_json, write_json
+from gtransformer.files import digest, read_json, write_json
+from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
+from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
+from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
 
@@ -24,6 +43,8 @@ SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
 FIRST_PASS, START = "first-pass", "start"
+# Options of a prepared corpus that several recipes use; one of them may have been given others than its recipe says.
+COUNTED = ("bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents", "normalise_punctuation")
 CONTINUE = "continue-once"  # in section train, START: that model's training goes on, with optimizer and schedule
 
 
@@ -32,7 +53,7 @@ class Run:
     """One recipe on one corpus, and where its files lie."""
 
     recipe: Recipe
-    raw: Path
+    corpus: Corpus
     directory: Path
     prepared: Path
     vocabulary: Path | None
@@ -42,21 +63,54 @@ class Run:
     again: bool = False
     pretrained: Path | None = None  # the checkpoint that training starts from
     start_on: Path | None = None  # the raw corpus on which that one was trained, if it is another
+    dry: bool = False  # commands are printed, not run
+
+    @property
+    def raw(self) -> Path:
+        """The folder of the raw corpus."""
+        return self.corpus.raw
+
+    def check_files(self, stages: Sequence[str]) -> None:
+        """Raise UserError, before anything is done, where the raw corpus lacks a split that one of the stages needs."""
+        if "prepare" not in stages or not any(self.raw.glob("concatenated_*")):
+            return
+        langs = [lang.partition("_")[0] for lang in self.recipe.pair]
+        try:
+            splits = find_splits(self.raw, *langs)
+        except NoLanguagePair as error:
+            advice = "; ".join(f"for {pair} give --langs {pair.replace('-', ',')}" for pair in error.pairs)
+            raise UserError(f"{error}; {advice}" if advice else str(error)) from None
+        if len(stages) == 1:
+            return
+        wanted = ["train", "valid"] if "train" in stages else []
+        wanted += [self.split] if {"generate", "score"} & set(stages) else []
+        for old, new in RAW_SPLITS.items():
+            if new in wanted and new not in splits:
+                what = {"train": "training", "valid": "development", "test": "test"}[new]
+                path = raw_file(self.raw, langs, old, langs[0])
+                raise UserError(f"{path}: no such file; 'all' needs a {what} set; give one, or run stage by stage")
 
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
         getattr(self, stage)()
 
     def prepare(self) -> None:
-        """Raw corpus to binary data."""
+        """Raw corpus to binary data.
+
+        One that another recipe has prepared keeps the options that it was prepared with, unless they are given.
+        """
         if not any(self.raw.glob("concatenated_*")):
+            langs = [lang.partition("_")[0] for lang in self.recipe.pair]
+            one, other = (raw_file(self.raw, langs, "train", lang).name for lang in langs)
             raise UserError(
-                f"{self.raw}: holds no corpus; its files must be named concatenated_en2de_train_en.txt, "
-                "concatenated_en2de_train_de.txt and so on"
+                f"{self.raw}: holds no corpus; its files must be named {one}, {other} and so on (another language "
+                "pair: --langs)"
             )
         options = self.recipe.preparing()
+        if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
+            options |= self._prepared_with()
         if self.vocabulary:
-            if not (self.vocabulary / "manifest.json").is_file():
+            if not self.dry and not (self.vocabulary / "manifest.json").is_file():
                 lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
                 raise UserError(
                     f"{self.vocabulary}: not there yet, but recipe '{self.recipe.name}' takes its dictionary from it; "
@@ -66,6 +120,16 @@ class Run:
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
+    def _prepared_with(self) -> Options:
+        """The options that the prepared corpus has been made with, but for those that the command line gives."""
+        settings = read_stamp(self.prepared / "manifest.json").get("settings") or {}
+        given = {change.partition("=")[0] for change in self.recipe.changes}
+        return {
+            name.replace("_", "-"): value
+            for name, value in settings.items()
+            if name in COUNTED and not {f"prepare.{name}", f"prepare.{name.replace('_', '-')}"} & given
+        }
+
     def train(self) -> None:
         """fairseq-train, going on from the last checkpoint if there is one; then the mean of the last, if wanted."""
         self._need_prepared("train")
@@ -73,20 +137,25 @@ class Run:
         if "tensorboard-logdir" in options:
             options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
         if self.pretrained:
-            if not self.pretrained.is_file():
+            if not self.dry and not self.pretrained.is_file():
                 raise UserError(
                     f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
                     f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
                 )
             options["finetune-from-model"] = self.pretrained
         start = options.get("finetune-from-model") or options.get("sentence-model")
-        if start:
+        if start and not (self.dry and not Path(start).is_file()):
             options |= hours_behind(options, Path(start), anew=options.get(CONTINUE) != START)
         if options.get(CONTINUE) == START:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
         checkpoints = self.directory / BEST.parent
+        if self.dry:
+            self._run("train", command, {})
+            if self.recipe.averaged:
+                self._average(model_file(self.recipe, self.directory))
+            return
         corpus = self._hold_corpus(checkpoints)
         if not self.again and was_run("train", command + self.extra, self.directory) and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
@@ -121,6 +190,8 @@ class Run:
         options = {"last": self.recipe.averaged, "or-fewer": True, "output": model}
         command = python_command("gtransformer.cli.average", str(model.parent), options)
         earlier = [part for part in command if part != "--or-fewer"]  # as it was before there was that option
+        if self.dry:
+            return self._run("average", command, {})
         made = any(was_run("average", one, self.directory) for one in (command, earlier))
         if not (made and model.is_file()):
             run_stage("average", command, self.directory, {"model": str(model)})
@@ -128,8 +199,10 @@ class Run:
     def generate(self) -> None:
         """fairseq-generate; writes SPLIT.jsonl."""
         self._need_prepared(self.split)
-        if not self.checkpoint.is_file():
-            raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
+        if not self.dry:
+            if not self.checkpoint.is_file():
+                raise UserError(f"{self.checkpoint}: no such checkpoint; train first, or name one with --checkpoint")
+            check_noted(self.checkpoint, self.prepared)
         options = {
             "path": self.checkpoint,
             "gen-subset": self.split,
@@ -139,15 +212,18 @@ class Run:
         if options.get(FIRST_PASS) == START:
             options[FIRST_PASS] = self._start_model()
         command = fairseq_command("generate", self.prepared / "bin", on_device(options))
+        if self.dry:
+            return self._run("generate", command, {})
         translations = self._translations()
-        self._run(f"generate.{self.split}", command, {"translations": str(translations)})
+        results = {"translations": str(translations), "translated": self._split_digest()}
+        self._run(f"generate.{self.split}", command, results)
         if not translations.is_file():
             raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
 
     def _start_model(self) -> Path:
         """The model that training started from, which translates first."""
         model = self.recipe.sections["train"].get("finetune-from-model") or self.pretrained
-        if model is None or not Path(model).is_file():
+        if model is None or not (self.dry or Path(model).is_file()):
             raise UserError(
                 f"{model or self.recipe.name}: the model that training starts from is not there, but recipe "
                 f"'{self.recipe.name}' takes its first pass from it; name one with --set generate.{FIRST_PASS}=FILE"
@@ -160,13 +236,21 @@ class Run:
         Writes SPLIT.scores.json, which says what was changed in the recipe.
         """
         translations = self._translations()
-        if not translations.is_file():
+        if not self.dry and not translations.is_file():
             raise UserError(f"{translations}: no translations to score; first run stage generate")
+        translated = None if self.dry else read_stamp(self.directory / f"generate.{self.split}.json").get("translated")
+        if translated is not None and translated != self._split_digest():
+            raise UserError(
+                f"{translations}: translations of another text than the {self.split} set that {self.prepared} holds "
+                "now; run stage generate again"
+            )
         output = self.directory / f"{self.split}.scores.json"
         options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
         if not {"reference", "paper"} & options.keys():
-            options["reference"] = reference_option(self.prepared, self.split)
+            options["reference"] = "both" if self.dry else reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
+        if self.dry:
+            return self._run("score", command, {})
         self._run(f"score.{self.split}", command, {"scores": str(output)})
         sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])
 
@@ -175,26 +259,34 @@ class Run:
 
         Raises UserError if the model there is of another corpus: it would be kept, or trained on, as if of this one.
         """
-        files = read_json(self.prepared / "manifest.json").get("outputs") or {}
-        corpus = digest({name: sha for name, sha in files.items() if name.startswith("bin/") and "/test." not in name})
-        path = checkpoints / "corpus.json"
-        if path.is_file() and read_json(path) != corpus and any(checkpoints.glob("*.pt")):
+        now, path = noted_digests(self.prepared), checkpoints / NOTED
+        before = read_json(path) if path.is_file() else now
+        if any(checkpoints.glob("*.pt")) and before not in (now, now["corpus"]):  # a text: of an earlier version
             raise UserError(
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
                 "that folder to train anew, or choose another directory with --output"
             )
         checkpoints.mkdir(parents=True, exist_ok=True)
-        write_json(path, corpus)
-        return corpus
+        write_json(path, now)
+        return now["corpus"]
+
+    def _split_digest(self) -> str:
+        """Digest of the data of the split that is translated."""
+        files = read_stamp(self.prepared / "manifest.json").get("outputs") or {}
+        return digest({name: sha for name, sha in files.items() if name.startswith(f"bin/{self.split}.")})
 
     def _run(self, name: str, command: list[str], results: Options) -> None:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""
+        if self.dry:
+            return print(f"# {name}\n{as_typed_by_hand(command + self.extra)}")
         stage = name.partition(".")[0]
         before = noted_changes(self._sources(stage))
         changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
         noted = {"recipe": self.recipe.name, "changes": list(changes), "raw": str(self.raw.resolve()), **results}
         if self.start_on:
             noted["start_on"] = str(self.start_on.resolve())
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.corpus.note(self.directory)
         run_stage(name, command + self.extra, self.directory, noted)
 
     def _sources(self, stage: str) -> list[Path]:
@@ -213,6 +305,8 @@ class Run:
         return self.directory / f"{self.split}.jsonl"
 
     def _need_prepared(self, split: str) -> None:
+        if self.dry:
+            return
         binaries = self.prepared / "bin"
         if not (self.prepared / "manifest.json").is_file():
             raise UserError(f"{self.prepared}: no prepared corpus; first run stage prepare")
@@ -242,32 +336,28 @@ def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
 def make_run(args: argparse.Namespace) -> Run:
     """Work out the paths of a run."""
     recipe = load_recipe(args.recipe, args.set)
-    raw, name = corpus_directory(args.corpus), corpus_name(args.corpus)
-    directory = args.output or run_directory(recipe.name, name)
+    corpus = Corpus.find(args.corpus, recipe.pair)
+    directory = args.output or run_directory(recipe.name, corpus)
     prepared, vocabulary = args.prepared, None
     if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
-        vocabulary = run_directory(recipe.vocabulary_from, name) / "prepared"
+        vocabulary = run_directory(recipe.vocabulary_from, corpus) / "prepared"
     if prepared is None and recipe.prepared_from and not (args.output or args.model_of or args.start_on):
-        prepared = run_directory(recipe.prepared_from, name) / "prepared"
-        if any(change.startswith("prepare.") for change in args.set):
-            raise UserError(
-                f"recipe '{recipe.name}' uses the corpus that '{recipe.prepared_from}' prepared, so --set prepare... "
-                "needs --prepared with a directory of its own"
-            )
+        prepared = run_directory(recipe.prepared_from, corpus) / "prepared"
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
     checkpoint, pretrained = model_file(recipe, directory), None
     if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
-        pretrained = _start(recipe, args, name)
+        pretrained = _start(recipe, args, corpus)
     if args.start_on:
         vocabulary, pretrained = _start_on(recipe, args)
     if args.model_of:
-        vocabulary = run_directory(recipe.prepared_from or recipe.name, args.model_of) / "prepared"
-        checkpoint = model_file(recipe, run_directory(recipe.name, args.model_of))
-        pretrained = pretrained and _start(recipe, args, args.model_of)
+        other = Corpus.find(args.model_of, recipe.pair) if _is_corpus(args.model_of) else Corpus(args.model_of)
+        vocabulary = run_directory(recipe.prepared_from or recipe.name, other) / "prepared"
+        checkpoint = model_file(recipe, run_directory(recipe.name, other))
+        pretrained = pretrained and _start(recipe, args, other)
     return Run(
         recipe,
-        raw,
+        corpus,
         directory,
         prepared or directory / "prepared",
         vocabulary,
@@ -277,7 +367,13 @@ def make_run(args: argparse.Namespace) -> Run:
         args.again,
         pretrained,
         start_on,
+        args.dry_run,
     )
+
+
+def _is_corpus(name: str) -> bool:
+    """Whether a corpus is there; else it is known by the name that its runs have."""
+    return name in BENCHMARKS and benchmark_directory(name).is_dir() or Path(name).is_dir()
 
 
 def _start_on(recipe: Recipe, args: argparse.Namespace) -> tuple[Path, Path]:
@@ -285,12 +381,12 @@ def _start_on(recipe: Recipe, args: argparse.Namespace) -> tuple[Path, Path]:
     if not recipe.pretrained_from or args.model_of or recipe.sections["train"].get("finetune-from-model"):
         reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
         raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
-    name = corpus_name(args.start_on)
+    corpus = Corpus.find(args.start_on, recipe.pair)
     preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
-    return run_directory(preparer, name) / "prepared", _start(recipe, args, name)
+    return run_directory(preparer, corpus) / "prepared", _start(recipe, args, corpus)
 
 
-def _start(recipe: Recipe, args: argparse.Namespace, corpus: str) -> Path:
-    """The model that a recipe starts from, as trained on a corpus, which is given by its name."""
+def _start(recipe: Recipe, args: argparse.Namespace, corpus: Corpus) -> Path:
+    """The model that a recipe starts from, as trained on a corpus."""
     start = load_recipe(beside(args.recipe, recipe.pretrained_from))
     return model_file(start, run_directory(recipe.pretrained_from, corpus))

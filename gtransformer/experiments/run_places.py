@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import Recipe
+from gtransformer.files import digest, sha256, write_json
 from gtransformer.installation import project_root
+from gtransformer.preprocess.corpus import find_splits
+from gtransformer.preprocess.manifest import without_test
 from gtransformer.tasks.averaging import AVERAGE
 from gtransformer.tasks.finetuning import LAST
 
 BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
+RUNS = "GTRANSFORMER_RUNS"
+RAW = "raw_corpus.json"  # in a run's directory: of which corpus it is
 PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
 
 
@@ -37,6 +46,11 @@ def last_checkpoint(directory: Path) -> Path:
     return (directory / BEST).with_name(LAST)
 
 
+def benchmark_directory(corpus: str) -> Path:
+    """Where ``scripts/download.sh`` puts a benchmark corpus."""
+    return Path(os.environ.get("DATA") or project_root() / "data") / corpus
+
+
 def corpus_directory(corpus: str) -> Path:
     """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
     if corpus not in BENCHMARKS:
@@ -45,17 +59,78 @@ def corpus_directory(corpus: str) -> Path:
             known = ", ".join(BENCHMARKS)
             raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
         return path
-    path = Path(os.environ.get("DATA") or project_root() / "data") / corpus
+    path = benchmark_directory(corpus)
     if not path.is_dir():
         raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
     return path
 
 
-def corpus_name(corpus: str) -> str:
-    """What a corpus is called in the directories of runs: a benchmark by its name, others by their directory's."""
-    return corpus if corpus in BENCHMARKS else corpus_directory(corpus).resolve().name
+def runs_directory() -> Path:
+    """Where the runs of recipes lie: the variable GTRANSFORMER_RUNS, or ``runs/`` of the working directory."""
+    return Path(os.environ.get(RUNS) or "runs").absolute()
 
 
-def run_directory(recipe: str, corpus: str) -> Path:
-    """Where a recipe's run on a corpus lies; both by name."""
-    return project_root() / "runs" / recipe / corpus
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that runs belong to: by content, since folders of the same name may hold different ones.
+
+    name: what it is called in the directories of runs.
+    raw: where it lies; None for a corpus that is known by its name alone.
+    files: SHA-256 of the raw files of training and development set (of others where these are missing), by name.
+        A corrected test set leaves models what they are.
+    """
+
+    name: str
+    raw: Path | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
+        """A benchmark by its name, others by their directory. Raises UserError if it is not there.
+
+        What is wrong with its files is for the stage that reads them to say.
+        """
+        raw = corpus_directory(corpus)
+        try:
+            splits = find_splits(raw, *(lang.partition("_")[0] for lang in pair))
+        except UserError:
+            splits = {}
+        files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
+        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files))
+
+    def owns(self, directory: Path) -> bool:
+        """Whether a run's directory is of this corpus; where nothing is known of its files, the path decides."""
+        known = _files_of(directory)
+        if known and self.files:
+            return without_test(known) == self.files
+        noted = {read_stamp(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
+        return not noted or self.raw is None or str(self.raw.resolve()) in noted
+
+    def note(self, directory: Path) -> None:
+        """Write down in a run's directory what corpus it is of."""
+        if self.files:
+            write_json(directory / RAW, {"raw": str(self.raw.resolve()), "files": self.files})
+
+
+@lru_cache(maxsize=256)
+def _sum(path: Path, _changed: int) -> str:
+    return sha256(path)
+
+
+def _files_of(directory: Path) -> dict[str, str]:
+    """The raw files of a run's corpus, as it or its prepared corpus noted them; that may be another recipe's."""
+    trained = read_stamp(directory / "train.json").get("command") or []
+    elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
+    for path, name in ((directory / RAW, "files"), *((one, "inputs") for one in (directory / PREPARED, *elsewhere))):
+        if found := read_stamp(path).get(name):
+            return found
+    return {}
+
+
+def run_directory(recipe: str, corpus: Corpus) -> Path:
+    """Where a recipe's run on a corpus lies: under the corpus's name, and where another has it, under a longer one."""
+    plain = runs_directory() / recipe / corpus.name
+    longer = plain.with_name(f"{corpus.name}-{digest(dict(corpus.files))[:8]}")
+    if corpus.files and (longer.is_dir() or (plain.is_dir() and not corpus.owns(plain))):
+        return longer
+    return plain

@@ -22,6 +22,14 @@ _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(
 Pair = tuple[str, str]
 
 
+class NoLanguagePair(UserError):
+    """A raw corpus has no files of a language pair, but of ``pairs``: "en-fr", ..."""
+
+    def __init__(self, pairs: Sequence[str], message: str):
+        super().__init__(message)
+        self.pairs = pairs
+
+
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
@@ -49,9 +57,10 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
     if not splits:
         pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
         have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
-        raise UserError(
+        raise NoLanguagePair(
+            pairs,
             f"{raw}: no files for the language pair {source_lang}-{target_lang} "
-            f"(concatenated_{source_lang}2{target_lang}_train_{source_lang}.txt and so on); {have}"
+            f"(concatenated_{source_lang}2{target_lang}_train_{source_lang}.txt and so on); {have}",
         )
     return splits
 

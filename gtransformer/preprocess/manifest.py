@@ -3,20 +3,56 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gtransformer.errors import UserError
-from gtransformer.files import read_json, sha256, write_json
+from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
+# The files, by how their names begin, without which a model's numbers for words mean others.
+VOCABULARY = ("bin/dict.", "bpe.codes", "truecase.", "sentencepiece.", "wordpieces.")
+NOTED = "corpus.json"  # beside checkpoints: ``noted_digests`` of what they were trained on
 MANY_UNKNOWN = 0.01  # of a text's tokens; text that is cut by the codes of its dictionary has next to none
+
+
+def noted_digests(prepared: Path) -> dict[str, str]:
+    """What a model notes of its prepared corpus: digests of the data that training reads, and of the vocabulary.
+
+    The vocabulary is what cuts text and the dictionaries. Empty where the manifest names no files.
+    """
+    manifest = read_json(prepared / "manifest.json")
+    files = manifest.get("outputs") or {}
+    kinds = {
+        "corpus": {name: sha for name, sha in files.items() if name.startswith("bin/") and "/test." not in name},
+        "vocabulary": {name: sha for name, sha in files.items() if name.startswith(VOCABULARY)},
+    }
+    return {kind: digest(found) for kind, found in kinds.items()}
+
+
+def check_noted(checkpoint: Path, prepared: Path) -> None:
+    """Raise UserError where a model's checkpoint and a prepared corpus do not belong together.
+
+    The vocabulary must be the one that the model was trained with: its numbers for words would mean others. What was
+    noted beside the checkpoint when it was trained tells; where nothing was, as by fairseq-train itself, nothing is
+    known. Models of earlier versions noted their corpus as a whole: another one must have borrowed its vocabulary.
+    """
+    path = checkpoint.parent / NOTED
+    if not path.is_file():
+        return
+    noted, now = read_json(path), noted_digests(prepared)
+    borrowed = (read_json(prepared / "manifest.json").get("vocabulary") or {}).get("borrowed_from")
+    if noted["vocabulary"] != now["vocabulary"] if isinstance(noted, dict) else noted != now["corpus"] and not borrowed:
+        raise UserError(
+            f"{checkpoint}: trained with another vocabulary than that of {prepared}, so its translations would be "
+            "of other words; name the corpus that it was trained on with --prepared, or train again"
+        )
 
 
 def tool_versions() -> dict[str, str]:
@@ -107,10 +143,22 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
-    """Raise UserError for a finished corpus with other settings: models of it would be left without theirs.
+def without_test(files: Mapping[str, str]) -> dict[str, str]:
+    """The checksums of raw files by name, but for those of the test set, which no model was trained with.
 
-    Files may have moved: of Moses only whether it was used is compared, of a vocabulary what it consists of.
+    Where there are no others, those of the test set.
+    """
+    return {name: files[name] for name in sorted(files) if "_test_" not in name} or dict(files)
+
+
+def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: Mapping[str, Sequence[Path]]) -> None:
+    """Raise UserError for a finished corpus of other text or with other settings: models of it would lose theirs.
+
+    Files may have moved: of Moses only whether it was used is compared, of a vocabulary what it consists of. Another
+    test set is none of a model's.
+
+    Args:
+        splits: the raw files of each split.
     """
     try:
         manifest = read_json(output / "manifest.json")
@@ -129,13 +177,18 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None) -> None:
             refuse(output, f"--{name.replace('_', '-')}: {one}, not {other}")
     if changed := other_vocabulary(output, settings.vocabulary_files()):
         refuse(output, f"another vocabulary: {changed}")
+    known = manifest.get("inputs") or {}
+    read = [path for split, sides in splits.items() for path in sides if split != "test"]
+    other = [path for path in read if known.get(path.name, "") not in ("", sha256(path))]
+    if other:
+        refuse(output, f"{other[0]} is another text now", "from another corpus")
 
 
-def refuse(output: Path, difference: str) -> NoReturn:
+def refuse(output: Path, difference: str, how: str = "with other options") -> NoReturn:
     """Raise UserError for a finished corpus that would become another one."""
     raise UserError(
-        f"{output}: prepared with other options ({difference}), and models of it need it as it is; give another "
-        "directory, or --overwrite to lose it"
+        f"{output}: prepared {how} ({difference}), and models of it need it as it is; give another directory, or "
+        "--overwrite to lose it"
     )
 
 

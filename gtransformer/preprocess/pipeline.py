@@ -241,10 +241,10 @@ def prepare(
     """Prepare the raw corpus ``raw`` in the directory ``output``; returns the manifest.
 
     What was done before by an interrupted or earlier run and still holds is kept. Raises UserError for any input that
-    cannot be used, and unless ``overwrite`` for a corpus that was finished there with other settings, before anything
-    is written.
+    cannot be used, and unless ``overwrite`` for a corpus that was finished there of other text or with other settings,
+    before anything is written.
     """
     preparation = Preparation(raw, output, settings)
     if not overwrite:
-        manifest.check_same(preparation.output, settings, preparation.borrowed)
+        manifest.check_same(preparation.output, settings, preparation.borrowed, preparation.splits)
     return preparation.run(command)

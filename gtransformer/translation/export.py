@@ -18,6 +18,7 @@ from gtransformer.errors import UserError, explain
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
+from gtransformer.preprocess.manifest import check_noted
 from gtransformer.tasks.averaging import model_in
 from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
@@ -80,6 +81,7 @@ def export(
         raise UserError(f"{output}: exists already; remove it or give another name")
     state = read_checkpoint(sources.checkpoint)
     settings = model_settings(sources, state, first_pass)
+    check_noted(sources.checkpoint, sources.prepared)
     pair = settings["source_lang"], settings["target_lang"]
     first = None if first_pass is None else read_sentence_model(first_pass, pair)
     work = output.with_name(f"{output.name}.{os.getpid()}.tmp")

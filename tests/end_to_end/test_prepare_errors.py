@@ -48,7 +48,7 @@ def test_what_is_there_is_not_lost(raw, prepared, capsys):
 def test_a_manifest_that_cannot_be_used_is_none(tmp_path, content):
     """Nothing is finished where it says nothing; preparing goes on and writes it anew."""
     (tmp_path / "manifest.json").write_text(content)
-    check_same(tmp_path, Settings(), None)
+    check_same(tmp_path, Settings(), None, {})
 
 
 def test_another_vocabulary_than_that_of_what_is_there(raw, prepared, tmp_path, capsys):

@@ -26,10 +26,10 @@ from sentencepiece import SentencePieceTrainer
 
 from gtransformer.cli.run import main
 from gtransformer.demo.corpus import SIDES, write_splits
-from gtransformer.experiments import run_places as places
 from gtransformer.experiments import stage as stages
 from gtransformer.experiments.commands import without_half_precision
 from gtransformer.experiments.recipe import Options, load_recipe, recipe_names
+from gtransformer.experiments.run_places import RUNS
 from tests.bert import save_bert
 from tests.in_process import run_module
 from tests.unit.models import fairseq_models
@@ -173,7 +173,7 @@ def workshop(tmp_path_factory) -> Iterator[Workshop]:
     root = tmp_path_factory.mktemp("recipes")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
-        patch.setattr(places, "project_root", lambda: root)
+        patch.setenv(RUNS, str(root / "runs"))
         patch.setattr(stages, "run_logged", run_module)
         yield Workshop(root)
 

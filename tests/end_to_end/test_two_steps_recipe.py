@@ -13,8 +13,8 @@ import torch
 import yaml
 
 from gtransformer.cli.run import main
-from gtransformer.experiments import run_places as places
 from gtransformer.experiments import stage as stages
+from gtransformer.experiments.run_places import RUNS
 from tests.end_to_end.test_recipes import DOCUMENTS, SENTENCES, SMALLER, UPDATES, write_corpus
 from tests.in_process import run_module
 
@@ -25,7 +25,7 @@ BEST = Path("checkpoints", "checkpoint_best.pt")
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch) -> list[str]:
     """Of step 2 on documents, behind step 1 on the same text as sentence pairs, which no <d> parts."""
-    monkeypatch.setattr(places, "project_root", lambda: tmp_path)
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
     monkeypatch.setattr(stages, "run_logged", run_module)
     tiny = {
         section: {key: None if value == "" else value for key, value in options.items()}

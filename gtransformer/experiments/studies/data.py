@@ -14,12 +14,12 @@ from gtransformer.demo.reach_corpus import ITEMS, SET
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.experiments.commands import call_command, python_command
-from gtransformer.experiments.pipeline import Pipeline, Program, Stage, digest
+from gtransformer.experiments.pipeline import Pipeline, Program, Stage
 from gtransformer.experiments.progress import last_line
 from gtransformer.experiments.recipe import Options, Recipe
 from gtransformer.experiments.run_places import BENCHMARKS, corpus_directory
 from gtransformer.experiments.studies.study import Data
-from gtransformer.files import atomic_write, read_json, read_lines, sha256
+from gtransformer.files import atomic_write, digest, read_json, read_lines, sha256
 from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 

@@ -15,7 +15,7 @@ from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.experiments.commands import call_command
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.run import Run
-from gtransformer.experiments.run_places import model_file
+from gtransformer.experiments.run_places import Corpus, model_file
 from gtransformer.files import read_json, write_json
 from gtransformer.tasks.averaging import model_in
 from gtransformer.tasks.user_system import import_user_dir
@@ -56,7 +56,8 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
     start = order.get("pretrained")
     pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
-    return Run(recipe, Path(order["corpus"]), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
+    raw = Path(order["corpus"])
+    return Run(recipe, Corpus(raw.name, raw), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
 
 
 def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:

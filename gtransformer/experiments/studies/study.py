@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from gtransformer.experiments.needs import start_of
-from gtransformer.experiments.pipeline import digest
 from gtransformer.experiments.recipe import Recipe, load_recipe
 from gtransformer.experiments.run import FIRST_PASS, START
 from gtransformer.experiments.studies.check import ATTENTION, TABLE
+from gtransformer.files import digest
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ def test_an_update_has_as_many_batches_on_any_number_of_devices():
 def test_idle_devices_are_named(capsys):
     device_options({}, 4, 3)
     said = "[train] the recipe is for 4 device(s), 2 of 3 in use: every update sums 2 batch(es) on each\n"
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().err == said
     device_options({}, 4, 4)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("value", ["often", 0, 1.5, [], "1,,2"])

@@ -11,12 +11,12 @@ from gtransformer.cli.arena import build_parser as arena_parser
 from gtransformer.cli.run import build_parser
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
-from gtransformer.experiments import run_places
 from gtransformer.experiments.arena.arena import Arena
 from gtransformer.experiments.arena.plan import check_terms
 from gtransformer.experiments.pipeline import Pipeline
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.run import make_run
+from gtransformer.experiments.run_places import RUNS
 from gtransformer.experiments.studies.data import Corpora
 from gtransformer.experiments.studies.one_run import ordered_run
 from gtransformer.experiments.studies.plan import load_study
@@ -30,7 +30,7 @@ def given(tmp_path: Path, monkeypatch, *options: str, recipe: str = "docflat/c")
     """What fairseq-generate gets as --first-pass."""
     raw, commands = tmp_path / "tiny", []
     raw.mkdir(exist_ok=True)
-    monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
     monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
     monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
     args = build_parser().parse_args([recipe, str(raw), "generate", *options])

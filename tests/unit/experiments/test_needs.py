@@ -9,9 +9,9 @@ import pytest
 from gtransformer.cli.run import build_parser, main
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
-from gtransformer.experiments import run_places
 from gtransformer.experiments.needs import Need, missing_first, needs, start_of
 from gtransformer.experiments.run import Run, make_run
+from gtransformer.experiments.run_places import RUNS
 from gtransformer.files import write_json
 
 START = "document/sentences"
@@ -20,7 +20,7 @@ START = "document/sentences"
 @pytest.fixture
 def corpora(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
     """Documents and sentence pairs, raw, in a checkout of their own."""
-    monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
     found = tmp_path / "raw" / "few", tmp_path / "raw" / "pairs"
     for corpus in found:
         corpus.mkdir(parents=True)
@@ -81,27 +81,11 @@ def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
     assert elsewhere == [[START, str(pairs), "prepare"], [START, str(pairs), "train"]]
 
 
-def test_a_run_on_another_corpus_of_the_same_name_is_not_taken(corpora, tmp_path: Path):
-    """As where documents and sentence pairs lie in folders of one name."""
-    few, _ = corpora
-    command = parse("document/base", few, "all")
-    other = tmp_path / "elsewhere" / "few"
-    other.mkdir(parents=True)
-    for stage, result in (("prepare", "prepared/manifest.json"), ("train", "train.json")):
-        done(tmp_path, f"{START}/few/{result}")
-        record = tmp_path / "runs" / START / "few" / f"{stage}.json"
-        write_json(record, {"raw": str(other)})
-        with pytest.raises(UserError, match="runs/document/sentences/few: was made from .*elsewhere/few, not from"):
-            missing_first(command)
-        write_json(record, {"raw": str(few)})
-    assert missing_first(command) == []
-
-
 @pytest.mark.parametrize(
     "options",
     [
         ["train"],
-        ["all", "--set", "train.lr=1"],
+        ["all", "--set", "train.finetune-from-model=x.pt", "--prepared", "x"],
         ["all", "--output", "x"],
         ["all", "--prepared", "x"],
         ["all", "--checkpoint", "x"],

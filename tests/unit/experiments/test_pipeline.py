@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.experiments.pipeline import Pipeline, Stage, digest, read_stamp
+from gtransformer.experiments.pipeline import Pipeline, Stage, read_stamp
+from gtransformer.files import digest
 
 
 class Plan:

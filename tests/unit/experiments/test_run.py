@@ -12,14 +12,12 @@ from gtransformer.cli.run import build_parser, main, split_extra
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.experiments import run as module
-from gtransformer.experiments import run_places
 from gtransformer.experiments.recipe import load_recipe, recipe_names
 from gtransformer.experiments.run import STAGES, make_run, stages_of
+from gtransformer.experiments.run_places import RUNS
 from gtransformer.files import read_json, write_json
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -36,11 +34,14 @@ def parse(*arguments: object):
     return args
 
 
-def test_paths_by_default(corpus: Path):
+def test_runs_lie_where_the_user_is_or_wants_them(corpus: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     run = make_run(parse("base", corpus, "train"))
-    assert run.directory == ROOT / "runs" / "base" / "tiny"
+    assert run.directory == tmp_path / "runs" / "base" / "tiny"
     assert run.prepared == run.directory / "prepared"
     assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
+    monkeypatch.setenv(RUNS, str(tmp_path / "elsewhere"))
+    assert make_run(parse("base", corpus, "train")).directory == tmp_path / "elsewhere" / "base" / "tiny"
 
 
 @pytest.fixture
@@ -52,26 +53,24 @@ def borrower(tmp_path: Path) -> Path:
 
 
 def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus: Path, borrower: Path):
-    prepared = ROOT / "runs" / "base" / "tiny" / "prepared"
+    prepared = Path("runs").absolute() / "base" / "tiny" / "prepared"
     for name in ("doc_base", "sent_base"):
         run = make_run(parse(name, corpus, "train"))
         assert (run.prepared, run.vocabulary) == (prepared, None)
     run = make_run(parse("window/base", corpus, "train"))
-    assert run.directory == ROOT / "runs" / "window" / "base" / "tiny"
-    assert run.prepared == ROOT / "runs" / "concatenation" / "sentences" / "tiny" / "prepared"
+    assert run.directory == Path("runs").absolute() / "window" / "base" / "tiny"
+    assert run.prepared == Path("runs").absolute() / "concatenation" / "sentences" / "tiny" / "prepared"
     own = make_run(parse(borrower, corpus, "train"))
-    assert own.prepared == ROOT / "runs" / "borrower" / "tiny" / "prepared"
+    assert own.prepared == Path("runs").absolute() / "borrower" / "tiny" / "prepared"
     assert own.vocabulary == prepared
-    with pytest.raises(UserError, match="needs --prepared"):
-        make_run(parse("doc_base", corpus, "prepare", "--set", "prepare.bpe-merges=5"))
 
 
 def test_model_of_another_corpus(corpus: Path):
     args = parse("doc_base", corpus, "all", "--model-of", "techdocs")
     run = make_run(args)
-    assert run.checkpoint == ROOT / "runs" / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
-    assert run.vocabulary == ROOT / "runs" / "base" / "techdocs" / "prepared"
-    assert run.prepared == ROOT / "runs" / "doc_base" / "tiny" / "prepared"
+    assert run.checkpoint == Path("runs").absolute() / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
+    assert run.vocabulary == Path("runs").absolute() / "base" / "techdocs" / "prepared"
+    assert run.prepared == Path("runs").absolute() / "doc_base" / "tiny" / "prepared"
     assert stages_of(args) == ("prepare", "generate", "score")
 
 
@@ -87,8 +86,8 @@ def commands(monkeypatch) -> list[list[str]]:
 
 def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, commands: list, tmp_path: Path):
     run = make_run(parse("doc_base_finetune", corpus, "train"))
-    assert run.pretrained == ROOT / "runs" / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
-    assert run.prepared == ROOT / "runs" / "base" / "tiny" / "prepared"
+    assert run.pretrained == Path("runs").absolute() / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
+    assert run.prepared == Path("runs").absolute() / "base" / "tiny" / "prepared"
     own = make_run(parse("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt"))
     assert own.pretrained is None
     with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
@@ -282,7 +281,7 @@ def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tm
 
 def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, monkeypatch, tmp_path: Path):
     (corpus / "concatenated_en2de_train_en.txt").touch()
-    monkeypatch.setattr(run_places, "project_root", lambda: tmp_path)
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
     with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
         make_run(parse(borrower, corpus, "prepare")).execute("prepare")
 

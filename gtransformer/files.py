@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
-import io
 import json
 import lzma
 import os
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from gtransformer.errors import FULL, UserError
 
 NO_JSON = (ValueError, RecursionError)  # what Python's parser raises
+# How files begin that are no UTF-8 text, and what they are.
+FOREIGN = {
+    codecs.BOM_UTF16_LE: "UTF-16 text",
+    codecs.BOM_UTF16_BE: "UTF-16 text",
+    b"\x1f\x8b": "data of gzip (with .gz at the end of its name it can be read)",
+    b"\xfd7zXZ": "data of xz (with .xz at the end of its name it can be read)",
+    b"\x28\xb5\x2f\xfd": "data of zstd",
+    b"BZh": "data of bzip2",
+    b"PK\x03\x04": "a zip archive or an office document",
+    b"%PDF-": "a PDF",
+}
 OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # names of what a process has open
 
 
@@ -35,15 +47,11 @@ def open_bytes(path: str | Path) -> BinaryIO:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def open_text(path: str | Path) -> TextIO:
-    """Open a UTF-8 text file for reading; lines end at ``\\n`` only."""
-    return io.TextIOWrapper(open_bytes(path), encoding="utf-8", errors="strict", newline="\n")
-
-
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file without their ``\\n``.
+    """Yield the lines of a UTF-8 file: the one reader of text, whatever it is for.
 
-    Raises UserError, naming file and line, where bytes are not UTF-8 or compressed data is damaged.
+    A line ends at ``\\n`` or ``\\r\\n``, which are left out, as is a byte order mark. Raises UserError, naming
+    file and line, where bytes are not UTF-8, where lines end in ``\\r`` alone, and where compressed data is damaged.
     """
     with open_bytes(path) as stream:
         yield from decode_lines(stream, path)
@@ -55,16 +63,30 @@ def decode_lines(stream: Iterable[bytes], name: str | Path) -> Iterator[str]:
     try:
         for line in stream:
             number += 1
-            yield line.removesuffix(b"\n").decode("utf-8")
+            if number == 1:
+                line = _first_line(line, name)
+            yield line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{name}, line {number}: byte 0x{error.object[error.start]:02x} at column {error.start + 1} is not "
             "UTF-8; convert the file to UTF-8"
         ) from None
-    except (lzma.LZMAError, gzip.BadGzipFile, EOFError) as error:
+    except (lzma.LZMAError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise UserError(
             f"{name}, after line {number}: compressed data is damaged ({error}); fetch the file again"
         ) from None
+
+
+def _first_line(line: bytes, name: str | Path) -> bytes:
+    """The first line of a text without a byte order mark; UserError where it shows that this is no UTF-8 text."""
+    kind = next((what for begin, what in FOREIGN.items() if line.startswith(begin)), None)
+    if kind is None and line.count(0) * 3 > len(line):  # every letter beside a zero byte
+        kind = "UTF-16 text"
+    if kind is not None:
+        raise UserError(f"{name}, line 1: the file is {kind}; give plain text in UTF-8")
+    if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):
+        raise UserError(f"{name}, line 1: lines end in carriage returns alone; convert them to line feeds")
+    return line.removeprefix(codecs.BOM_UTF8)
 
 
 def check_output(path: str | Path) -> None:
@@ -118,15 +140,13 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def read_json(path: str | Path) -> Any:
     """Read a JSON file; UserError with file and line if it is missing or damaged."""
-    with open_text(path) as stream:
-        try:
-            return json.load(stream)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{path}: not UTF-8 text") from None
-        except NO_JSON as error:
-            raise UserError(f"{path}: not valid JSON ({json_fault(error)})") from None
+    text = "\n".join(read_lines(path))
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from None
+    except NO_JSON as error:
+        raise UserError(f"{path}: not valid JSON ({json_fault(error)})") from None
 
 
 def json_fault(error: BaseException) -> str:

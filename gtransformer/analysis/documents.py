@@ -13,7 +13,7 @@ from gtransformer.analysis.attention_text import drawn_text, gate_table, to_json
 from gtransformer.analysis.word_sides import word_sides
 from gtransformer.analysis.words import WordWatch
 from gtransformer.errors import UserError
-from gtransformer.files import read_lines
+from gtransformer.preprocess.corpus import text_lines
 from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
@@ -88,7 +88,7 @@ def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[In
     documents = 0
     for line in lines:
         documents = line.place.documents
-        if documents == number and not line.breaks:
+        if documents == number and line.tokens:
             found.append(line)
         if documents > number:
             break
@@ -105,7 +105,7 @@ def given_translation(path: str, number: int, document: list[InputLine], model: 
 
     Raises UserError for a file of more or fewer lines.
     """
-    lines = list(read_lines(path))
+    lines = list(text_lines(path))
     if len(lines) != number:
         raise UserError(f"{path}: has {len(lines)} lines, but the text has {number}; give a line for each line")
     texts = [lines[line.place.lines - 1] for line in document]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from pathlib import Path
 
 from gtransformer.analysis.attention_pictures import draw_attention, draw_gates
@@ -19,7 +18,8 @@ from gtransformer.analysis.documents import find_document, given_translation, in
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.files import atomic_write, check_output, decode_lines, read_lines, write_json
+from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.preprocess.corpus import input_lines
 from gtransformer.report.pages.inspection import write_inspection
 from gtransformer.tasks.batch_readers import check_alone
 from gtransformer.translation.api import GTransformer
@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> None:
     check_alone(model.engine.model, str(args.model))
     options = model.directory.search.given(vars(args)).changed(nbest=1)
     name = "standard input" if args.input == "-" else args.input
-    text = list(decode_lines(sys.stdin.buffer, name) if args.input == "-" else read_lines(args.input))
+    text = list(input_lines(args.input))
     document = find_document(
         read_text(text, model.chain.encode, longest=model.max_sentence_tokens), args.document, name
     )

@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--reference-file",
         type=Path,
         metavar="FILE",
-        help="instead of PREPARED: the reference as plain text (documents opened by <d>), for plain-text hypotheses",
+        help="instead of PREPARED: the reference as plain text (documents opened by <d> or separated by blank lines)",
     )
     parser.add_argument(
         "--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html"

@@ -23,7 +23,7 @@ from gtransformer.report.terms_table import table
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="source text, with <d>")
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="source text, with documents")
     parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference")
     parser.add_argument(
         "--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its translations, one per system"
@@ -60,6 +60,7 @@ def main(argv: list[str] | None = None) -> None:
     result = score_files(args.source, args.reference, dict(systems), training, args.max_share)
     write_json(output, result | provenance("gtransformer.cli.terms", argv))
     print(table(result["systems"] | {REFERENCE: result[REFERENCE]}, result["significance"]))
+    print(f"documents: {result['documents']}, {result['borders']}")
     print(f"lexicon: {result['lexicon_sentences']} sentence pairs\n\nresults: {output}")
 
 

@@ -11,7 +11,7 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import cache
 from itertools import islice
@@ -20,7 +20,8 @@ from typing import BinaryIO
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, decode_lines, is_replaceable, read_lines, sha256
+from gtransformer.files import atomic_write, is_replaceable, sha256
+from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
 from gtransformer.preprocess.parallel import progress
 from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 from gtransformer.tasks.precision import PRECISIONS
@@ -181,7 +182,7 @@ def translate_text(
             start = output.place
         checkpoint, first = args.first_pass, None
         if checkpoint is not None and checkpoint.suffix != FIRST_MODEL:
-            checkpoint, first = None, islice(read_lines(args.first_pass), start.lines, None)
+            checkpoint, first = None, islice(text_lines(args.first_pass), start.lines, None)
         model = load(checkpoint)
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
         place, sentences, cut = start, 0, 0
@@ -223,6 +224,7 @@ def say(start: TextPosition, place: TextPosition, sentences: int, cut: int, seco
     """The summary on standard error."""
     resumed = f", gone on with after line {start.lines}" if start.lines else ""
     documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
+    documents += "" if place.borders == NONE else f" {place.borders}"
     now = f"{sentences} sentences in {seconds:.1f} s on {device}"
     print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
     if cut:
@@ -232,19 +234,14 @@ def say(start: TextPosition, place: TextPosition, sentences: int, cut: int, seco
 def count_lines(args: argparse.Namespace) -> int | None:
     """The number of lines of a file, None of a pipe; an unreadable one is reported before anything is translated.
 
-    Raises UserError as ``read_lines``, and where input and output are the same file.
+    Raises UserError as ``text_lines``, and where input and output are the same file.
     """
     path = Path(args.input)
     if args.input == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
         return None
     if args.output and Path(args.output).exists() and Path(args.output).samefile(args.input):
         raise UserError(f"{args.output}: input and output are the same file; give another --output")
-    return sum(1 for _ in read_lines(args.input))
-
-
-def input_lines(name: str) -> Iterator[str]:
-    """The lines of a file, or of standard input for ``-``."""
-    return decode_lines(sys.stdin.buffer, "standard input") if name == "-" else read_lines(name)
+    return sum(1 for _ in input_lines(args.input))
 
 
 if __name__ == "__main__":

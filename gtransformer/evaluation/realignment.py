@@ -16,7 +16,8 @@ import numpy as np
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import UNSPACED
-from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
+from gtransformer.preprocess.corpus import MARKED
+from gtransformer.preprocess.plain_text import Documents, read_plain, read_sentences, read_shaped
 
 ORDER, MWER = ALIGNMENTS = ("order", "mwer")
 MOST = 1 << 31  # bytes of what is kept
@@ -96,12 +97,12 @@ def read_realigned(
 ) -> tuple[Documents, int]:
     """Plain text in the shape of its reference, documents of another number of sentences cut anew, and how many were.
 
-    Raises UserError where documents cannot be told: the file has as many as the reference, opened by ``<d>``, or as
-    many lines, or the reference is one document.
+    Raises UserError where documents cannot be told: the file has as many as the reference, opened by ``<d>`` or
+    separated by blank lines, or as many lines, or the reference is one document.
     """
-    documents, marked = read_plain(path)
+    documents, borders = read_plain(path)
     shape = [len(document) for document in reference]
-    if not marked and len(documents[0]) == sum(shape):
+    if borders != MARKED and len(read_sentences(path)) == sum(shape):
         return read_shaped(path, shape, like), 0
     if len(documents) != len(reference):
         raise UserError(

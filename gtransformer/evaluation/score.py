@@ -53,7 +53,10 @@ class Scores:
 
 @dataclass
 class Evaluation:
-    """Scores against each reference asked for, and what was counted on the way."""
+    """Scores against each reference asked for, and what was counted on the way.
+
+    ``borders``: how a plain-text reference marks its documents (``corpus.MARKED`` and so on).
+    """
 
     split: str | None
     source_lang: str | None
@@ -63,6 +66,7 @@ class Evaluation:
     hypotheses: Path
     checksum: str
     alignment: str = ORDER
+    borders: str | None = None
 
     def to_json(self) -> dict:
         """The evaluation as a JSON object."""
@@ -74,6 +78,7 @@ class Evaluation:
             "hypotheses": str(self.hypotheses),
             "hypotheses_sha256": self.checksum,
             "counts": self.counts,
+            **({} if self.borders is None else {"borders": self.borders}),
             **({} if self.alignment == ORDER else {"alignment": self.alignment}),
             "references": {
                 reference: {"computation": REFERENCES[reference], "detokeniser": scores.detokeniser}
@@ -151,10 +156,11 @@ def score_text(
 ) -> Evaluation:
     """Score a plain-text translation against a plain-text reference, aligned line by line; no corpus is needed.
 
-    Documents are those that ``<d>`` opens in the reference; without any the file is one document. Raises UserError,
-    naming file and line, where the two are not aligned (``alignment`` ``mwer``: where documents are not).
+    Documents are those that ``<d>`` opens in the reference, or that blank lines separate; without any the file is one
+    document. Raises UserError, naming file and line, where the two are not aligned (``alignment`` ``mwer``: where
+    documents are not).
     """
-    wanted, _ = read_plain(reference)
+    wanted, borders = read_plain(reference)
     unit = tokenizer or "13a"
     text, misaligned = read_text(hypotheses, wanted, reference, unit, alignment)
     segments = segments_of_text(text, wanted, unit, alignment=alignment)
@@ -166,7 +172,7 @@ def score_text(
         "misaligned_instances": misaligned,
     }
     scores = {"raw": Scores(score_levels(segments, tuple(metrics)), segments)}
-    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), alignment)
+    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), alignment, borders)
 
 
 def read_text(

@@ -10,6 +10,7 @@ import numpy as np
 from gtransformer.errors import UserError
 from gtransformer.evaluation.terms import COUNTS, MOST, SCORES, consistency, differences, make_lexicon, ratios
 from gtransformer.files import sha256
+from gtransformer.preprocess.corpus import NONE
 from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped
 
 REFERENCE = "reference"  # as a system among the results
@@ -29,9 +30,11 @@ def score_files(
     for path in systems.values():
         if path.suffix == ".jsonl":
             raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
-    original, marked = read_plain(source)
-    if not marked:
-        raise UserError(f"{source}: terms are compared within documents; put a line <d> before each")
+    original, borders = read_plain(source)
+    if borders == NONE:
+        raise UserError(
+            f"{source}: terms are compared within documents; put a line <d> before each, or blank lines between them"
+        )
     shape = [len(document) for document in original]
     texts = {name: read_shaped(path, shape, source) for name, path in systems.items()}
     wanted = read_shaped(reference, shape, source)
@@ -49,6 +52,7 @@ def score_files(
         "lexicon_sentences": lexicon.sentences,
         "max_share": most,
         "documents": len(original),
+        "borders": borders,
         "sha256": {str(path): sha256(path) for path in (source, reference, *systems.values(), *(training or ()))},
         "systems": {name: _scores(rows[name]) for name in texts},
         REFERENCE: _scores(rows[REFERENCE]),

@@ -16,7 +16,8 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, open_text, read_lines
+from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
 
 SEPARATOR = "@@"
@@ -51,7 +52,7 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
     """
     counts: Counter[str] = Counter()
     for path in files:
-        lines = (line for line in read_lines(path) if line != "<d>")
+        lines = (line for line in read_lines(path) if not is_document_mark(line))
         for part in map_chunks(count_words, lines, workers, label=f"words of {Path(path).name}"):
             counts.update(part)
     words = io.StringIO("".join(f"{word} {count}\n" for word, count in sorted(counts.items())))
@@ -124,9 +125,9 @@ class Encoder:
     """Applies BPE codes to tokenised lines, remembering the words it has cut."""
 
     def __init__(self, codes: str | Path):
-        check_codes(codes, read_lines(codes))
-        with open_text(codes) as stream:
-            self._bpe = BPE(stream, separator=SEPARATOR)
+        lines = list(read_lines(codes))
+        check_codes(codes, lines)
+        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=SEPARATOR)
         self._known: dict[str, str] = {}
 
     def __call__(self, lines: Sequence[str]) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
-from gtransformer.preprocess.corpus import DROPPED, Pair, document_lines, read_documents
+from gtransformer.preprocess.corpus import DROPPED, Pair, document_borders, document_lines, is_blank, read_documents
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.unicode_forms import one_form
 
@@ -36,14 +35,16 @@ class CleanReport:
     lines_with_control_character: int = 0
     documents: int = 0
     sentences: int = 0
+    borders: str = ""
 
     def summary(self) -> str:
         """One line for the terminal."""
         empty = self.dropped_empty_source + self.dropped_empty_target + self.dropped_empty_both
         return (
-            f"{self.sentences} sentences in {self.documents} documents; dropped {empty} pairs with an empty side and "
-            f"{self.dropped_documents} documents that this emptied; {self.lines_with_carriage_return} lines had "
-            f"carriage returns, {self.lines_with_control_character} other control characters"
+            f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
+            f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; "
+            f"{self.lines_with_carriage_return} lines had carriage returns inside, "
+            f"{self.lines_with_control_character} other control characters"
         )
 
 
@@ -52,11 +53,6 @@ def clean_line(line: str) -> str:
     if _ANY.search(line):
         line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
     return one_form(line).strip()
-
-
-def is_blank(line: str) -> bool:
-    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only."""
-    return not line or (not line[0].isalnum() and all(unicodedata.category(sign)[0] in "ZC" for sign in line))
 
 
 def clean_documents(
@@ -109,7 +105,7 @@ def clean_files(
     With ``sentence_pairs`` each sentence of files that hold no documents becomes one. ``share``: see
     ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
-    report = CleanReport()
+    report = CleanReport(borders=document_borders(source, sentence_pairs))
     with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
         documents = read_documents(source, target, sentence_pairs)
         for document in clean_documents(progress(documents, label, unit=" documents"), report, share):

@@ -46,8 +46,7 @@ def write_split(output: Path, split: str, langs: Sequence[str], documents: Itera
 
 
 def check_sentence(path: str | Path, number: int, line: str) -> str:
-    """A line of text without carriage return and byte order mark; UserError if it holds a mark of the raw format."""
-    text = line.rstrip("\r").removeprefix("\ufeff")
-    if mark := reserved_mark(text):
+    """A line of text; UserError if it holds a mark of the raw format."""
+    if mark := reserved_mark(line):
         raise UserError(f"{path}, line {number}: {mark} inside a sentence is reserved; remove or rewrite it")
-    return text
+    return line

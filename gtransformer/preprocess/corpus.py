@@ -1,23 +1,54 @@
-"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` opens a document."""
+"""The raw corpus format: two line-aligned files per split, one sentence a line, a line ``<d>`` opens a document.
+
+A text that does not open with ``<d>`` has its documents separated by blank lines; one with neither has no borders. In a
+text that opens with ``<d>`` a blank line is an empty sentence. All commands that read text understand it so.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import read_lines
+from gtransformer.files import decode_lines, read_lines
 from gtransformer.preprocess.unicode_forms import one_form
 
 DOCUMENT = "<d>"
+# How a text says where its documents begin.
+MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _MARKS = ("<d>", "<s>", "</s>")
 DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")  # control characters that cleaning drops
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
+
+# Markup of formats that hold translations and are no plain text, recognised by what stands in no sentence; OPENINGS
+# only where a text begins, since technical text may quote them.
+MARKUP_SIGNS = "<0123456789"
+MARKUP = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in {
+        r"<(refset|srcset|tstset)\b|<(doc|DOC)\s[^>]*\w+\s*=|</(doc|DOC)>|<seg\s+id\s*=": "SGM or XML of WMT or IWSLT",
+        r"<(url|talkid|keywords|speaker)>.*</\w+>\s*$|<mteval\b": "XML of IWSLT",
+        r"<(CHAPTER|SPEAKER)\s+ID\s*=|<P>\s*$": "Europarl",
+        r"<tmx\b|<tuv?\s[^>]*\w+\s*=|<xliff\b|<trans-unit\b": "TMX or XLIFF",
+        r"<[sw]\s+id\s*=|<cesAlign\b": "XML of OPUS; scripts/convert.sh opus reads it",
+        r"\d+:\d\d:\d\d[,.]\d+ --> \d": "subtitles",
+    }.items()
+)
+OPENINGS = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in {
+        r"<\?xml\b|<!DOCTYPE\b|<html\b": "XML or HTML; scripts/convert.sh opus reads that of OPUS",
+        r'\{\s*"[^"]*"\s*:.*\}\s*$': "JSON",
+        r"WEBVTT\b": "subtitles",
+    }.items()
+)
 
 Pair = tuple[str, str]
 
@@ -67,7 +98,12 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
 
 def is_document_mark(line: str) -> bool:
     """Whether a raw line is ``<d>``, blanks, a carriage return and a byte order mark set aside."""
-    return line == DOCUMENT or line.strip(" \t\r\ufeff") == DOCUMENT
+    return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only."""
+    return not line or (not line[0].isalnum() and all(unicodedata.category(sign)[0] in "ZC" for sign in line))
 
 
 def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
@@ -83,33 +119,83 @@ def reserved_mark(line: str) -> str | None:
     return next((mark for mark in _MARKS if mark in line), None)
 
 
+def text_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a text. Raises UserError as ``read_lines``, and for markup."""
+    return without_markup(read_lines(path), path)
+
+
+def input_lines(name: str) -> Iterator[str]:
+    """``text_lines`` of a file, or of standard input for ``-``."""
+    if name != "-":
+        return text_lines(name)
+    return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
+
+
+def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
+    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup that is no text."""
+    begun = False
+    for number, line in enumerate(lines, 1):
+        text = line.lstrip()
+        if text and (not begun or text[0] in MARKUP_SIGNS):
+            patterns = MARKUP if begun else (*OPENINGS, *MARKUP)
+            kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
+            if kind is not None:
+                raise UserError(
+                    f"{name}, line {number}: {text.rstrip()[:40]!r} is markup ({kind}), not text; give plain "
+                    f"text: a sentence a line, and documents opened by a line {DOCUMENT} or separated by blank lines"
+                )
+            begun = begun or not is_document_mark(line)
+        yield line
+
+
+def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
+    """How a file says where documents begin, as it would be read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    first = next((line for line in read_lines(path) if not is_blank(line)), "")
+    return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
+
+
 def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[Pair]:
     """Yield the aligned lines of two files; a document opens with the pair ``("<d>", "<d>")``.
 
-    With ``sentence_pairs``, files that do not open with ``<d>`` hold no documents: each sentence is one.
+    Files that do not open with ``<d>`` have their documents separated by lines that are blank on both sides, of which
+    there must be some; with ``sentence_pairs`` they hold no documents, and each sentence is one.
 
-    Raises UserError naming file and line where: the files have unequal numbers of lines; the first line is not
-    ``<d>``; a document is empty; ``<d>`` stands on one side only; a sentence holds ``<d>``, ``<s>`` or ``</s>``; bytes
-    are not UTF-8; a file is missing or empty. Symbols such as ``[en]`` or ``<mask>`` may occur: tokenising cuts them
-    up (``tokenise.disarm``), so they cannot be mistaken for the model's own.
+    Raises UserError naming file and line where: the files have unequal numbers of lines; nothing says where documents
+    begin; a document is empty; ``<d>`` stands on one side only, or a blank line that separates documents; a sentence
+    holds ``<d>``, ``<s>`` or ``</s>``; a line is markup; bytes are not UTF-8; a file is missing or empty. Symbols such
+    as ``[en]`` or ``<mask>`` may occur: tokenising cuts them up (``tokenise.disarm``), so they cannot be mistaken for
+    the model's own.
     """
-    number, opened, single = 0, 0, False
-    both = zip_longest(read_lines(source), read_lines(target))
+    number, opened, borders, inside, documents = 0, 0, "", False, 0
+    empty: tuple[str | Path, str | Path, int] | None = None  # the first line that is blank on one side: of which file
+    both = zip_longest(text_lines(source), text_lines(target))
     for number, (left, right) in enumerate(both, 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
-        if left is None or right is None or (marks[0] != marks[1] and number > 1):
+        if left is None or right is None or (marks[0] != marks[1] and borders):
             _misaligned(source, target, number, left, right, both)
-        single = single or (sentence_pairs and number == 1 and not any(marks))
-        if number == 1 and not all(marks) and not single:
-            path = target if marks[0] else source
-            raise UserError(
-                f"{path}, line 1: a document must open the file; put a line {DOCUMENT} before this, or give "
-                "--sentence-pairs if its sentences belong to no documents"
-            )
-        if marks[0] and single:
+        blank = is_blank(left), is_blank(right)
+        if not borders:
+            if all(blank) and not sentence_pairs:
+                continue
+            if marks[0] != marks[1]:
+                has, lacks = (source, target) if marks[0] else (target, source)
+                raise UserError(
+                    f"{lacks}, line {number}: a document must open the file as in {has}; put a line {DOCUMENT} there"
+                )
+            borders = MARKED if marks[0] else SINGLE if sentence_pairs else BLANK
+        if marks[0] and borders != MARKED:
             raise UserError(
                 f"{source}, line {number}: {DOCUMENT}, but none opens the file; put a line {DOCUMENT} there"
             )
+        if borders == BLANK:
+            if all(blank):
+                inside = False
+                continue
+            if any(blank):
+                empty = empty or (*((source, target) if blank[0] else (target, source)), number)
+            if not inside:
+                inside, documents = True, documents + 1
+                yield DOCUMENT, DOCUMENT
         if marks[0]:
             if opened and number == opened + 1:
                 raise UserError(f"{source}, line {opened}: the document opened here is empty; remove this line")
@@ -119,13 +205,27 @@ def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = Fa
         for path, line in ((source, left), (target, right)):
             if mark := reserved_mark(line):
                 raise UserError(f"{path}, line {number}: {mark} inside a sentence is reserved; remove or rewrite it")
-        if single:
+        if borders == SINGLE:
             yield DOCUMENT, DOCUMENT
         yield left, right
-    if number == 0:
+    if not borders:
         raise UserError(f"{source}, line 1: the file is empty; it must open with a line {DOCUMENT}")
+    if borders == BLANK and documents == 1:
+        raise UserError(_unopened(source, 1))
+    if borders == BLANK and empty:
+        raise UserError(
+            f"{empty[0]}, line {empty[2]}: blank, but {empty[1]} has text there; documents are separated by lines that "
+            f"are blank on both sides, so where blank lines are empty sentences open each document by a line {DOCUMENT}"
+        )
     if number == opened:
         raise UserError(f"{source}, line {opened}: the document opened here is empty; remove this line")
+
+
+def _unopened(path: str | Path, number: int) -> str:
+    return (
+        f"{path}, line {number}: nothing says where documents begin; put a line {DOCUMENT} before each, or a blank "
+        "line between them on both sides, or give --sentence-pairs if the sentences belong to no documents"
+    )
 
 
 def _misaligned(
@@ -180,7 +280,7 @@ def main(argv: list[str] | None = None) -> None:
         documents = sentences = 0
         for document in read_documents(source, target):
             documents, sentences = documents + 1, sentences + len(document)
-        print(f"{split}: {documents} documents, {sentences} sentences")
+        print(f"{split}: {documents} documents ({document_borders(source)}), {sentences} sentences")
 
 
 if __name__ == "__main__":

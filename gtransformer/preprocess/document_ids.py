@@ -9,7 +9,7 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.preprocess.convert import check_sentence
-from gtransformer.preprocess.corpus import Pair
+from gtransformer.preprocess.corpus import Pair, text_lines
 
 REFUSE, GATHER, NEW = RETURNING = ("refuse", "gather", "new")
 
@@ -33,9 +33,10 @@ def read_with_ids(
     ended: dict[str, int] = {}  # id -> last line
     before: list[str] | None = None
     key: object = None
-    for number, row in enumerate(zip(*map(read_lines, paths), strict=True), 1):
+    texts = (text_lines(path) if path in (source, target) else read_lines(path) for path in paths)
+    for number, row in enumerate(zip(*texts, strict=True), 1):
         left, right = (check_sentence(path, number, line) for path, line in zip(paths, row[:2], strict=False))
-        names = [name.strip(" \t\r\ufeff") for name in row[2:]]
+        names = [name.strip(" \t") for name in row[2:]]
         for path, name in zip(paths[2:], names, strict=True):
             if not name:
                 raise UserError(f"{path}, line {number}: no document id; every line of text needs one")

@@ -11,7 +11,7 @@ from pathlib import Path
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import DOCUMENT, read_documents
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark, read_documents
 from gtransformer.preprocess.instances import MARKS, document_instances, instance_line
 from gtransformer.preprocess.parallel import progress
 
@@ -46,7 +46,7 @@ def read_source(path: str | Path) -> Iterator[list[tuple[str, str]]]:
     """Documents of text that has no target, as (sentence, "") pairs. Raises UserError if ``<d>`` does not open it."""
     document: list[tuple[str, str]] | None = None
     for number, line in enumerate(read_lines(path), 1):
-        if line == DOCUMENT:
+        if is_document_mark(line):
             if document:
                 yield document
             document = []

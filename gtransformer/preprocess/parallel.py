@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import DOCUMENT
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 
 CHUNK = 10_000
 Work = Callable[[Sequence[str]], Any]
@@ -116,20 +116,20 @@ def map_chunks(
 
 
 class AroundDocuments:
-    """Applies work to the sentences of a chunk and leaves the ``<d>`` lines between them as they are."""
+    """Applies work to the sentences of a chunk and leaves ``<d>`` and empty lines between them as they are."""
 
     def __init__(self, work: Work):
         self.work = work
 
     def __call__(self, chunk: Sequence[str]) -> list[str]:
-        results = iter(self.work([line for line in chunk if line != DOCUMENT]))
-        return [line if line == DOCUMENT else next(results) for line in chunk]
+        results = iter(self.work([line for line in chunk if line and not is_document_mark(line)]))
+        return [DOCUMENT if is_document_mark(line) else next(results) if line else "" for line in chunk]
 
 
 def map_file(
     work: Work, source: str | Path, target: str | Path, workers: int = 1, label: str = "", total: int | None = None
 ) -> None:
-    """Write ``target`` with ``work`` done to each sentence of ``source``; ``<d>`` lines stay in their places.
+    """Write ``target`` with ``work`` done to each sentence of ``source``; ``<d>`` and empty lines stay in their places.
 
     ``work`` takes lines and returns as many. The file appears whole or not at all. Raises UserError as ``read_lines``.
     """

@@ -1,60 +1,83 @@
-"""Translations and references as plain text: one sentence a line, documents opened by ``<d>`` or not marked at all."""
+"""Translations and references as plain text: a sentence a line, documents as in ``corpus`` or not marked at all."""
 
 from __future__ import annotations
 
+from itertools import accumulate, groupby
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import DOCUMENT, document_lines, is_document_mark
+from gtransformer.files import atomic_write
+from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.corpus import (
+    BLANK,
+    DOCUMENT,
+    MARKED,
+    NONE,
+    document_lines,
+    is_blank,
+    is_document_mark,
+    text_lines,
+)
 
 Documents = list[list[str]]
 
 
-def read_plain(path: str | Path) -> tuple[Documents, bool]:
-    """The documents of a file, and whether it marks them; without ``<d>`` the whole file is one document.
+def read_plain(path: str | Path) -> tuple[Documents, str]:
+    """The documents of a file, cleaned, and how it marks them: ``corpus.MARKED``, ``BLANK`` or ``NONE``.
 
-    A file that marks documents must open with ``<d>``. Empty lines are empty sentences. Raises UserError, naming file
-    and line, for an empty file, for a document without sentences and for text before the first ``<d>``.
+    Without marks the whole file is one document. Raises UserError, naming file and line, for an empty file, for a
+    document without sentences, for text before the first ``<d>`` and for markup.
     """
-    documents: Documents = []
-    marked, number, opened = False, 0, 0
-    for number, line in enumerate(read_lines(path), 1):
-        if is_document_mark(line):
-            if number > 1 and not marked:
-                raise UserError(f"{path}, line 1: text before the first {DOCUMENT}; put a line {DOCUMENT} before it")
-            if marked and not documents[-1]:
-                raise UserError(f"{path}, line {opened}: the document opened here is empty; remove this line")
-            marked, opened = True, number
-            documents.append([])
-        else:
-            if not documents:
-                documents.append([])
-            documents[-1].append(line.rstrip("\r"))
-    if number == 0:
+    lines = read_sentences(path)
+    if None in lines:
+        return _marked(path, lines), MARKED
+    documents = _blocks(lines)
+    if not documents:
         raise UserError(f"{path}, line 1: the file is empty")
-    if not documents[-1]:
-        raise UserError(f"{path}, line {opened}: the document opened here is empty; remove this line")
-    return documents, marked
+    return documents, BLANK if len(documents) > 1 else NONE
+
+
+def read_sentences(path: str | Path) -> list[str | None]:
+    """The lines of a text, cleaned; None for ``<d>``. Raises UserError as ``read_plain``."""
+    lines = [None if is_document_mark(line) else clean_line(line) for line in text_lines(path)]
+    if not lines:
+        raise UserError(f"{path}, line 1: the file is empty")
+    return lines
+
+
+def _marked(path: str | Path, lines: list[str | None]) -> Documents:
+    """Documents that are opened by ``<d>``; a blank line is an empty sentence."""
+    documents: Documents = []
+    opened = 0
+    for number, line in enumerate([*lines, None], 1):
+        if line is None:
+            if documents and not documents[-1]:
+                raise UserError(f"{path}, line {opened}: the document opened here is empty; remove this line")
+            documents.append([])
+            opened = number
+        elif documents:
+            documents[-1].append(line)
+        elif not is_blank(line):
+            raise UserError(f"{path}, line {number}: text before the first {DOCUMENT}; put a line {DOCUMENT} before it")
+    return documents[:-1]
+
+
+def _blocks(lines: list[str]) -> Documents:
+    """What blank lines separate."""
+    return [list(group) for blank, group in groupby(lines, is_blank) if not blank]
 
 
 def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documents:
     """The documents of a file that must have the shape of another, ``like``: ``shape[i]`` sentences in document i.
 
-    A file without ``<d>`` needs as many lines as there are sentences and is cut accordingly. Raises UserError, naming
-    file and line, where the two cannot be aligned.
+    A file without ``<d>`` needs as many lines as there are sentences, blank ones being empty sentences, or has blank
+    lines between its documents besides. Raises UserError, naming file and line, where the two cannot be aligned.
     """
-    documents, marked = read_plain(path)
-    if not marked:
-        lines, total = documents[0], sum(shape)
-        if len(lines) != total:
-            raise UserError(
-                f"{path}, line {min(len(lines), total + 1)}: the file has {len(lines)} lines, but {like} has {total} "
-                "sentences; the two must be aligned line by line"
-            )
-        rest = iter(lines)
-        return [[next(rest) for _ in range(count)] for count in shape]
-    line = 1  # of the document's <d>
+    lines = read_sentences(path)
+    if None not in lines:
+        return _placed(path, lines, shape, like)
+    documents = _marked(path, lines)
+    line = lines.index(None) + 1  # of the document's <d>
     for number, (document, count) in enumerate(zip(documents, shape, strict=False)):
         if len(document) != count:
             raise UserError(
@@ -68,6 +91,27 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
             f"documents, but {like} has {len(shape)}; the two must be aligned line by line"
         )
     return documents
+
+
+def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
+    """Lines without ``<d>`` in a shape: each a sentence, or with one blank line between documents, or with any number
+    of them where no sentence is empty.
+    """
+    total, ends = sum(shape), list(accumulate(shape))
+    between = [end + number for number, end in enumerate(ends[:-1])]  # the places of single blank lines
+    places, blocks = set(between), _blocks(lines)
+    if len(lines) != total and len(lines) == total + len(between) and all(is_blank(lines[at]) for at in between):
+        lines = [line for at, line in enumerate(lines) if at not in places]
+    elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
+        lines = [line for block in blocks for line in block]
+    if len(lines) != total:
+        blank = f"; where blank lines are empty sentences, open each document by a line {DOCUMENT} in both"
+        raise UserError(
+            f"{path}, line {min(len(lines), total + 1)}: the file has {len(lines)} lines, but {like} has {total} "
+            f"sentences in {len(shape)} documents; the two must be aligned line by line{blank if between else ''}"
+        )
+    rest = iter(lines)
+    return [[next(rest) for _ in range(count)] for count in shape]
 
 
 def write_documents(path: Path, documents: Documents) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.moses import moses_directory, run_script
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
 
@@ -125,7 +126,7 @@ def train_truecaser(corpus: str | Path, model: str | Path, moses: str | None = N
 
     Raises UserError if the file is missing.
     """
-    text = (line for line in read_lines(corpus) if line != "<d>")
+    text = (line for line in read_lines(corpus) if not is_document_mark(line))
     if moses:
         with atomic_write(f"{model}.corpus") as stream:
             stream.writelines(f"{line}\n" for line in text)

@@ -48,6 +48,10 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].evaluation.scores) != ["raw"]:
         lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
+    borders, counts = systems[0].evaluation.borders, systems[0].evaluation.counts
+    if borders is not None:
+        several = "" if counts["documents"] == 1 else "s"
+        lines.append(f"{counts['sentences']} sentences in {counts['documents']} document{several}, {borders}")
     lines += warned
     for system in systems:
         lines += notes(system, len(systems) > 1)

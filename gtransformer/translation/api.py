@@ -156,7 +156,8 @@ class GTransformer:
         """Translate a text of any length as it comes, in bounded memory.
 
         Args:
-            lines: with or without line ends (an open file, too); a blank line or ``<d>`` ends a document.
+            lines: with or without line ends (an open file, too); ``<d>`` ends a document, and a blank line does in a
+                text that does not open with ``<d>``.
             options: search options, default the model directory's.
             split: a line of running text to its sentences; None: a line is a sentence.
             start: where ``lines`` begin, if not with the text.

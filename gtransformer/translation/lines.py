@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.clean import clean_line, is_blank
-from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
+from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_blank, is_document_mark
 
 HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF, where text was decoded carelessly
 CHUNK = 256  # lines that go through the text steps together
@@ -19,19 +19,28 @@ Encode = Callable[[list[str]], list[list[str]]]
 
 @dataclass(frozen=True)
 class TextPosition:
-    """Where reading stands: lines read, documents opened, sentences (lines) read of the open document, 0 if none is."""
+    """Where reading stands: lines read, documents opened, sentences (lines) read of the open document, 0 if none is.
+
+    ``marked``: the text opened with ``<d>``, so blank lines are empty sentences and no borders (``corpus``).
+    """
 
     lines: int = 0
     documents: int = 0
     sentences: int = 0
+    marked: bool = False
 
-    def after_break(self) -> TextPosition:
-        """Behind a line that is no sentence and ends a document."""
-        return TextPosition(self.lines + 1, self.documents, 0)
+    def after_break(self, mark: bool = True) -> TextPosition:
+        """Behind a line that is no sentence and ends a document; ``mark``: which is ``<d>``."""
+        return TextPosition(self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents))
 
     def after_sentence(self) -> TextPosition:
         """Behind a line of text, which opens a document where none is open."""
-        return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1)
+        return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked)
+
+    @property
+    def borders(self) -> str:
+        """How the text marks its documents (``corpus.MARKED`` and so on), as far as it was read."""
+        return MARKED if self.marked else BLANK if self.documents > 1 else NONE
 
 
 START = TextPosition()
@@ -44,7 +53,7 @@ class InputLine:
     Attributes:
         text: as it was read.
         place: where reading stands behind it; all numbers of a sentence's place are its own, from 1.
-        breaks: whether it ends a document (a blank line or ``<d>``).
+        breaks: whether it ends a document (``<d>``, or a blank line of a text that does not open with that).
         sentences: what is to be translated: one, several of running text, none of a blank line.
         tokens: their subwords; a sentence longer than the model's positions stands in several parts.
         first: subwords of a first translation of each of ``tokens``, where such are given.
@@ -92,8 +101,9 @@ def read_text(
 ) -> Iterator[InputLine]:
     """Yield the lines of a plain text, encoded.
 
-    A blank line (nothing of it can be seen) and ``<d>`` end a document. Control characters are dropped as they were
-    from the training corpus (``preprocess.clean``).
+    ``<d>`` ends a document, and so does a blank line (nothing of it can be seen) unless the text opens with ``<d>``:
+    then it is an empty sentence. Control characters are dropped as they were from the training corpus
+    (``preprocess.clean``).
 
     Args:
         lines: with or without line ends, the first of them the one behind ``start``.
@@ -107,9 +117,13 @@ def read_text(
         for number, given in enumerate(chunk, start.lines + 1):
             text = check_line(given, f"line {number}")
             clean = clean_line(text)
-            if is_document_mark(text) or is_blank(clean):
-                start = start.after_break()
+            mark, blank = is_document_mark(text), is_blank(clean)
+            if mark or (blank and not start.marked):
+                start = start.after_break(mark)
                 read.append(InputLine(text, start, breaks=True))
+            elif blank:
+                start = start.after_sentence()
+                read.append(InputLine(text, start, breaks=False))
             else:
                 start = start.after_sentence()
                 read.append(

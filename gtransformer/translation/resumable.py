@@ -83,7 +83,7 @@ class ResumableOutput:
             except (KeyError, TypeError):
                 size, place = -1, None
             numbers = (size, *vars(place or START).values())
-            if not all(type(number) is int and number >= 0 for number in numbers):
+            if not all(type(number) in (int, bool) and number >= 0 for number in numbers):
                 raise UserError(f"{self.state}: damaged; begin anew with --restart")
             if present < size:
                 raise UserError(f"{self.part}: shorter than it was when interrupted; begin anew with --restart")

@@ -34,7 +34,7 @@ def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
                 if (document, position) == (2, 2):
                     pair = {lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines}
                 if (document, position) == (3, 1):
-                    pair["en"] += "\r"
+                    pair["en"] = pair["en"].replace(" ", "\r", 1) + "\r"
                 for lang in lines:
                     lines[lang].append(pair[lang])
         for lang, content in lines.items():

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, is_replaceable, open_text, read_json, read_lines, sha256, write_json
+from gtransformer.files import atomic_write, is_replaceable, read_json, read_lines, sha256, write_json
 
 
 def names(folder):
@@ -23,10 +23,33 @@ def test_lines_of_plain_and_compressed_files(tmp_path, suffix, opener):
     path = tmp_path / f"text.txt{suffix}"
     with opener(path, "wb") as stream:
         stream.write("eins\n\nzw\u00f6lf\u2028\u0085 \r drei\r\nohne Ende".encode())
-    lines = ["eins", "", "zw\u00f6lf\u2028\u0085 \r drei\r", "ohne Ende"]
-    assert list(read_lines(path)) == lines
-    with open_text(path) as stream:
-        assert stream.read().split("\n") == lines
+    assert list(read_lines(path)) == ["eins", "", "zw\u00f6lf\u2028\u0085 \r drei", "ohne Ende"]
+
+
+def test_what_editors_of_other_systems_add_is_no_text(tmp_path):
+    """Byte order mark and line ends of Windows: the same lines, the same JSON."""
+    text, other = tmp_path / "text", tmp_path / "value.json"
+    text.write_bytes("\ufeff\u00e4 b\r\n\r\nc\ufeff\r".encode())
+    assert list(read_lines(text)) == ["\u00e4 b", "", "c\ufeff"]
+    other.write_bytes('\ufeff{"a":\r\n [1]}\r\n'.encode())
+    assert read_json(other) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("eins\nzw\u00f6lf\n".encode("utf-16"), "is UTF-16 text; give plain text in UTF-8"),
+        ("eins\nzw\u00f6lf\n".encode("utf-16-le"), "is UTF-16 text; give plain text in UTF-8"),
+        (gzip.compress(b"eins\n"), "is data of gzip"),
+        (b"PK\x03\x04abc", "is a zip archive"),
+        (b"eins\rzwei\rdrei\r", "lines end in carriage returns alone"),
+    ],
+)
+def test_what_is_no_text_in_utf8(tmp_path, content, message):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"text\.txt, line 1: .*{message}"):
+        list(read_lines(path))
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
@@ -36,7 +59,7 @@ def test_bytes_that_are_not_utf8(tmp_path):
         list(read_lines(path))
 
 
-@pytest.mark.parametrize("read", [lambda p: list(read_lines(p)), open_text, read_json, sha256])
+@pytest.mark.parametrize("read", [lambda p: list(read_lines(p)), read_json, sha256])
 def test_missing_file(tmp_path, read):
     with pytest.raises(UserError, match=r"nothing\.txt: no such file"):
         read(tmp_path / "nothing.txt")
@@ -50,7 +73,8 @@ def test_a_folder_is_not_a_file(tmp_path):
 @pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
 def test_damaged_compressed_files(tmp_path, suffix, compress):
     data = compress("".join(f"Zeile {i}\n" for i in range(20000)).encode())
-    for damaged in (data[: len(data) // 2], b"plain text, not compressed\n"):
+    flipped = data[: len(data) // 2] + bytes(64) + data[len(data) // 2 + 64 :]
+    for damaged in (data[: len(data) // 2], flipped, b"plain text, not compressed\n"):
         path = tmp_path / f"text{suffix}"
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=rf"text{suffix}, after line \d+: compressed data is damaged .*fetch"):
@@ -136,7 +160,7 @@ def test_json(tmp_path):
     with pytest.raises(UserError, match=r"bad\.json, line 3: not valid JSON"):
         read_json(tmp_path / "bad.json")
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xf6"}')
-    with pytest.raises(UserError, match=r"latin\.json: not UTF-8"):
+    with pytest.raises(UserError, match=r"latin\.json, line 1: byte 0xf6 at column 8 is not UTF-8"):
         read_json(tmp_path / "latin.json")
 
 

@@ -52,6 +52,24 @@ def test_plain_text_against_a_file(plain, helpers, capsys) -> None:
     assert "by document, reference raw" in printed and "by position, reference raw" in printed
 
 
+def test_documents_separated_by_blank_lines(plain, capsys) -> None:
+    """With what an editor of another system adds: the scores of the same text with <d>, and what was understood."""
+    wanted, given = plain / "ref.de", plain / "one.txt"
+    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 0
+    marked = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
+    assert "5 sentences in 2 documents, opened by <d>" in capsys.readouterr().out
+    for path in (wanted, given):
+        text = path.read_text(encoding="utf-8").removeprefix("<d>\n").replace("<d>", "").replace("\n", "\r\n")
+        path.write_text("\ufeff" + text, encoding="utf-8", newline="")
+    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 0
+    blank = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
+    assert blank["scores"] == marked["scores"] and blank["counts"] == marked["counts"]
+    assert "5 sentences in 2 documents, separated by blank lines" in capsys.readouterr().out
+    given.write_text(given.read_text(encoding="utf-8").replace("\n\n", "\nund\n"), encoding="utf-8")
+    assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 1
+    assert "one.txt, line 6: the file has 6 lines, but" in error_of(capsys)
+
+
 def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
     """Beside the cased one, of sentences and documents, as sacrebleu's command has it; not counted by case."""
     (plain / "titles.txt").write_text(SYSTEM.title().replace("<D>", "<d>"), encoding="utf-8")

@@ -35,7 +35,7 @@ def test_blank():
 
 
 def test_counts(write, tmp_path):
-    source = write("en", "<d>\nOne.\r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\n")
+    source = write("en", "<d>\nOne.\r \r\n\nThree.\n<d>\n \n\n<d>\nSix\x07.\n\x0c\nEight\n\t\n")
     target = write("de", "<d>\nEins.\nZwei.\n\n<d>\nVier.\n\r\n<d>\nSechs.\nSieben.\nAcht\u2028!\nNeun\r\n")
     out = [tmp_path / "out" / "en", tmp_path / "out" / "de"]
     report = clean_files(source, target, *out)
@@ -46,10 +46,11 @@ def test_counts(write, tmp_path):
         dropped_empty_target=1,
         dropped_empty_both=1,
         dropped_documents=1,
-        lines_with_carriage_return=3,
+        lines_with_carriage_return=1,
         lines_with_control_character=3,
         documents=2,
         sentences=3,
+        borders="opened by <d>",
     )
     assert list(read_lines(out[0])) == ["<d>", "One.", "<d>", "Six.", "Eight"]
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]

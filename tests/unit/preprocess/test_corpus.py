@@ -7,7 +7,18 @@ import lzma
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.corpus import find_splits, read_documents
+from gtransformer.preprocess.corpus import (
+    BLANK,
+    MARKED,
+    NONE,
+    SINGLE,
+    document_borders,
+    find_splits,
+    read_documents,
+    text_lines,
+)
+from gtransformer.preprocess.plain_text import read_plain
+from gtransformer.translation.lines import START, read_text
 
 GOOD = "<d>\nOne.\nTwo.\n<d>\nThree.\n"
 
@@ -48,6 +59,91 @@ def test_sentence_pairs_without_documents(write):
             list(read_documents(write("en", text), write("de", text), sentence_pairs=True))
     with pytest.raises(UserError, match="en, line 1: a document must open the file"):
         list(read_documents(write("en", "a\nb\n"), write("de", "<d>\nb\n"), sentence_pairs=True))
+
+
+BORDERS = [
+    (GOOD, [["One.", "Two."], ["Three."]], MARKED),
+    ("\n \n" + GOOD, [["One.", "Two."], ["Three."]], MARKED),
+    ("<d>\nOne.\n\n<d>\nThree.\n", [["One.", ""], ["Three."]], MARKED),
+    ("One.\nTwo.\n\nThree.\n", [["One.", "Two."], ["Three."]], BLANK),
+    ("\ufeff\r\nOne.\r\nTwo.\r\n\t\r\n\u200b\r\nThree.\r\n\r\n", [["One.", "Two."], ["Three."]], BLANK),
+    ("One.\nTwo.\n", [["One.", "Two."]], NONE),
+]
+
+
+@pytest.mark.parametrize(("text", "documents", "borders"), BORDERS)
+def test_all_commands_see_the_same_documents(write, text, documents, borders):
+    """Preparing, scoring and translating; where nothing marks documents, preparing asks."""
+    path, place, translated = write("en", text), START, []
+    assert read_plain(path) == (documents, borders)
+    for line in read_text(text_lines(path), lambda sentences: [[one] for one in sentences]):
+        place = line.place
+        if not line.breaks:
+            translated += [[]] * (place.documents > len(translated))
+            translated[-1] = [*translated[-1], line.text.strip("\ufeff")]
+    assert (translated, place.borders) == (documents, borders)
+    if borders == NONE:
+        with pytest.raises(UserError, match="en, line 1: nothing says where documents begin"):
+            list(read_documents(path, path))
+        return
+    assert list(read_documents(path, path)) == [[(one, one) for one in document] for document in documents]
+    assert document_borders(path) == borders
+
+
+def test_blank_lines_stand_on_both_sides(write):
+    """An empty sentence is told from a border by nothing but <d>."""
+    source, target = write("en", "a\n\nb\nc\n"), write("de", "A\n\nB\n\n")
+    with pytest.raises(UserError, match=r"de, line 4: blank, but .*en has text there"):
+        list(read_documents(source, target))
+    marked = [write(name, "<d>\n" + path.read_text()) for name, path in (("x", source), ("y", target))]
+    assert list(read_documents(*marked)) == [[("a", "A"), ("", ""), ("b", "B"), ("c", "")]]
+    assert len(list(read_documents(source, target, sentence_pairs=True))) == 4
+    assert document_borders(source, sentence_pairs=True) == SINGLE
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('{0}<refset setid="x" srclang="any">\n<doc docid="1">\n<seg id="1">One.</seg>\n', "SGM"),
+        ('{0}<seg id="12">One.</seg>\n', "SGM"),
+        ('{0}<DOC docid="a" sysid="b">\n', "SGM"),
+        ("{0}<talkid>535</talkid>\n", "IWSLT"),
+        ("{0}<url>http://www.ted.com/talks/x</url>\n", "IWSLT"),
+        ("{0}<CHAPTER ID=1>\nResumption of the session\n", "Europarl"),
+        ('{0}<SPEAKER ID=1 LANGUAGE="DE" NAME="Rapkay">\n', "Europarl"),
+        ('{0}<tu tuid="1"><tuv xml:lang="en"><seg>One.</seg></tuv></tu>\n', "TMX"),
+        ('{0}<s id="1">One.</s>\n', "OPUS"),
+        ("{0}00:00:20,000 --> 00:00:24,400\n", "subtitles"),
+        ('<?xml version="1.0" encoding="UTF-8"?>\n', "XML"),
+        ("<!DOCTYPE html>\n", "HTML"),
+        ('{{"line": 1, "source": "One.", "translation": "Eins."}}\n', "JSON"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "<d>\nOne.\n"])
+def test_markup_is_refused_with_its_line(write, text, kind, before):
+    path = write("en", text.format(before))
+    line = 3 if "{0}" in text and before else 1
+    for read in (read_plain, lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path))):
+        with pytest.raises(UserError, match=rf"en, line {line}: .*is markup \(.*{kind}.*\), not text; give plain text"):
+            read(path)
+
+
+def test_text_about_markup_is_text(write):
+    """As technical documentation has it, which may quote a tag."""
+    lines = [
+        "<d>",
+        "<value> (C# Programming Guide)",
+        '<?xml version="1.0"?>',
+        '{"a": 1}',
+        "<doc> opens a document",
+        "<p>",
+    ]
+    assert list(text_lines(write("en", "\n".join(lines)))) == lines
+
+
+def test_real_text_is_no_markup(shared):
+    for path in sorted(shared.glob("*/concatenated_*_dev_*.xz")) + sorted(shared.glob("techdocs/*_test_*.xz")):
+        assert sum(1 for _ in text_lines(path)) > 100
 
 
 def test_missing_file(write, tmp_path):

@@ -19,7 +19,7 @@ from tests.hard_text import hard_lines
 
 pytestmark = pytest.mark.slow
 
-TEXT = ["<d>", "The old dog sleeps.", "Mary finds her book.", "", "The river sleeps near a house. A dog sleeps.", "<d>"]
+TEXT = ["", "The old dog sleeps.", "Mary finds her book.", "", "The river sleeps near a house. A dog sleeps.", "<d>"]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_nothing_is_lost_of_a_hard_file(translate, text, saved_model):
 def test_text(translate, text):
     output, errors = translate(text(TEXT))
     check_lines(TEXT, output)
-    assert "translated 6 lines (2 documents); 3 sentences in" in errors
+    assert "translated 6 lines (2 documents separated by blank lines); 3 sentences in" in errors
     assert translate(text(TEXT, end=""), "--quiet") == (output, "")
     output, errors = translate(text([], end=""))
     assert output == [] and errors.startswith("translated 0 lines (0 documents); 0 sentences in")

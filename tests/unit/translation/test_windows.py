@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from gtransformer.preprocess.instances import greedy_instances
-from gtransformer.translation.lines import InputLine, cut, read_text
+from gtransformer.translation.lines import START, InputLine, cut, read_text
 from gtransformer.translation.windows import MOST_LINES, windows
 from tests.hard_text import hard_lines
 
@@ -87,12 +87,24 @@ def test_memory_is_bounded():
 
 
 def test_places():
-    text = ["<d>", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"]
+    text = ["", "a", "b", "", "\u200b", "c", " <d> ", "d", "\r", "e"]
     lines = list(read_text(text, words))
     assert [line.breaks for line in lines] == [True, False, False, True, True, False, True, False, True, False]
     sentences = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
     assert sentences == [(2, 1, 1), (3, 1, 2), (6, 2, 1), (8, 3, 1), (10, 4, 1)]
     assert all(isinstance(line, InputLine) and len(line.tokens) == (not line.breaks) for line in lines)
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 4])
+def test_blank_lines_of_a_text_that_opens_with_a_mark_are_empty_sentences(first):
+    """Wherever reading goes on after an interruption."""
+    text = ["\u200b", "<d>", "a", "", "b", "<d>", "c"]
+    lines = list(read_text(text[:first], words))
+    lines += read_text(text[first:], words, start=lines[-1].place if lines else START)
+    assert [line.breaks for line in lines] == [True, True, False, False, False, True, False]
+    places = [(line.place.lines, line.place.documents, line.place.sentences) for line in lines if not line.breaks]
+    assert places == [(3, 1, 1), (4, 1, 2), (5, 1, 3), (7, 2, 1)]
+    assert [len(line.tokens) for line in lines] == [0, 0, 1, 0, 1, 0, 1] and lines[-1].place.borders == "opened by <d>"
 
 
 def test_hard_lines_are_hard():

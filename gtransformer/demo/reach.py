@@ -4,7 +4,7 @@ Documents come in groups that differ in the fact alone: the same letter about a 
 and to Mr Weber, about either kind of bat. The source sides of a group differ in nothing but the sentence that discloses
 the fact, the target sides in this and in the sentences that need it. So whatever lies between cannot disclose it, and a
 system that sees neither solves the item in exactly one document of a group, or in none where it finds two candidates
-equally probable.
+equally probable. Positions that run through the document are seen, too: documents of a group may differ in length.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from gtransformer.modules.attention import ENGINES
 from gtransformer.modules.dense import DensePattern
 from gtransformer.modules.reach import by_document
 from tests.support import ROOT, ragged, random_document, tiny_config
+from tests.unit.evaluation.any_system import score_by_hand
 from tests.unit.models.test_incremental import check_every_step
 from tests.unit.search.conftest import Translator
 
@@ -152,3 +153,15 @@ def test_a_reach_of_its_own_does_not_inherit_what_another_named():
 def test_nobody_sees_less_than_its_own_sentence():
     with pytest.raises(ValueError, match="0 sentences of the prefix"):
         History(1, 2, [0, 2], document=False)
+
+
+def test_beyond_its_reach_positions_alone_tell_it_something(neighbours, dictionary):
+    """Two sentences back nothing is seen: other words change no score, but more of them move the positions."""
+    model = example(neighbours, dictionary, decoder_neighbour_layers=1)
+
+    def score(first: list[int]) -> float:
+        texts = [first, [6, 7], [8, 9]]
+        return score_by_hand(model, dictionary, texts, texts, 2)
+
+    assert score([4, 5]) == pytest.approx(score([7, 10]), abs=1e-12)
+    assert abs(score([4, 5]) - score([4, 5, 5])) > 1e-6

@@ -8,8 +8,9 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import provenance
+from gtransformer.experiments.run_record import first_pass_of_run, search_of_run
 from gtransformer.translation.export import export, find_sources
-from gtransformer.translation.options import SearchOptions, add_search_options
+from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -21,9 +22,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--prepared", type=Path, metavar="DIR", help="default: the corpus that the run was trained on")
     parser.add_argument(
         "--first-pass", type=Path, metavar="FILE",
-        help="for a model that translates by two passes: the checkpoint of the sentence model that translates first",
+        help="for a model that translates by two passes: the checkpoint of the sentence model that translates first "
+        "(default: the run's)",
     )  # fmt: skip
-    add_search_options(parser)
+    add_search_options(parser, "the run's recipe's")
     return parser
 
 
@@ -33,12 +35,15 @@ def main(argv: list[str] | None = None) -> None:
     args = build_parser().parse_args(argv)
     sources = find_sources(args.source, args.prepared, args.checkpoint)
     origin = provenance("gtransformer.cli.export", argv)
-    manifest = export(sources, args.output, SearchOptions().given(vars(args)), origin, args.first_pass)
+    search = SearchOptions().given(search_of(search_of_run(args.source)))
+    manifest = export(
+        sources, args.output, search.given(vars(args)), origin, args.first_pass or first_pass_of_run(args.source)
+    )
     size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
     print(
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} numbers, "
-        f"{size / 1e6:.1f} MB"
+        f"{size / 1e6:.1f} MB; search: {', '.join(f'{name} {value}' for name, value in manifest['search'].items())}"
     )
 
 

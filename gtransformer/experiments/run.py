@@ -161,7 +161,8 @@ class Run:
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
         else:
             (self.directory / "average.json").unlink(missing_ok=True)
-            self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus})
+            search = self.recipe.options("generate")
+            self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus, "generate": search})
         if self.recipe.averaged:
             self._average(model_file(self.recipe, self.directory))
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
+from gtransformer.experiments.pipeline import read_stamp
+from gtransformer.experiments.recipe import load_recipe, recipe_names
 from gtransformer.files import read_json, write_json
 
 # The sections that a stage reads; a change elsewhere changes nothing there.
@@ -42,6 +45,32 @@ def noted_changes(records: Iterable[Path]) -> list[str]:
             record = read_json(path)
             found |= dict.fromkeys(record.get("changes") or [])
     return list(found)
+
+
+def search_of_run(directory: Path) -> dict[str, Any]:
+    """The options with which a run's recipe translates: as its training noted them, or its last translation's command.
+
+    Of a run that noted neither, those of its recipe, if that comes with the package; else none.
+    """
+    record = read_stamp(directory / "train.json")
+    if isinstance(record.get("generate"), dict):
+        return record["generate"]
+    for path in sorted(directory.glob("generate.*.json")):
+        command = list(map(str, read_stamp(path).get("command") or []))
+        if command:
+            pairs = pairwise([*command, "--"])
+            return {one[2:]: "on" if other.startswith("--") else other for one, other in pairs if one.startswith("--")}
+    name = record.get("recipe")
+    return load_recipe(name).options("generate") if name in recipe_names() else {}
+
+
+def first_pass_of_run(directory: Path) -> Path | None:
+    """The model that translates first by a run's recipe, if it is a checkpoint that is there."""
+    named, command = search_of_run(directory).get("first-pass"), read_stamp(directory / "train.json").get("command")
+    if named == "start":
+        named = dict(pairwise(command or [])).get("--finetune-from-model")
+    path = Path(str(named))
+    return path if path.suffix == ".pt" and path.is_file() else None
 
 
 def check_start(directory: Path, start_on: str | None) -> None:

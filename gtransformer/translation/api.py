@@ -13,14 +13,14 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.preprocess.corpus import DOCUMENT
 from gtransformer.preprocess.instances import MARKS
-from gtransformer.search.strategies import FULL, SEQUENTIAL, Strategy
+from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.engine import Engine, Hypothesis
 from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text, with_first
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
 from gtransformer.translation.text_chain import TextChain
 from gtransformer.translation.two_passes import TwoPasses, needless
-from gtransformer.translation.windows import Window, beside, windows
+from gtransformer.translation.windows import Window, beside, in_parts, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
 
@@ -184,9 +184,12 @@ class GTransformer:
         walk, many = options.walk(), BATCHES * options.max_tokens
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
-        if walk.kind == FULL:
-            return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
-        return windows(checked(lines, walk), math.inf, many)
+        if not walks_within_instances(walk):
+            return windows(checked(lines, walk), math.inf, many)
+        if self.directory.parts:
+            most = min(self.directory.max_instance_tokens, self.engine.longest)
+            return (in_parts(window, most) for window in windows(lines, math.inf, many))
+        return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
 
     def _walked(self, options: SearchOptions) -> SearchOptions:
         """The options with all that their strategy needs: what they leave open the model's instances decide.
@@ -214,7 +217,7 @@ class GTransformer:
             return options.changed(context_sentences=most - 1)
         if self.directory.max_instance_tokens is None:
             raise UserError(f"{wanted}: the model's instances have no limit in tokens; give --window-tokens W")
-        return options.changed(window_tokens=self.max_instance_tokens - 1)
+        return options.changed(window_tokens=self.max_instance_tokens - 1) if options.strategy == SLIDING else options
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
         read, written, count = window.instances, window.instances, self.directory.sentences_beside
@@ -236,6 +239,11 @@ class GTransformer:
             for position, (line, _) in enumerate(references):
                 pieces[line].append([one[position] for one in ranked])
         return [TranslatedLine(line, join(parts)) for line, parts in zip(window.lines, pieces, strict=True)]
+
+
+def walks_within_instances(walk: Strategy) -> bool:
+    """Whether a way through documents stays within the model's instances, as ``fairseq-generate`` does."""
+    return walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
 
 
 def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:

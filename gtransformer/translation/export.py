@@ -197,10 +197,11 @@ def two_passes(grouping: Grouping, checkpoint: Path, first_pass: Path | None) ->
     return {**limits, "first_pass": first_pass is not None}
 
 
-def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) -> dict[str, int | None]:
+def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) -> dict[str, int | bool | None]:
     """The limits of instances, where those of the corpus were grouped anew for the training of ``task`` (its options).
 
-    Text is translated in disjoint instances: of as many tokens or sentences as those of training have. Raises UserError
+    Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
+    documents where these were trained on. Raises UserError
     for a model whose instances have more sentences on one side than on the other, unless it reads those beside the one
     that it translates (``beside``).
     """
@@ -215,7 +216,8 @@ def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) 
         )
     if grouping.kind == STORED:
         return {}
-    return {"max_instance_tokens": grouping.tokens, "max_sents": grouping.max_sentences}
+    limits = {"max_instance_tokens": grouping.tokens, "max_sents": grouping.max_sentences}
+    return limits | ({"parts": True} if grouping.kind == "parts" else {})
 
 
 def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:

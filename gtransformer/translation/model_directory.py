@@ -56,6 +56,7 @@ class Recorded:
     bert: bool = False
     bpe_codes: bool = False
     first_pass: bool = False
+    parts: bool = False
     sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
     sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
 
@@ -66,6 +67,8 @@ class Recorded:
         found = typed(
             Entries({name: settings[name] for name in settings if name in known}, "settings"), cls, "settings"
         )
+        if found.parts and found.max_instance_tokens is None:
+            raise UserError("settings: parts of how many tokens; give max_instance_tokens")
         if found.source_lang == found.target_lang:
             raise UserError(f"settings: source and target language are both {found.source_lang}")
         return found
@@ -88,6 +91,7 @@ class ModelDirectory:
         sentences_before: for a model that translates batches of consecutive sentences by two passes, behind how many
             previous ones each stands; None for others.
         has_first_pass: whether the sentence model of the first pass is there, too.
+        parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
     """
 
     path: Path
@@ -103,6 +107,7 @@ class ModelDirectory:
     sentences_beside: int | None = None
     sentences_before: int | None = None
     has_first_pass: bool = False
+    parts: bool = False
 
     @classmethod
     def open(cls, path: str | Path) -> ModelDirectory:
@@ -138,6 +143,7 @@ class ModelDirectory:
                 settings.sentences_beside,
                 settings.sentences_before,
                 settings.first_pass,
+                settings.parts,
             )
             if not isinstance(value["files"], dict):
                 raise UserError("files: give a checksum for each file")

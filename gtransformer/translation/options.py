@@ -97,6 +97,21 @@ class SearchOptions:
         return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
 
 
+def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
+
+    Values may be texts, as on a command line. ``nbest`` and ``max_tokens`` are for whoever translates to choose; an
+    instance's context is the model's.
+    """
+    found = {}
+    for one in fields(SearchOptions):
+        value = options.get(dashed(one.name))
+        if value is not None and one.name not in ("nbest", "max_tokens", "context_sentences"):
+            kind = {"int": int, "float": float, "str": str}[one.type.partition(" | ")[0]]
+            found[one.name] = kind(value)
+    return found
+
+
 def check_type(name: str, kind: str, value: Any) -> None:
     """Raise UserError for an option's value of another type, for a number that is none, and for infinite ones."""
     wanted, _, optional = kind.partition(" | ")
@@ -116,9 +131,9 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def add_search_options(parser: argparse.ArgumentParser) -> None:
+def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:
     """Options whose default is whatever the model directory says."""
-    group = parser.add_argument_group("search", "defaults are the model directory's")
+    group = parser.add_argument_group("search", f"defaults are {whose}")
     group.add_argument("--beam", type=int, help="width of the beam")
     group.add_argument("--lenpen", type=float, help="scores are divided by length ** LENPEN")
     group.add_argument("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gtransformer.data.instances import MARKS, Filling
+import numpy as np
+
+from gtransformer.data.instances import MARKS, Filling, parts
 from gtransformer.translation.lines import InputLine
 
 MOST_LINES = 10_000  # so that blank lines without end fit, too
@@ -38,6 +40,18 @@ class Window:
 def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
     """The sentences of documents one by one, each behind up to ``count`` previous ones of its document."""
     return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
+
+
+def in_parts(window: Window, most: int) -> Window:
+    """A window of whole documents, each cut into parts of roughly equal length (``data.instances.parts``).
+
+    By source length, which is all that is known of a text; ``most``: tokens of a part, marks counted.
+    """
+    found = []
+    for document in window.instances:
+        lengths = np.array([len(window.tokens(reference)) + MARKS for reference in document])
+        found += [document[first:last] for first, last in parts(lengths, most)]
+    return Window(window.lines, found)
 
 
 def windows(

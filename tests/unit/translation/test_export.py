@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -178,6 +179,30 @@ def test_instances_are_as_long_as_those_trained_on(parts, options, limits):
     model = GTransformer.from_pretrained(parts / "model", device="cpu")
     assert model.max_instance_tokens == (limits[0] or model.engine.longest + 1)
     assert len(model.translate(TEXT * 20, beam=1, max_len_a=0, max_len_b=1)) == 40
+
+
+def noted(run: Path, **record: object) -> None:
+    """Add to what a run's training noted."""
+    path = run / "train.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | record))
+
+
+@pytest.mark.parametrize("how", ["noted", "translated", "recipe", "given"])
+def test_the_search_is_that_of_the_runs_recipe(parts, how):
+    """As training noted it; of runs of earlier versions as the last translation had it, or the recipe has it."""
+    wanted = SearchOptions(beam=4, lenpen=0.6, strategy="sequential")
+    if how in ("noted", "given"):
+        noted(parts / "run", generate={"beam": 4, "lenpen": "0.6", "strategy": "sequential", "fp16": True, "nbest": 3})
+    elif how == "translated":
+        command = "python -m fairseq_cli.generate data --quiet --beam 4 --lenpen 0.6 --strategy sequential --cpu"
+        (parts / "run" / "generate.test.json").write_text(json.dumps({"command": command.split()}))
+    else:
+        noted(parts / "run", recipe="gtransformer/warm")
+        wanted = SearchOptions(strategy="sequential")
+    options = ["--beam", "2", "--strategy", "full"] if how == "given" else []
+    assert main([str(parts / "run"), str(parts / "model"), *options]) == 0
+    search = SearchOptions(beam=2, lenpen=0.6) if how == "given" else wanted
+    assert ModelDirectory.open(parts / "model").search == search
 
 
 def test_models_of_unequal_sides_are_refused(parts, capsys):

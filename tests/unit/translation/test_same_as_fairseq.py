@@ -10,6 +10,8 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,11 +20,11 @@ from fairseq.data import Dictionary, indexed_dataset
 from gtransformer.preprocess.clean import clean_line
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.instance_files import write_instances
-from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.instances import instance_line, split_instance
 from gtransformer.preprocess.postprocess import Postprocessor
 from gtransformer.translation.api import GTransformer
 from tests.hard_text import hard_lines
-from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT
+from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
 
 SEARCH = [f"--beam={SHORT.beam}", f"--max-len-a={SHORT.max_len_a}", f"--max-len-b={SHORT.max_len_b}", "--cpu"]
 TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
@@ -69,21 +71,54 @@ def hypotheses(output: str) -> list[str]:
     return [text for _, text in sorted((int(number), text) for number, text in found)]
 
 
-@pytest.mark.slow
-def test_generate_interactive_and_translate_agree(text, instances, saved_model, tmp_path, monkeypatch):
-    from fairseq_cli import generate, interactive
-
-    assert len(instances) > len(text) + 5 and sum(map(len, text)) > 100
-    dictionary = Dictionary.load(str(saved_model / "dict.en.txt"))
+def binarise(instances: list[str], model: Path, folder: Path) -> None:
+    """A test set without target in a folder with the model's dictionaries."""
+    dictionary = Dictionary.load(str(model / "dict.en.txt"))
     for lang in ("en", "de"):
-        (tmp_path / f"dict.{lang}.txt").write_bytes((saved_model / f"dict.{lang}.txt").read_bytes())
-    prefix = str(tmp_path / "test.en-de.en")
+        (folder / f"dict.{lang}.txt").write_bytes((model / f"dict.{lang}.txt").read_bytes())
+    prefix = str(folder / "test.en-de.en")
     builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
     for line in instances:  # as fairseq-preprocess does, with a further </s>
         words = [dictionary.index(word) for word in line.split()]
         builder.add_item(torch.tensor([*words, dictionary.eos()], dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
 
+
+def read_translations(prefix: Path) -> list[dict]:
+    """What ``--gen-output`` has written."""
+    lines = prefix.with_name(f"{prefix.name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["full", "sequential"])
+def test_documents_in_parts_are_translated_as_by_generate(text, tmp_path, monkeypatch, strategy):
+    """Parts of roughly equal length, not full ones and a rest, as greedy instances are; sentence by sentence, too."""
+    from fairseq_cli import generate
+
+    saved = make_model(tmp_path, "--instances", "parts", "--instance-tokens", "40")
+    encode = TextEncoder(saved, "en")
+    binarise([instance_line(encode(document)) for document in text], saved, tmp_path)
+    way = ["--instances=parts", "--instance-tokens=40", f"--strategy={strategy}", "--max-tokens=500"]
+    output = tmp_path / "out"
+    run(generate, monkeypatch, tmp_path, *TASK, f"--path={saved / 'model.pt'}", *SEARCH, *way, f"--gen-output={output}")
+    written = read_translations(output)
+    assert len(written) > len(text) + 5
+    sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
+    plain = [" ".join(line.split()) for line in Postprocessor("de").plain_lines(sentences)]
+    model = GTransformer.from_pretrained(saved, device="cpu")
+    translated = model.translate(text, strategy=strategy)
+    assert [sentence for document in translated for sentence in document] == plain
+    model.directory = replace(model.directory, parts=False)
+    assert model.translate(text, strategy=strategy) != translated, "greedy instances are others"
+
+
+@pytest.mark.slow
+def test_generate_interactive_and_translate_agree(text, instances, saved_model, tmp_path, monkeypatch):
+    from fairseq_cli import generate, interactive
+
+    assert len(instances) > len(text) + 5 and sum(map(len, text)) > 100
+    binarise(instances, saved_model, tmp_path)
     model = f"--path={saved_model / 'model.pt'}"
     output = tmp_path / "out"
     generated = run(
@@ -104,7 +139,7 @@ def test_generate_interactive_and_translate_agree(text, instances, saved_model, 
     )
     assert hypotheses(interacted) == hypotheses(generated) and len(hypotheses(generated)) == len(instances)
 
-    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    written = read_translations(output)
     sentences = [sentence for line in written for sentence in line["hypotheses"][0]["sentences"]]
     assert [len(line["hypotheses"][0]["sentences"]) for line in written] == [len(split_instance(i)) for i in instances]
     plain = [" ".join(line.split()) for line in Postprocessor("de").plain_lines(sentences)]

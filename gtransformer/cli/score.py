@@ -99,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--samples", type=int, help="exchanges drawn where there are too many to make all (10000)")
     parser.add_argument(
-        "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language, mostly 13a)"
+        "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language or script, mostly 13a)"
     )
     parser.add_argument(
         "--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)"

@@ -6,6 +6,7 @@ what is ``tokenised`` here, and was never the authors' computation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``pap
 TOGETHER = ("raw", "release")  # "both"
 # Languages whose words are not separated by spaces need another tokeniser than sacrebleu's default.
 TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
+WORD = re.compile(r"[^\W\d_]+")
+# Thai, Lao, Burmese, Khmer; and Korean, which is scored by characters, too.
+OTHERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,25 @@ def reference_option(prepared: Path, split: str, target: str | None = None) -> s
     return "both" if "release" in references_available(prepared, split, target) else "raw"
 
 
-def raw_tokenizer(lang: str, wanted: str | None = None) -> str:
-    """sacrebleu's tokeniser for untouched text of a language (mBART's ``de_DE`` is ``de``), unless one is wanted."""
-    return wanted or TOKENIZERS.get(lang.partition("_")[0], "13a")
+def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:
+    """sacrebleu's tokeniser for untouched text, unless one is wanted: by language, else by the script of the text.
+
+    mBART's ``de_DE`` is ``de``. With sacrebleu's default, ``13a``, a Chinese sentence would be one word.
+    """
+    return wanted or TOKENIZERS.get(lang.partition("_")[0]) or _of_script(reference)
+
+
+def _of_script(reference: Documents) -> str:
+    text = " ".join(sentence for document in reference for sentence in document)
+    counts = []
+    for script in (HAN, KANA, OTHERS):
+        text, count = script.subn(" ", text)
+        counts.append(count)
+    han, kana, others = counts
+    if sum(counts) <= len(WORD.findall(text)):  # fewer such characters than words of other scripts: names, quotations
+        return "13a"
+    # Chinese has next to no kana, Japanese about as many as characters.
+    return TOKENIZERS["zh"] if han > others and kana < 0.05 * han else TOKENIZERS["ja"]
 
 
 def render(
@@ -82,7 +104,8 @@ def render(
     if name == "raw":
         processor = postprocessor_for(prepared, lang, moses)
         texts = by_instance(produced, processor.plain_lines)
-        return Rendering(read_target(prepared, sidecar, RAW), texts, raw_tokenizer(lang, tokenizer), processor.name)
+        reference = read_target(prepared, sidecar, RAW)
+        return Rendering(reference, texts, raw_tokenizer(reference, tokenizer, lang), processor.name)
     if name == "tokenised":
         texts = by_instance(produced, remove_bpe_lines)
         return Rendering(read_target(prepared, sidecar, TOKENISED), texts, "none", None)

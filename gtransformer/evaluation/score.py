@@ -102,7 +102,8 @@ def score_translations(
 
     ``hypotheses`` is what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
     ``references`` are names from ``REFERENCES``; ``tokenizer`` is sacrebleu's for the raw reference (default: by target
-    language, 13a for most); ``moses`` a folder with the Moses scripts, if those shall detokenise for the raw reference.
+    language or script, 13a for most); ``moses`` a folder with the Moses scripts, if those shall detokenise for the raw
+    reference.
 
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
     (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document anew (``realignment``), and then
@@ -132,7 +133,7 @@ def score_translations(
         else:
             reference, detokeniser = read_target(prepared, sidecar, RAW), None
             (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
-            unit = raw_tokenizer(sidecar.target_lang, tokenizer)
+            unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
             text, misaligned = read_text(hypotheses, reference, like, unit, alignment)
             segments = segments_of_text(text, reference, unit, sidecar, alignment)
         scores[name] = Scores(score_levels(segments, tuple(metrics)), segments, detokeniser)
@@ -161,7 +162,7 @@ def score_text(
     documents are not).
     """
     wanted, borders = read_plain(reference)
-    unit = tokenizer or "13a"
+    unit = raw_tokenizer(wanted, tokenizer)
     text, misaligned = read_text(hypotheses, wanted, reference, unit, alignment)
     segments = segments_of_text(text, wanted, unit, alignment=alignment)
     counts = {

@@ -9,6 +9,7 @@ import types
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.evaluation.references import raw_tokenizer
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
 SYSTEM = REFERENCE.replace("alt", "neu").replace("Es ist", "Er ist")
@@ -68,6 +69,29 @@ def test_documents_separated_by_blank_lines(plain, capsys) -> None:
     given.write_text(given.read_text(encoding="utf-8").replace("\n\n", "\nund\n"), encoding="utf-8")
     assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 1
     assert "one.txt, line 6: the file has 6 lines, but" in error_of(capsys)
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "tokenizer"),
+    [
+        ("你好，世界。\n今天天气很好，我们去公园吧。\n", "你好，世界。\n今天天气不好，我们去公园了。\n", "zh"),
+        ("安装 Windows Server 并配置 PowerShell。\n", "安装 Windows Server 和配置 PowerShell。\n", "zh"),
+        ("今日は天気がいいです。\n散歩に行きましょう。\n", "今日は天気が悪いです。\n散歩に行きました。\n", "char"),
+        ("วันนี้อากาศดีมาก\nเราไปสวนกันเถอะ\n", "วันนี้อากาศไม่ดี\nเราไปสวนกันเถอะ\n", "char"),
+        ("Der Ort heißt auf Chinesisch 北京.\nEr ist groß.\n", "Der Ort heißt chinesisch 北京.\nEr ist groß.\n", "13a"),
+    ],
+)
+def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference, hypothesis, tokenizer) -> None:
+    """sacrebleu's own score with the tokeniser of the script, also where a corpus calls its language otherwise."""
+    (tmp_path / "ref").write_text(reference, encoding="utf-8")
+    (tmp_path / "hyp").write_text(hypothesis, encoding="utf-8")
+    assert main(["--reference-file", str(tmp_path / "ref"), "--hypotheses", str(tmp_path / "hyp")]) == 0
+    score = json.loads((tmp_path / "hyp.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["s_bleu"]
+    command = helpers.sacrebleu_command(
+        hypothesis.splitlines(), reference.splitlines(), tmp_path, "--tokenize", tokenizer
+    )
+    assert (round(score["score"], 14), score["signature"]) == (command["score"], command["signature"])
+    assert score["score"] > 10 and raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
 
 
 def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:

@@ -18,7 +18,8 @@ Sentence = TypeVar("Sentence")
 class Sidecar:
     """Where the sentences of each instance belong: ``instances[i] = (document, first sentence, sentences)``.
 
-    Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) left out of training as too long.
+    Numbering from 0, as in ``text/{split}.*``. ``dropped``: (document, sentence) in no instance: left
+    out of training as too long, or without source text.
     """
 
     split: str

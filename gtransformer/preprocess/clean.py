@@ -1,16 +1,27 @@
-"""Cleaning a raw split: pairs with an empty side go, characters that would break a line go; documents stay apart."""
+"""Cleaning a raw split: characters that would break a line go, and from a training set pairs with an empty side.
+
+Text that is translated keeps every line, so that its translation lines up with it.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
-from gtransformer.preprocess.corpus import DROPPED, Pair, document_borders, document_lines, is_blank, read_documents
+from gtransformer.preprocess.corpus import (
+    DROPPED,
+    MARKED,
+    Pair,
+    document_borders,
+    document_lines,
+    is_blank,
+    read_documents,
+)
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.unicode_forms import one_form
 
@@ -23,7 +34,10 @@ WHOLE = (0, 1)  # the share of a corpus that is all of it
 
 @dataclass
 class CleanReport:
-    """What cleaning found in one split and what it left."""
+    """What cleaning found in one split and what it left.
+
+    ``empty``: of text that keeps its lines, (line of the raw file, whether the source is empty, whether the target is).
+    """
 
     documents_read: int = 0
     sentences_read: int = 0
@@ -36,14 +50,15 @@ class CleanReport:
     documents: int = 0
     sentences: int = 0
     borders: str = ""
+    empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
     def summary(self) -> str:
         """One line for the terminal."""
         empty = self.dropped_empty_source + self.dropped_empty_target + self.dropped_empty_both
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
-            f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; "
-            f"{self.lines_with_carriage_return} lines had carriage returns inside, "
+            f"{empty} pairs with an empty side and {self.dropped_documents} documents that this emptied; kept "
+            f"{len(self.empty)}; {self.lines_with_carriage_return} lines had carriage returns inside, "
             f"{self.lines_with_control_character} other control characters"
         )
 
@@ -56,13 +71,15 @@ def clean_line(line: str) -> str:
 
 
 def clean_documents(
-    documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE
+    documents: Iterable[list[Pair]], report: CleanReport, share: tuple[int, int] = WHOLE, every_line: bool = False
 ) -> Iterator[list[Pair]]:
     """Yield the cleaned documents that have sentences left, counting in ``report``.
 
-    ``share`` (i, n): of these documents every n-th, from the i-th on, as if there were no others.
+    ``share`` (i, n): of these documents every n-th, from the i-th on, as if there were no others. ``every_line``: a
+    side of which nothing can be seen becomes an empty one, and the pair is kept.
     """
     number, (own, shards) = 0, share
+    marks = report.borders == MARKED
     for document in documents:
         if number % shards != own:
             number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
@@ -77,6 +94,11 @@ def clean_documents(
                     report.lines_with_control_character += bool(_ANY.search(line.replace("\r", "").replace("\t", "")))
             source, target = clean_line(pair[0]), clean_line(pair[1])
             no_source, no_target = is_blank(source), is_blank(target)
+            if every_line and (no_source or no_target):
+                line = report.sentences_read - len(document) + report.documents_read * marks + len(kept) + 1
+                report.empty.append((line, no_source, no_target))
+                kept.append(("" if no_source else source, "" if no_target else target))
+                continue
             report.dropped_empty_both += no_source and no_target
             report.dropped_empty_source += no_source and not no_target
             report.dropped_empty_target += no_target and not no_source
@@ -99,23 +121,24 @@ def clean_files(
     label: str = "clean",
     sentence_pairs: bool = False,
     share: tuple[int, int] = WHOLE,
+    every_line: bool = False,
 ) -> CleanReport:
     """Clean a pair of raw files into two others in the format of documents, both written whole or not at all.
 
-    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. ``share``: see
+    With ``sentence_pairs`` each sentence of files that hold no documents becomes one. ``share``, ``every_line``: see
     ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
     with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
         documents = read_documents(source, target, sentence_pairs)
-        for document in clean_documents(progress(documents, label, unit=" documents"), report, share):
+        for document in clean_documents(progress(documents, label, unit=" documents"), report, share, every_line):
             source_stream.writelines(document_lines([[pair[0] for pair in document]]))
             target_stream.writelines(document_lines([[pair[1] for pair in document]]))
         if not report.sentences and share[0]:
             raise UserError(
                 f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"
             )
-        if not report.sentences:
+        if report.sentences == len(report.empty):
             raise UserError(f"{source}, line 1: no sentence pair has text on both sides; check the files")
     return report
 

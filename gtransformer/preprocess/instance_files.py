@@ -30,6 +30,7 @@ class InstanceReport:
     target_tokens: int = 0
     sentences_over_instance_limit: int = 0
     dropped_too_long: int = 0
+    without_source: int = 0
 
     def summary(self) -> str:
         """One line for the terminal."""
@@ -94,6 +95,7 @@ def write_instances(
                 sidecar.instances.append((sidecar.documents, first, count))
             sidecar.dropped += [(sidecar.documents, position) for position in dropped]
             sidecar.documents += 1
+            report.without_source += (without := source_lengths.count(0))
             for position in reversed(dropped):
                 del lengths[position]
             report.sentences += len(lengths)
@@ -101,7 +103,7 @@ def write_instances(
             report.instances += len(cuts)
             report.source_tokens += sum(pair[0] for pair in lengths)
             report.target_tokens += sum(pair[1] for pair in lengths)
-            report.dropped_too_long += len(dropped)
+            report.dropped_too_long += len(dropped) - without
             report.sentences_over_instance_limit += sum(max(pair) + MARKS >= max_tokens for pair in lengths)
         if not report.instances:
             raise UserError(f"{source}, line 1: every sentence is longer than {max_sentence_tokens} tokens")

@@ -40,12 +40,13 @@ def document_instances(
 ) -> tuple[list[tuple[int, int]], list[int]]:
     """``greedy_instances`` of a document less the sentences longer than ``max_sentence_tokens`` (for training).
 
-    Returns the instances and the indices of the dropped sentences. A dropped sentence closes the current instance,
-    so that an instance is always an unbroken run. ``max_sentence_tokens`` counts the longer side without marks.
+    Returns the instances and the indices of the dropped sentences, among them those without source words, which no
+    model has seen. A dropped sentence closes the current instance, so that an instance is always an unbroken run.
+    ``max_sentence_tokens`` counts the longer side without marks.
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + MARKS
-    dropped = [position for position, cost in enumerate(costs) if cost > limit]
+    dropped = [position for position, cost in enumerate(costs) if cost > limit or not source_lengths[position]]
     instances: list[tuple[int, int]] = []
     begin = 0
     for end in [*dropped, len(costs)]:

@@ -91,6 +91,7 @@ def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str
             "empty_target": clean["dropped_empty_target"],
             "empty_both": clean["dropped_empty_both"],
             "longer_than_max_sentence_tokens": cut["dropped_too_long"],
+            "without_source": cut.get("without_source", 0),
             "documents_emptied_by_cleaning": clean["dropped_documents"],
         },
         "raw": {

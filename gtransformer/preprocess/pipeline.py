@@ -77,11 +77,23 @@ class Preparation(Workspace):
         outputs, pairs, share = self.sides("text", split), self.settings.sentence_pairs, self.settings.share(split)
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], *outputs, f"clean {split}", pairs, share)
+            report = clean_files(*self.splits[split], *outputs, f"clean {split}", pairs, share, every_line)
+            for side, path in enumerate(self.splits[split]):
+                lines = [row[0] for row in report.empty if row[1 + side]]
+                if lines:
+                    shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
+                    what = "are not translated" if side == 0 else "are translated, against an empty reference"
+                    print(
+                        f"warning: {path}: {len(lines)} sentences without text (line {shown}); they keep their places "
+                        f"and {what}",
+                        file=sys.stderr,
+                    )
             return {**asdict(report), "summary": report.summary()}
 
+        every_line = split != "train"
         settings = {"sentence_pairs": True} if pairs else {}
         settings |= {"shard": share} if share != WHOLE else {}
+        settings |= {"every_line": True} if every_line else {}
         self.steps.run(f"clean:{split}", self.splits[split], outputs, settings, work)
 
     def _tokenise(self, split: str) -> None:

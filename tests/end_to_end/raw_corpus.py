@@ -19,7 +19,7 @@ def sentence(lang: str, draw: random.Random) -> str:
 
 
 def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
-    """Write a raw corpus with an empty side, carriage returns and over-long sentences here and there."""
+    """Write a raw corpus with empty sides, carriage returns and over-long sentences here and there."""
     draw = random.Random(seed)
     folder.mkdir(parents=True)
     for split, number in documents.items():
@@ -31,6 +31,8 @@ def make_raw(folder: Path, documents: dict[str, int], seed: int = 1) -> Path:
                 pair = {lang: sentence(lang, draw) for lang in lines}
                 if (document, position) == (1, 1):
                     pair["de"] = ""
+                if (document, position) in ((1, 2), (0, 2)):
+                    pair |= {"en": "\u200b"} if document else {"en": "", "de": " "}
                 if (document, position) == (2, 2):
                     pair = {lang: " ".join(sentence(lang, draw) for _ in range(50)) for lang in lines}
                 if (document, position) == (3, 1):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fairseq.data import Dictionary, data_utils
 
+from gtransformer.cli.score import main as score
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
@@ -46,14 +47,19 @@ def test_manifest_counts_recomputed(raw, prepared):
     for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
         counts = manifest["splits"][split]
         rawlines = {lang: lines(raw / f"concatenated_en2de_{name}_{lang}.txt") for lang in ("en", "de")}
-        empty = sum(not line for line in rawlines["de"])
+        blank = {lang: [not line.strip(" \u200b") for line in rawlines[lang]] for lang in ("en", "de")}
+        both = sum(map(all, zip(*blank.values(), strict=True)))
+        empty = {lang: sum(blank[lang]) - both for lang in blank}
         marks = rawlines["en"].count("<d>")
-        assert empty == 1
+        assert (empty, both) == ({"en": 1, "de": 1}, 1)
         assert counts["raw"]["sentences"] == len(rawlines["en"]) - marks
         assert counts["raw"]["documents"] == counts["documents"] == marks
         assert counts["raw"]["lines_with_carriage_return"] == sum("\r" in line for line in rawlines["en"]) == 1
-        assert counts["dropped"]["empty_target"] == empty
-        assert counts["dropped"]["empty_source"] == counts["dropped"]["empty_both"] == 0
+        dropped = {"empty_source": empty["en"], "empty_target": empty["de"], "empty_both": both, "without_source": 0}
+        if split != "train":
+            dropped = dict.fromkeys(dropped, 0) | {"without_source": empty["en"] + both}
+            assert len(lines(prepared / "text" / f"{split}.en")) == len(rawlines["en"])
+        assert counts["dropped"].items() >= dropped.items()
         instances = {lang: lines(prepared / "instances" / f"{split}.{lang}") for lang in ("en", "de")}
         number = len(instances["en"])
         assert counts["instances"] == len(instances["de"]) == number
@@ -71,7 +77,7 @@ def test_manifest_counts_recomputed(raw, prepared):
             longest = [max(pair) for pair in zip(longest, sizes, strict=True)]
         too_long = 1 if split == "train" else 0
         assert counts["dropped"]["longer_than_max_sentence_tokens"] == too_long
-        assert sentences == counts["raw"]["sentences"] - empty - too_long
+        assert sentences == counts["raw"]["sentences"] - sum(dropped.values()) - too_long
         assert counts["sentences_over_instance_limit"] == sum(size + 2 >= 128 for size in longest)
         assert counts["sentences_over_instance_limit"] == 1 - too_long
     assert manifest["outputs"] == {
@@ -98,7 +104,7 @@ def test_every_sentence_comes_back_from_the_binaries(prepared):
             )
             processor = Postprocessor(lang)
             dropped = set(sidecar.dropped)
-            assert len(dropped) == (split == "train")
+            assert len(dropped) == (1 if split == "train" else 2)
             assert [len(document) for document in found] == [len(document) for document in text]
             for number, (document, tok, plain) in enumerate(zip(found, tokens, text, strict=True)):
                 for position, bpe in enumerate(document):
@@ -130,8 +136,35 @@ def test_dictionary_and_greedy_rule(prepared):
     for place, (cost, (document, first, count)) in enumerate(zip(costs, sidecar.instances, strict=True)):
         assert len(cost) == count and (count == 1 or sum(cost) < 128)
         if place and document == sidecar.instances[place - 1][0]:
-            assert sum(costs[place - 1]) + cost[0] >= 128
-            assert first == sum(sidecar.instances[place - 1][1:])
+            end = sum(sidecar.instances[place - 1][1:])
+            assert first == end + ((document, end) in sidecar.dropped)
+            assert first > end or sum(costs[place - 1]) + cost[0] >= 128
+
+
+def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
+    """What has no source is said by line, is in no instance, and has an empty line in the translation."""
+    output = tmp_path / "out"
+    run(raw, output)
+    err = capfd.readouterr().err
+    for lang in ("en", "de"):
+        path = raw / f"concatenated_en2de_test_{lang}.txt"
+        given, text = lines(path), lines(output / "text" / f"test.{lang}")
+        empty = [number for number, line in enumerate(given, 1) if not line.strip(" \u200b")]
+        assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
+        assert f"warning: {path}: 2 sentences without text (line {empty[0]}, {empty[1]})" in err
+        assert "concatenated_en2de_train" not in err
+    sidecar, target = Sidecar.load(output / "bin" / "test.en-de.instances.json"), documents(output / "text" / "test.de")
+    with open(tmp_path / "gen.jsonl", "w") as stream:
+        for number, (document, first, count) in enumerate(sidecar.instances):
+            sentences = [f"{document} {position}" for position in range(first, first + count)]
+            place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
+            stream.write(json.dumps(place | {"hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")
+    assert score([str(output), "--hypotheses", str(tmp_path / "gen.jsonl"), "--metrics", "bleu"]) == 0
+    assert "2 sentences are in no instance" in capfd.readouterr().out
+    assert documents(tmp_path / "gen.txt") == [
+        ["" if (number, at) in sidecar.dropped else f"{number} {at}" for at in range(len(document))]
+        for number, document in enumerate(target)
+    ]
 
 
 def test_second_run_keeps_everything(raw, prepared, capfd):
@@ -215,7 +248,7 @@ def test_borrowed_vocabulary(raw, prepared, tmp_path):
     counts = manifest["splits"]["test"]
     assert list(manifest["splits"]) == ["test"] and counts["instances"] == counts["sentences"] > 50
     assert all(line.count("<s>") == 1 for line in lines(output / "instances" / "test.en"))
-    raw_sentences = [line for line in lines(output / "text" / "test.en") if line != "<d>"]
+    raw_sentences = [line for line in lines(output / "text" / "test.en") if line not in ("<d>", "")]
     assert TextEncoder(prepared, "en")(raw_sentences) == [
         split_instance(line)[0] for line in lines(output / "instances" / "test.en")
     ]

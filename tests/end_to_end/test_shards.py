@@ -28,7 +28,7 @@ def corpus(prepared, tmp_path_factory) -> Path:
     raw = make_raw(folder / "raw", {"train": 16, "dev": 2, "test": 2}, seed=3)
     for lang, line in (("en", "\u200b"), ("de", "Das Haus.")):
         path = raw / f"concatenated_en2de_train_{lang}.txt"
-        documents = path.read_text(encoding="utf-8").split("<d>\n")[1:]
+        documents = path.read_bytes().decode().split("<d>\n")[1:]
         for place in (0, 4, 5, 17):
             documents.insert(place, f"{line}\n")
         path.write_text("".join(f"<d>\n{document}" for document in documents), encoding="utf-8", newline="\n")

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
+import pytest
 import torch
+
+from gtransformer.optional import import_transformers
 
 WORDS = ["the", "a", "dog", "cat", "sees", "hears", "##s", "##ing", ".", ","]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
+def skip_without_transformers() -> None:
+    """Skip the test where the optional extra is not installed; the package is the first to import it."""
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("the optional extra [bert] is not installed")
+
+
 def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
     """16 dimensions, 2 layers, 2 heads, 64 positions; special tokens stand first and last."""
-    import transformers
+    transformers = import_transformers()
 
     words = [*SPECIAL[:4], *(words or WORDS), SPECIAL[4]]
     config = transformers.BertConfig(
@@ -33,4 +43,4 @@ def save_bert(folder: Path, words: list[str] | None = None, **options) -> None:
             parameter.add_(0.3 * torch.randn_like(parameter))  # its own initialisation is narrow
     model.save_pretrained(folder)
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-    transformers.BertTokenizerFast(vocab_file=str(folder / "vocab.txt")).save_pretrained(folder)
+    transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True).save_pretrained(folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
-from gtransformer.optional import import_transformers
+from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.tokenise import disarm
 
@@ -90,13 +90,7 @@ def unknown(line: str) -> str:
 
 def save_wordpieces(folder: str | Path, output: str | Path) -> None:
     """Write the tokeniser of a BERT in Hugging Face's format as one file. Raises UserError if there is none."""
-    transformers = import_transformers()
-    if not Path(folder).is_dir():
-        raise UserError(f"{folder}: no such directory; it should hold a BERT as Hugging Face's transformers saves it")
-    try:
-        tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{folder}: no tokeniser of a BERT ({str(error).splitlines()[0]})") from None
+    tokenizer = read_wordpiece_tokeniser(folder)
     with atomic_write(output) as stream:
         stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))
 

@@ -31,7 +31,7 @@ from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.text_chain import TextChain
-from tests.bert import save_bert
+from tests.bert import save_bert, skip_without_transformers
 from tests.end_to_end.commands import run
 from tests.unit.models import fairseq_models
 
@@ -203,7 +203,7 @@ def test_mbart_from_text_to_scores(raw, tmp_path, capsys):
 
 def test_bert_from_text_to_a_checkpoint(raw, tmp_path):
     """With recipe ``bert``: wordpieces and a dictionary of their own on the source side, BPE on the target side."""
-    pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
+    skip_without_transformers()
     words = [*WORDS["en"].lower().split(), "."]
     save_bert(tmp_path / "bert", words)
     languages = arguments("bert", ("task",), task=None, doc_mode=None, decoder_start=None, max_source_positions=None)

@@ -30,7 +30,7 @@ from gtransformer.experiments import stage as stages
 from gtransformer.experiments.commands import without_half_precision
 from gtransformer.experiments.recipe import Options, load_recipe, recipe_names
 from gtransformer.experiments.run_places import RUNS
-from tests.bert import save_bert
+from tests.bert import save_bert, skip_without_transformers
 from tests.in_process import run_module
 from tests.unit.models import fairseq_models
 
@@ -141,7 +141,7 @@ class Workshop:
             pieces = [line.split("\t")[0] for line in (folder / "spm.vocab").read_text().splitlines()][3:]
             (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
         if "bert" in options:
-            pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
+            skip_without_transformers()
             words = sorted({word.strip(".,!?").lower() for word in texts[0].read_text().split()} - {"<d>", ""})
             save_bert(folder / "bert", [*words, ".", ",", "!", "?"], max_position_embeddings=512)
 

@@ -24,7 +24,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_new
 from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
-from gtransformer.optional import import_transformers
+from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
 logger = logging.getLogger(__name__)
 
@@ -149,14 +149,14 @@ def read_bert(transformers: ModuleType, folder: Path):
         bert, report = transformers.BertModel.from_pretrained(folder, local_files_only=True, output_loading_info=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(f"{folder}: BERT cannot be read ({str(error).splitlines()[0]})") from None
-    missing = [name for name in report["missing_keys"] if not name.startswith("pooler.")]
-    unexpected = [name for name in report["unexpected_keys"] if not name.startswith(("cls.", "pooler."))]
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    unexpected = sorted(name for name in report["unexpected_keys"] if not name.startswith(("cls.", "pooler.")))
     if missing or unexpected:
         raise UserError(
             f"{folder}: not the parameters of a BERT; missing: {', '.join(missing) or 'none'}; "
             f"unexpected: {', '.join(unexpected) or 'none'}"
         )
-    tokenizer = transformers.BertTokenizerFast.from_pretrained(folder, local_files_only=True)
+    tokenizer = read_wordpiece_tokeniser(folder)
     words = dict(tokenizer.get_vocab())
     special = {ours: words.pop(getattr(tokenizer, theirs)) for ours, theirs in SPECIAL.items()}
     return bert.float().eval(), words | special

@@ -13,8 +13,9 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertModel
 from gtransformer.models.gtransformer.config import GTransformerBertConfig
+from gtransformer.optional import import_transformers
 from gtransformer.preprocess.pieces import WordPieces, save_wordpieces, wordpiece_dictionary
-from tests.bert import WORDS, save_bert
+from tests.bert import WORDS, save_bert, skip_without_transformers
 from tests.support import pad_batch, relative_error, tiny_dictionary
 from tests.unit.models.test_pretrained import force_local
 
@@ -30,7 +31,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
+    skip_without_transformers()
     folder = tmp_path_factory.mktemp("bert")
     save_bert(folder)
     return folder
@@ -52,7 +53,7 @@ def build(source, **options):
 
 def encode_both(folder, source, model, documents):
     """Top states at the real tokens of documents of sentences: BERT's, and ours."""
-    import transformers
+    transformers = import_transformers()
 
     bert = transformers.BertModel.from_pretrained(folder).eval()
     vocabulary = transformers.BertTokenizerFast.from_pretrained(folder).get_vocab()
@@ -92,7 +93,7 @@ def test_document_in_full_mode_is_berts(folder, source):
 
 def test_special_tokens_change_their_names(folder, source):
     """The five special tokens of BERT are fairseq's; language symbols are new."""
-    import transformers
+    transformers = import_transformers()
 
     bert = transformers.BertModel.from_pretrained(folder).embeddings.word_embeddings.weight
     model = build(source)

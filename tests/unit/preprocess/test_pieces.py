@@ -18,7 +18,7 @@ from gtransformer.preprocess.pieces import (
     sentencepiece_dictionary,
     wordpiece_dictionary,
 )
-from tests.bert import WORDS, save_bert
+from tests.bert import WORDS, save_bert, skip_without_transformers
 
 LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna sieht Berlin!", "Es war (sehr) neu?"]
 
@@ -38,7 +38,7 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wordpieces(tmp_path_factory) -> Path:
-    pytest.importorskip("transformers", reason="the optional extra [bert] is not installed")
+    skip_without_transformers()
     folder = tmp_path_factory.mktemp("bert")
     save_bert(folder)
     save_wordpieces(folder, folder / "wordpieces.json")
@@ -131,7 +131,7 @@ def test_bad_files(tmp_path: Path):
     (tmp_path / "bad").write_text("bad")
     with pytest.raises(UserError, match="not a SentencePiece model"):
         SentencePieces(tmp_path / "bad")
-    pytest.importorskip("transformers")
+    skip_without_transformers()
     with pytest.raises(UserError, match="not a tokeniser of wordpieces"):
         WordPieces(tmp_path / "bad")
     with pytest.raises(UserError, match="no tokeniser of a BERT"):

@@ -29,9 +29,10 @@ def test_this_platform_is_usable():
     compat.check()
 
 
-def test_old_python(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 10, 0))
-    with pytest.raises(ImportError, match="needs Python 3.11 or newer, this is 3.10"):
+@pytest.mark.parametrize("version", [(3, 10, 0), (3, 14, 0)])
+def test_other_pythons(monkeypatch, version):
+    monkeypatch.setattr(sys, "version_info", version)
+    with pytest.raises(ImportError, match=f"needs Python 3.11 to 3.13, this is 3.{version[1]}"):
         compat.check()
 
 

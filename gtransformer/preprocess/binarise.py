@@ -19,6 +19,7 @@ from gtransformer.preprocess.instances import BEGIN, END
 from gtransformer.preprocess.parallel import available_cores, map_chunks
 
 MASK = "<mask>"
+OVERWRITE = "#fairseq:overwrite"
 RESERVED = (BEGIN, "<pad>", END, "<unk>")  # what a fairseq dictionary holds of itself, never written to its file
 
 
@@ -57,16 +58,29 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
 def dictionary_words(path: str | Path) -> list[str]:
     """The words of a dictionary file in order.
 
-    Raises UserError if it is missing, if a line has no count, and for a word that stands twice.
+    Raises UserError if it is missing or empty, if a line has no count, for a word that stands twice and for one of the
+    four that fairseq adds by itself.
     """
     words: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), 1):
+        if line.endswith(OVERWRITE):
+            raise UserError(
+                f"{path}, line {number}: a word that takes the place of another ({OVERWRITE}), which no model of this "
+                "package can have; give another dictionary, and the model that was trained with it"
+            )
         word, _, count = line.rpartition(" ")
         if not word or not count.isdigit():
             raise UserError(f"{path}, line {number}: not a dictionary entry ('word count')")
+        if word in RESERVED:
+            raise UserError(
+                f"{path}, line {number}: {word} is a word of every dictionary, which fairseq adds by itself; remove "
+                "the line"
+            )
         if word in words:
             raise UserError(f"{path}, line {number}: '{word[:80]}' stands in line {words[word]} already; keep one")
         words[word] = number
+    if not words:
+        raise UserError(f"{path}, line 1: the dictionary is empty; give the one that came with the model")
     return list(words)
 
 

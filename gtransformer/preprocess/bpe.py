@@ -74,13 +74,26 @@ def take_codes(given: str | Path, codes: str | Path) -> int:
     fastBPE's lines end in a count, and it has no first line with a version: it marks the ends of words as version 0.2.
     Raises UserError if the file holds no codes.
     """
-    lines = list(read_lines(given))
-    if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
-        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
-    check_codes(given, lines)
+    lines = given_codes(given)
     with atomic_write(codes) as stream:
         stream.writelines(f"{line}\n" for line in lines)
-    return len(lines) - bool(lines and lines[0].startswith("#version"))
+    return len(lines) - lines[0].startswith("#version")
+
+
+def given_codes(path: str | Path) -> list[str]:
+    """The lines of BPE codes that were given, as subword-nmt has them. Raises UserError as ``take_codes``."""
+    lines = list(read_lines(path))
+    if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
+        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
+    check_codes(path, lines)
+    return lines
+
+
+def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
+    """Whether a dictionary has at least one of the pieces that codes put together."""
+    known = frozenset(words)
+    merged = ("".join(line.split()) for line in codes if not line.startswith("#version"))
+    return any((piece.removesuffix("</w>") in known) or (f"{piece}{SEPARATOR}" in known) for piece in merged)
 
 
 class _Thinned(io.TextIOBase):
@@ -122,12 +135,17 @@ def check_codes(path: str | Path, lines: Iterable[str]) -> None:
 
 
 class Encoder:
-    """Applies BPE codes to tokenised lines, remembering the words it has cut."""
+    """Applies BPE codes to tokenised lines, remembering the words it has cut.
 
-    def __init__(self, codes: str | Path):
+    ``known``: the words of a dictionary. A piece that it lacks is cut further, merge by merge, until it has all parts
+    or there is none left: what subword-nmt and fastBPE do with a vocabulary. None: pieces stay as they are.
+    """
+
+    def __init__(self, codes: str | Path, known: Iterable[str] | None = None):
         lines = list(read_lines(codes))
         check_codes(codes, lines)
-        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=SEPARATOR)
+        vocabulary = None if known is None else frozenset(known)
+        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=SEPARATOR, vocab=vocabulary)
         self._known: dict[str, str] = {}
 
     def __call__(self, lines: Sequence[str]) -> list[str]:

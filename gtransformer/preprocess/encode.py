@@ -11,6 +11,7 @@ from typing import Any
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import read_json
+from gtransformer.preprocess.binarise import dictionary_words
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.moses import moses_as_prepared
 from gtransformer.preprocess.parallel import available_cores, map_file
@@ -78,7 +79,8 @@ class TextEncoder:
             if tokenised and given:  # by other rules
                 self._steps = [Detokeniser(lang, tool), tokeniser]
             self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool)]
-            self._steps.append(Encoder(prepared / CODES))
+            known = _dictionary(prepared, lang) if settings.get("codes_within_dictionary") else None
+            self._steps.append(Encoder(prepared / CODES, known))
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Encode plain sentences; as many lines come back as went in."""
@@ -86,6 +88,13 @@ class TextEncoder:
         for step in self._steps:
             lines = step(lines)
         return lines
+
+
+def _dictionary(prepared: Path, lang: str) -> list[str]:
+    """The words of a corpus's dictionary, or a model directory's, whose files lie elsewhere."""
+    name = f"dict.{lang}.txt"
+    path = prepared / "bin" / name
+    return dictionary_words(path if path.is_file() else prepared / name)
 
 
 def read_settings(prepared: str | Path) -> dict[str, Any]:

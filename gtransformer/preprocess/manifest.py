@@ -139,6 +139,7 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
         "moses": settings.moses,
         "sentencepiece": settings.sentencepiece,
         "bpe_codes": settings.bpe_codes,
+        "codes_within_dictionary": bool(settings.bpe_codes),
         "bert": settings.bert,
         "shard": settings.shard,
     }
@@ -169,6 +170,8 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
         return
     before = {"shard": None, **manifest["settings"]}
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
+    if settings.bpe_codes and before.get("bpe_codes") and not before.get("codes_within_dictionary"):
+        refuse(output, "its codes were applied without the dictionary, as by an earlier version")
     pairs = [(name, before[name], now[name]) for name in before.keys() & now.keys()]
     pairs.append(("vocabulary", manifest["vocabulary"].get("borrowed_from"), settings.vocabulary))
     for name, one, other in pairs:
@@ -271,7 +274,7 @@ def unknown_warnings(manifest: dict[str, Any]) -> list[str]:
     """A sentence for each side of a split of which many tokens are not in the dictionary."""
     return [
         f"warning: {split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
-        "become <unk>; cut the text by the codes or pieces that belong to the dictionary, or take one of such text"
+        "become <unk>; check that the text is of the language and script that the dictionary was made for"
         for split, counts in manifest["splits"].items()
         for lang, unknown in counts["unknown_tokens"].items()
         if unknown >= MANY_UNKNOWN * counts["tokens"][lang]

@@ -43,6 +43,10 @@ class SentencePieces:
         cut = self._processor.encode(plain, out_type=str)
         return [disarm(" ".join(pieces)) or unknown(line) for pieces, line in zip(cut, plain, strict=True)]
 
+    def words(self) -> list[str]:
+        """All pieces in their order."""
+        return [self._processor.id_to_piece(number) for number in range(self._processor.get_piece_size())]
+
     def join(self, lines: Sequence[str]) -> list[str]:
         """Undo cutting as the library does, bytes included: ``"\u2581Das \u2581Haus boot ."``, ``"Das Hausboot."``.
 

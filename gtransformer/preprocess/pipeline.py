@@ -10,7 +10,7 @@ from typing import Any
 
 from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
-from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown
+from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown, dictionary_words
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import read_pairs
@@ -145,10 +145,14 @@ class Preparation(Workspace):
         self.steps.run("bpe-learn", files, [codes], settings, work)
 
     def _encode(self, split: str) -> None:
-        codes = self.output / "bpe.codes"
+        codes, given = self.output / "bpe.codes", self.settings.given_dictionaries()
         settings = {"subword-nmt": self.tools["subword-nmt"]}
         makers = {lang: partial(Encoder, codes) for lang in self.settings.plain()}
-        self.map("bpe", split, "tok", "steps/bpe", makers, settings, [codes])
+        if self.settings.bpe_codes:
+            settings["within"] = "dictionary"
+            for lang, dictionary in zip(makers, (given * 2)[:2], strict=True):
+                makers[lang] = partial(Encoder, codes, dictionary_words(dictionary))
+        self.map("bpe", split, "tok", "steps/bpe", makers, settings, [codes, *given] if makers else [])
 
     def _piece_file(self) -> None:
         """The pretrained model's own cutter, copied, so that new text can be cut like the corpus."""

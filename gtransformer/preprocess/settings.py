@@ -9,8 +9,9 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
+from gtransformer.preprocess.bpe import codes_fit, given_codes
 from gtransformer.preprocess.clean import WHOLE
-from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces
 
 # What a BERT's tokeniser may consist of.
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -135,6 +136,24 @@ def shard_numbers(shard: str | None) -> tuple[int, int]:
     if not number < shards:
         raise UserError(f"--shard {shard}: give I/N, which shard of how many, I from 0 to N - 1 (of four: 0/4 to 3/4)")
     return number, shards
+
+
+def check_given(settings: Settings) -> None:
+    """Raise UserError for a pretrained model's codes, pieces and dictionaries that cannot be used, or not together."""
+    dictionaries = settings.given_dictionaries()
+    words = frozenset(word for path in dictionaries for word in dictionary_words(path))
+    if settings.bert and not Path(settings.bert).is_dir():
+        raise UserError(f"{settings.bert}: no such directory; it should hold a BERT as transformers saves it")
+    fits = True
+    if settings.bpe_codes:
+        fits = codes_fit(given_codes(settings.bpe_codes), words)
+    elif settings.sentencepiece:
+        fits = not words.isdisjoint(SentencePieces(settings.sentencepiece).words())
+    if not fits:
+        cutter = settings.bpe_codes or settings.sentencepiece
+        raise UserError(
+            f"{dictionaries[0]}: has none of the pieces that {cutter} makes; give the dictionary that belongs to it"
+        )
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:

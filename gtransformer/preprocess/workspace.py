@@ -12,7 +12,7 @@ from gtransformer.preprocess import manifest
 from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.moses import SCRIPTS, script_path
 from gtransformer.preprocess.parallel import map_file
-from gtransformer.preprocess.settings import Settings, check_vocabulary
+from gtransformer.preprocess.settings import Settings, check_given, check_vocabulary
 from gtransformer.preprocess.steps import Steps
 
 
@@ -34,6 +34,7 @@ class Workspace:
             self.splits = {"train": self.splits["train"]}
         self.borrowed = check_vocabulary(settings, self.output) if settings.vocabulary else None
         self.given = settings.vocabulary_files()
+        check_given(settings)
         if "train" not in self.splits and not self.borrowed:
             missing = f"concatenated_{settings.source_lang}2{settings.target_lang}_train_{settings.source_lang}.txt"
             raise UserError(

@@ -27,6 +27,7 @@ from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIN
 from gtransformer.translation.options import SearchOptions
 
 SETTINGS = ("langs", "max_instance_tokens", "max_sents", "normalise_punctuation")
+TOOLS = ("moses", "sentencepiece", "bpe_codes", "codes_within_dictionary", "bert")
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
             "name the corpus that the model was trained on with --prepared"
         )
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
-    tools = {name: bool(settings.get(name)) for name in ("moses", "sentencepiece", "bpe_codes", "bert")}
+    tools = {name: bool(settings.get(name)) for name in TOOLS}
     return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
 
 

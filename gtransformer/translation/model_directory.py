@@ -55,6 +55,7 @@ class Recorded:
     sentencepiece: bool = False
     bert: bool = False
     bpe_codes: bool = False
+    codes_within_dictionary: bool = False
     first_pass: bool = False
     parts: bool = False
     sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)

@@ -123,7 +123,7 @@ def check_type(name: str, kind: str, value: Any) -> None:
         numbers = isinstance(value, Integral if wanted == "int" else Real) and not isinstance(value, bool)
         fits, give = numbers and math.isfinite(value), "a whole number" if wanted == "int" else "a number"
     if not fits:
-        raise UserError(f"--{dashed(name)} {value!r}: give {give}")
+        raise UserError(f"--{dashed(name)} {repr(value)[:80]}: give {give}")
 
 
 def dashed(name: str) -> str:

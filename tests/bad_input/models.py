@@ -110,7 +110,7 @@ FILES = [
     ("dict.en.txt", first_line_again, "dict.en.txt, line 2: "),
     ("dict.de.txt", first_line_again, "stands in line 1 already; keep one"),
     ("dict.en.txt", lambda old: old + b"\xff 3\n", "byte 0xff at column 1 is not UTF-8"),
-    ("dict.en.txt", lambda old: b"<s> 3\n" + old, "dict.en.txt: cannot be read (Duplicate word found"),
+    ("dict.en.txt", lambda old: b"<s> 3\n" + old, "dict.en.txt, line 1: <s> is a word of every dictionary"),
     ("dict.en.txt", b"", "one joined dictionary for both languages, but those of the data differ; "),
     ("bpe.codes", b"", "bpe.codes: holds no BPE merges; give what was learnt with the vocabulary"),
     ("bpe.codes", b"#version: 0.2\n", "bpe.codes: holds no BPE merges"),

@@ -31,7 +31,7 @@ ROWS = [
     Row("a directory as text", T.replace("{text}", "{place}"), "{place}: cannot be read (Is a directory)"),
     Row("a byte that is not UTF-8", T, "{text}, line 3: byte 0xff at column 6 is not UTF-8; convert the file to UTF-8",
         text(b"The dog.\n\nThe h\xffuse.\n")),
-    Row("UTF-16", T, "{text}, line 1: byte 0xff at column 1 is not UTF-8", text("The dog.\n".encode("utf-16"))),
+    Row("UTF-16", T, "{text}, line 1: the file is UTF-16 text", text("The dog.\n".encode("utf-16"))),
     Row("a cut gzip file", T.replace("{text}", "{place}/text.gz"), "text.gz, after line 0: compressed data is damaged",
         lambda place: (place / "text.gz").write_bytes(gzip.compress(b"The dog.\n" * 999)[:30])),
     Row("no gzip file at all", T.replace("{text}", "{place}/text.gz"), "text.gz, after line 0: compressed data is",

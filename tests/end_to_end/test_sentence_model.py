@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -107,15 +108,61 @@ def test_text_is_the_models(given, prepared):
     assert not list(prepared.glob("truecase.*"))
 
 
-def test_text_cut_by_other_codes_is_noticed(given, prepared, tmp_path, capsys):
-    """In a sentence for each side of a split."""
-    codes = tmp_path / "codes"
-    codes.write_text("o u 9\nH a 8\n", encoding="utf-8")  # of house and Haus
-    options = [f"--bpe-codes={codes}", f"--dictionary={given}", "--workers=1"]
-    assert prepare([str(prepared.parent), str(tmp_path / "out"), *options]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-    assert {"warning: train, en", "warning: train, de"} <= {line.rpartition(":")[0] for line in lines}
-    assert all("tokens are not in the dictionary" in line for line in lines)
+def test_pieces_are_those_of_the_dictionary(given, tmp_path, prepared, capsys):
+    """Text is cut as far as it needs, as a corpus and as new text; what has no pieces at all is said."""
+    folder, raw = tmp_path / "given", tmp_path / "raw"
+    shutil.copytree(given, folder)
+    (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\nho u 8\nse e</w> 7\n", encoding="utf-8")
+    raw.mkdir()
+    for path in prepared.parent.glob("concatenated_*"):
+        more = ("Щука.\n" if path.name.endswith("_de.txt") else "A.\n") * 9 if "_test_" in path.name else ""
+        (raw / path.name).write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
+    options = [f"--bpe-codes={folder / 'bpecodes'}", f"--dictionary={folder}", "--workers=1"]
+    assert prepare([str(raw), str(tmp_path / "out"), *options]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 1 and warned[0].startswith("warning: test, de: ")
+    for name in ("train.en", "train.de", "test.en"):
+        found, before = ((folder / "steps" / "bpe" / name).read_text() for folder in (tmp_path / "out", prepared))
+        assert found.startswith(before), "as by the model's own codes, whose pieces the dictionary has"
+    lines = [line for line in (raw / "concatenated_en2de_train_en.txt").read_text().splitlines() if line != "<d>"]
+    assert TextEncoder(tmp_path / "out", "en")(lines) == TextEncoder(prepared, "en")(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bpecodes", "o u 9\nH a 8\n", "dict.en.txt: has none of the pieces that"),
+        ("bpecodes", "one\ntwo words\n", "bpecodes, line 1: not a BPE merge"),
+        ("dict.de.txt", "<s> 1\na 1\n", "dict.de.txt, line 1: <s> is a word of every dictionary"),
+        (
+            "dict.en.txt",
+            "a 1\n<s> 1 #fairseq:overwrite\n",
+            "dict.en.txt, line 2: a word that takes the place of another",
+        ),
+        ("dict.en.txt", "", "dict.en.txt, line 1: the dictionary is empty"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_anything_is_prepared(
+    given, prepared, tmp_path, capsys, name, content, message
+):
+    folder = tmp_path / "given"
+    shutil.copytree(given, folder)
+    (folder / name).write_text(content, encoding="utf-8")
+    options = [f"--bpe-codes={folder / 'bpecodes'}", f"--dictionary={folder}", "--workers=1"]
+    assert prepare([str(prepared.parent), str(tmp_path / "out"), *options]) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_corpus_of_an_earlier_version_stays_as_it_is(given, prepared, tmp_path, capsys):
+    """Its pieces were not cut further, and a model of it knows it so."""
+    output = tmp_path / "out"
+    shutil.copytree(prepared, output)
+    manifest = json.loads((output / "manifest.json").read_text())
+    del manifest["settings"]["codes_within_dictionary"]
+    (output / "manifest.json").write_text(json.dumps(manifest))
+    options = [f"--bpe-codes={given / 'bpecodes'}", f"--dictionary={given}", "--workers=1"]
+    assert prepare([str(prepared.parent), str(output), *options]) == 1
+    assert "its codes were applied without the dictionary" in capsys.readouterr().err
 
 
 def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, capsys):

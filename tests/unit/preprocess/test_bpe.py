@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import pytest
 from subword_nmt.apply_bpe import BPE
@@ -101,3 +103,16 @@ def test_codes_of_fastbpe(tmp_path, codes):
     (tmp_path / "fast").write_text("no codes at all\n")
     with pytest.raises(UserError, match="not a BPE merge"):
         take_codes(tmp_path / "fast", tmp_path / "taken")
+
+
+def test_pieces_that_a_dictionary_lacks_are_cut_further(tmp_path):
+    """As subword-nmt's own command does with a vocabulary."""
+    codes, known = tmp_path / "codes", tmp_path / "known"
+    codes.write_text("#version: 0.2\nl o\nlo w\ne s\nes t</w>\nlow est</w>\nlow e\nn e\nne w</w>\n")
+    known.write_text("low@@ 9\nest 8\nne@@ 5\nw 4\nl@@ 3\no@@ 3\nlow 2\n")
+    text = "lowest low new lower newest slow x"
+    command = [sys.executable, "-m", "subword_nmt.apply_bpe", "-c", codes, "--vocabulary", known]
+    expected = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.strip()
+    assert expected.startswith("low@@ est ")
+    words = [line.split()[0] for line in known.read_text().splitlines()]
+    assert Encoder(codes, words)([text]) == [expected] != Encoder(codes)([text])

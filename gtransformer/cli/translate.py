@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
+
+from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
@@ -33,6 +37,8 @@ from gtransformer.translation.options import SearchOptions, add_search_options
 from gtransformer.translation.resumable import ResumableOutput
 from gtransformer.translation.several import Finished, outputs_of, stamp_of
 from gtransformer.translation.splitter import SentenceSplitter
+
+EVERY = 10.0  # seconds between two signs of life
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -186,7 +192,7 @@ def translate_text(
         model = load(checkpoint)
         bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
         place, sentences, cut = start, 0, 0
-        with bar:
+        with bar, ticking(bar), said_on_interrupt(output):
             for window in model.translate_lines(lines, options, split, start, first):
                 place = window[-1].line.place
                 write(window, shape, output)
@@ -197,6 +203,36 @@ def translate_text(
             output.finish()
     if not args.quiet:
         say(start, place, sentences, cut, time.monotonic() - began, model.engine.device.type)
+
+
+@contextmanager
+def ticking(bar: tqdm) -> Iterator[None]:
+    """Draw the bar anew at least every ten seconds, whether it has moved or not: a window may take longer.
+
+    By a timer of the system, whose signals come to the main thread; a thread of its own might draw in a line's middle.
+    """
+    if bar.disable or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: bar.refresh())
+    signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def said_on_interrupt(output: ResumableOutput | BinaryIO) -> Iterator[None]:
+    """Where the user interrupts, say what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if isinstance(output, ResumableOutput):
+            kept = f"{output.place.lines} lines are kept in {output.part}; the same command goes on behind them"
+            print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
+        raise
 
 
 def open_output(args: argparse.Namespace, key: dict, stack: ExitStack) -> ResumableOutput | BinaryIO:

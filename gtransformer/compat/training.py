@@ -10,6 +10,7 @@ def mend() -> None:
     unscale_once()
     go_on_timing()
     quiet_saving()
+    tell_of_updates()
 
 
 def quiet_saving() -> None:
@@ -63,3 +64,31 @@ def _restore_running(self, state_dict) -> None:
     """fairseq's ``StopwatchMeter.load_state_dict``, but that it runs."""
     self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
     self.start()
+
+
+def tell_of_updates() -> None:
+    """Let a task that has a method ``after_update(trainer, epoch_iterator)`` know of every update that was made.
+
+    fairseq tells a task nothing of it, and saves after so many updates alone, never after so many minutes: a training
+    of large updates that is killed loses hours, unless it validates as often as it saves.
+    """
+    from fairseq.trainer import Trainer
+
+    if not hasattr(Trainer.train_step, "fairseqs"):
+        _get_train_iterator.fairseqs, Trainer.get_train_iterator = Trainer.get_train_iterator, _get_train_iterator
+        _train_step.fairseqs, Trainer.train_step = Trainer.train_step, _train_step
+
+
+def _get_train_iterator(self, *args, **options):
+    """fairseq's, which is kept."""
+    self.train_iterator = _get_train_iterator.fairseqs(self, *args, **options)
+    return self.train_iterator
+
+
+def _train_step(self, *args, **options):
+    """fairseq's; then the task is told, unless the update was left out (an overflow)."""
+    log = _train_step.fairseqs(self, *args, **options)
+    told = getattr(self.task, "after_update", None)
+    if log is not None and told is not None:
+        told(self, self.train_iterator)
+    return log

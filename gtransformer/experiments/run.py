@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +37,10 @@ from gtransformer.files import digest, read_json, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
+from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
+from gtransformer.tasks.long_work import spoken
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
@@ -288,7 +291,22 @@ class Run:
             noted["start_on"] = str(self.start_on.resolve())
         self.directory.mkdir(parents=True, exist_ok=True)
         self.corpus.note(self.directory)
-        run_stage(name, command + self.extra, self.directory, noted)
+        try:
+            run_stage(name, command + self.extra, self.directory, noted)
+        except KeyboardInterrupt:
+            print(f"\n[{name}] {self._kept(stage)}", flush=True)
+            raise
+
+    def _kept(self, stage: str) -> str:
+        """What an interrupted stage leaves for the same command to go on with."""
+        last = self.directory / BEST.with_name(LAST)
+        if stage == "train" and last.is_file():
+            age = spoken(time.time() - last.stat().st_mtime)
+            done = f"{last} (update {training_done(last).updates}, written {age} ago) is kept"
+            return f"{done}; the same command goes on from there"
+        if stage == "prepare":
+            return f"the steps that are done are kept in {self.prepared}; the same command goes on behind them"
+        return "nothing is kept of this stage; the same command begins it anew, behind those that are done"
 
     def _sources(self, stage: str) -> list[Path]:
         """The records of what a stage builds on; corpus and model may be those of other runs."""

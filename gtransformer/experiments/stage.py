@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import os
 import re
+import select
 import shlex
 import subprocess
 import sys
@@ -19,9 +20,11 @@ from gtransformer.evaluation.provenance import current_commit, device_name, pack
 from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.processes import take_lock
 from gtransformer.files import process_memory, write_json
+from gtransformer.tasks.long_work import spoken
 
 # What fairseq says whenever it is imported, for its speech task; tensorboard, which serves as well, is installed.
 ADVICE = re.compile(rb"[^\n]*\| Please install tensorboardX: pip install tensorboardX\n")
+SILENCE = 10.0  # seconds after which is said that a program is at work
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
 
 
@@ -34,7 +37,7 @@ def run_stage(name: str, command: list[str], directory: Path, results: dict[str,
     directory.mkdir(parents=True, exist_ok=True)
     busy = (
         f"{directory}: its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
-        f"it, end it (pgrep -af {directory}), or choose another directory"
+        f"it, end it (pgrep -af {shlex.quote(re.escape(str(directory)))}), or choose another directory"
     )
     with take_lock(directory / f".{name}.lock", busy, PATIENCE) as lock:
         _run_locked(name, command, directory, results, lock.fileno())
@@ -115,7 +118,7 @@ def run_logged(
             stream.flush()
 
         try:
-            while chunk := os.read(pipe, 1 << 16):
+            while chunk := _read(pipe, log.stem, rest):
                 chunk = ADVICE.sub(b"", chunk)
                 try:
                     heard(process.pid)  # at once: it may be about to end
@@ -135,3 +138,16 @@ def run_logged(
         finally:
             stream.write(rest.rpartition(b"\r")[2])
             process.stdout.close()
+
+
+def _read(pipe: int, name: str, line: bytes) -> bytes:
+    """What a program says next; as long as it says nothing, that it is at work, now and then.
+
+    ``line``: what it has said of a line that has not ended, which is not broken into.
+    """
+    began = time.monotonic()
+    while not select.select([pipe], [], [], SILENCE)[0]:
+        if not line or b"\r" in line:  # a bar, which may stand
+            begin = "\n" if line else ""
+            print(f"{begin}[{name}] at work, nothing said for {spoken(time.monotonic() - began)}", flush=True)
+    return os.read(pipe, 1 << 16)

@@ -33,9 +33,9 @@ def available_cores() -> int:
 
 
 def progress(iterable: Iterable[Any] | None = None, label: str = "", **options: Any) -> tqdm:
-    """A progress bar on stderr; in a log file one line about every half a minute instead of ten a second."""
+    """A progress bar on stderr; in a log file one line about every ten seconds instead of ten a second."""
     tqdm.monitor_interval = 0  # its thread would be forked along
-    options.setdefault("mininterval", 0.5 if os.isatty(2) else 30)
+    options.setdefault("mininterval", 0.5 if os.isatty(2) else 10)
     return tqdm(iterable, desc=label, unit_scale=True, leave=False, dynamic_ncols=True, delay=1, **options)
 
 

@@ -43,6 +43,7 @@ from gtransformer.tasks.grouping_options import drawn_anew, grouping_of
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, remove_older
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
 from gtransformer.tasks.loading import Loader
+from gtransformer.tasks.long_work import Pace, TrainingWatch
 from gtransformer.tasks.patience import used_patience
 from gtransformer.tasks.peak_memory import MeasuredTask
 from gtransformer.tasks.sentence_start import start_from_sentence_model
@@ -78,6 +79,7 @@ class TranslationDocTask(MeasuredTask):
         self.writer: TranslationWriter | None = None
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
+        self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
@@ -252,7 +254,17 @@ class TranslationDocTask(MeasuredTask):
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
+        if self.datasets and not models[0].training:
+            self._say_translated(len(hypos))
         return hypos
+
+    def _say_translated(self, count: int) -> None:
+        """How many instances of the split are translated, if it is time to; of several splits, of all."""
+        self.translated += count
+        each, total = self.pace.done(self.translated), sum(map(len, self.datasets.values()))
+        if self.pace.is_time():
+            left = max(0, total - self.translated)
+            self.pace.say(f"translated {self.translated} of {total} instances", left * each)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
@@ -270,6 +282,10 @@ class TranslationDocTask(MeasuredTask):
         (dataset,) = self.datasets.values()
         return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
 
+    def after_update(self, trainer, iterator) -> None:
+        """Of an update that was made (``compat/training.py``): training says how far it is, and is kept."""
+        self.watch.after_update(trainer, iterator)
+
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
         """As fairseq's; the criterion sees the targets that count."""
         sample = self._counted(as_read(sample, model), model)
@@ -277,6 +293,7 @@ class TranslationDocTask(MeasuredTask):
 
     def valid_step(self, sample, model, criterion):
         """Loss; BLEU counts if ``--eval-bleu``, attention entropy if ``--doc-attn-entropy``."""
+        self.watch.validating()
         sample = as_read(sample, model)
         counted = self._counted(sample, model)
         with measured(model) if self.cfg.doc_attn_entropy else nullcontext({}) as entropy:

@@ -23,6 +23,9 @@ from gtransformer.translation.two_passes import TwoPasses, needless
 from gtransformer.translation.windows import Window, beside, in_parts, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
+# Tokens of a window where there is no GPU: a window is kept when it is done, and a model of base size takes some ten
+# seconds for so many on two cores, as many a second as of larger ones.
+ON_CPU = 1024
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,8 @@ class GTransformer:
 
     def _windows(self, lines: Iterable[InputLine], options: SearchOptions) -> Iterator[Window]:
         walk, many = options.walk(), BATCHES * options.max_tokens
+        if self.engine.device.type == "cpu":
+            many = min(many, ON_CPU)
         if self.directory.sentences_beside is not None or self.passes is not None:
             return windows(lines, math.inf, many)
         if not walks_within_instances(walk):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -161,8 +162,27 @@ def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path)
     finally:
         process.kill()
     assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
+    assert "[train] nothing is kept of this stage; the same command begins it anew" in output
     take_lock(tmp_path / ".train.lock", "the training is still there", patience=10).close()
     assert not (tmp_path / "train.json").exists()
+
+
+def test_what_is_kept_of_an_interrupted_training_is_said(corpus: Path, finished, tmp_path: Path):
+    arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
+    changes = ["--set", "train.max-update=100000", "--set", "train.save-interval-updates=3"]
+    command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), *changes]
+    process = start(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    try:
+        while "Saved checkpoint" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    said = rf"\[train\] {tmp_path}/checkpoints/checkpoint_last.pt \(update \d+, written \d+ s ago\) is kept; the same"
+    assert process.returncode == 130 and re.search(said, output), output
 
 
 def test_hydra_configuration(finished, tmp_path: Path):

@@ -41,6 +41,16 @@ def test_advice_about_another_package_is_left_out(tmp_path: Path, capfdbinary):
     assert capfdbinary.readouterr().out == b"before\nloss 1\rloss 2\ntensorboardX\n"
 
 
+def test_a_silent_program_is_said_to_be_at_work(tmp_path: Path, monkeypatch, capfd):
+    """On the console alone, and not within a line that has not ended."""
+    monkeypatch.setattr(stage_module, "SILENCE", 0.3)
+    code = "import sys, time; print('begun'); time.sleep(0.8); print('half', end=''); time.sleep(0.8); print(' done')"
+    assert run_logged([sys.executable, "-c", code], tmp_path / "train.log") == 0
+    said = capfd.readouterr().out
+    assert said.partition("begun\n")[2].startswith("[train] at work, nothing said for 0 s\n") and "half done\n" in said
+    assert "at work" not in (tmp_path / "train.log").read_text()
+
+
 def test_failed_stage_leaves_no_record(tmp_path: Path):
     run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
     with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,7 +11,9 @@ import sys
 import time
 
 import pytest
+from tqdm import tqdm
 
+from gtransformer.cli import translate
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
 from gtransformer.translation.lines import TextPosition
@@ -179,3 +182,38 @@ def test_two_runs_at_a_time(tmp_path):
         assert process.stdout.readline() == b"locked\n"
         with pytest.raises(UserError, match="another run is writing"), ResumableOutput(output, {}):
             pass
+
+
+def test_a_file_of_usual_size_is_kept_as_it_grows(saved_model, tmp_path, monkeypatch, capsys):
+    """With the usual options, without a GPU; an interruption says what is kept, and the rest comes behind it."""
+    text = tmp_path / "usual.txt"
+    text.write_text("".join(f"Mary finds her book near the old house {n} .\n" for n in range(300)))
+    line = ["--model", saved_model, text, "-o", tmp_path / "out", "--cpu", "--beam=1", "--max-tokens=4096"]
+    line = [str(word) for word in line]
+    real, written = ResumableOutput.add, []
+
+    def add(self, lines, place):
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(len(lines))
+        real(self, lines, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ResumableOutput, "add", add)
+        assert main(line) == 130
+    kept = sum(written)
+    assert 0 < kept < 200
+    assert f"{kept} lines are kept in {tmp_path / 'out.part'}" in capsys.readouterr().err
+    assert main(line) == 0
+    assert f"after line {kept}" in capsys.readouterr().err and len((tmp_path / "out").read_text().splitlines()) == 300
+
+
+def test_the_bar_is_drawn_while_nothing_moves(monkeypatch):
+    drawn = io.StringIO()
+    monkeypatch.setattr(translate, "EVERY", 0.1)
+    handler = signal.getsignal(signal.SIGALRM)
+    with tqdm(total=9, file=drawn, mininterval=60) as bar, translate.ticking(bar):
+        before = drawn.getvalue().count("\r")
+        time.sleep(0.45)
+        assert drawn.getvalue().count("\r") >= before + 3
+    assert signal.getsignal(signal.SIGALRM) == handler

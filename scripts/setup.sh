@@ -61,6 +61,26 @@ install() {
     "$PYTHON" -m pip --disable-pip-version-check "$@" >>"$LOG" 2>&1 || stopped "pip $*"
 }
 
+# fairseq finds "--user-dir gtransformer" in the working directory, else beside itself, where an editable installation has
+# no folder. One that hands on to the checkout stands there, a folder of its own and no link: a wheel that is installed
+# later would be written through a link.
+name_for_fairseq() {
+    local folder
+    folder="$("$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gtransformer"
+    mkdir -p "$folder"
+    cat >"$folder/__init__.py" <<PYTHON
+"""Hands on to the checkout's package; made by its scripts/setup.sh, for fairseq's --user-dir gtransformer."""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+_FOLDER = "$ROOT/gtransformer"
+_SPEC = spec_from_file_location(__name__, f"{_FOLDER}/__init__.py", submodule_search_locations=[_FOLDER])
+sys.modules[__name__] = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sys.modules[__name__])
+PYTHON
+}
+
 stopped() {
     tail -n 15 "$LOG" >&2
     fail "set-up stopped at: $* (the whole log: $LOG); when the cause is put right, bash scripts/setup.sh goes on from here"
@@ -193,6 +213,7 @@ fi
 step "installing gtransformer (editable)"
 printf '%s\n' "$ROOT" >"$VENV/checkout"
 install install --no-build-isolation --no-deps -e "$ROOT"
+name_for_fairseq
 
 step "checking"
 "$PYTHON" - <<'PYTHON' || fail "the environment cannot be used (see above); remove $VENV and run bash scripts/setup.sh again"

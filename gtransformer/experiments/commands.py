@@ -89,12 +89,13 @@ def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
 
 
 def as_typed_by_hand(command: list[str]) -> str:
-    """A command that a stage starts, as somebody would type it: fairseq's and this package's commands by name."""
+    """A command that a stage starts, as somebody would type it here: fairseq's and this package's commands by name."""
     module = command[2]
     room, _, name = module.rpartition(".")
     start = [f"fairseq-{name}"] if room == "fairseq_cli" else shlex.split(as_typed(f"bash scripts/{name}.sh"))
-    package = str(Path(__file__).resolve().parents[1])
-    return shlex.join([*start, *("gtransformer" if word == package else word for word in command[3:])])
+    package, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
+    words = ("gtransformer" if word == package else word.removeprefix(here) for word in command[3:])
+    return shlex.join([*start, *words])
 
 
 def on_device(options: Options) -> Options:

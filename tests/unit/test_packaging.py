@@ -188,3 +188,13 @@ if __name__ == "__main__":
         timeout=500,
     )
     assert result.stdout.split() == ["True", str(site / "gtransformer"), "True", "True"], result.stderr
+
+
+@pytest.mark.slow
+def test_user_dir_from_the_environment_of_a_checkout(tmp_path: Path):
+    """fairseq finds the package by its name from every directory, and it is the checkout's."""
+    line = [sys.executable, "-m", "fairseq_cli.generate", "nowhere", "--user-dir", "gtransformer", "--path", "x.pt"]
+    line += ["--task", "translation_doc", "--source-lang", "en", "--target-lang", "de"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert "error: nowhere: no such data directory" in done.stderr and "Traceback" not in done.stderr

@@ -236,3 +236,18 @@ def test_a_run_in_the_checkout_is_named(tmp_path: Path, monkeypatch, capsys):
     assert f"give --runs {tmp_path / 'checkout' / 'runs'}" in capsys.readouterr().out
     assert main(["base", str(raw), "all", "--runs", str(tmp_path / "checkout" / "runs")]) == 0
     assert "give --runs" not in capsys.readouterr().out
+
+
+def test_the_page_of_options_shows_what_a_dry_run_says(tmp_path: Path, monkeypatch, capsys):
+    """On a machine without a GPU."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "options.md").read_text(encoding="utf-8")
+    shown = page.partition("```bash\n")[2].partition("```")[0]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    write_raw(tmp_path / "DIRECTORY")
+    assert main(["base", "DIRECTORY", "all", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert [line.split() for line in shown.replace("\\\n", "").splitlines()] == [
+        line.split() for line in said.splitlines()
+    ]

@@ -9,7 +9,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.parallel import available_cores, map_chunks
-from gtransformer.preprocess.postprocess import LineProcessor
+from gtransformer.preprocess.postprocess import LineProcessor, Postprocessor, postprocessor_for
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -19,6 +19,11 @@ def build_parser() -> argparse.ArgumentParser:
         description="Turn BPE, or tokenised and truecased, text into plain text.",
     )
     parser.add_argument("--lang", required=True, help="language of the text, e.g. de")
+    parser.add_argument(
+        "--prepared",
+        metavar="DIR",
+        help="the prepared corpus or model directory whose tokens these are, for its rules (default: Moses' rules)",
+    )
     parser.add_argument("--input", help="file to read (default: standard input)")
     parser.add_argument("--output", help="file to write (default: standard output)")
     parser.add_argument("--instances", action="store_true", help="lines are instances (<s> ... </s> <s> ... </s>)")
@@ -31,8 +36,12 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Turn BPE, or tokenised and truecased, text into plain text."""
     args = build_parser().parse_args(argv)
+    if args.prepared:
+        processor = postprocessor_for(args.prepared, args.lang, args.moses)
+    else:
+        processor = Postprocessor(args.lang, args.moses)
     lines = read_lines(args.input or "/dev/stdin")
-    chunks = map_chunks(LineProcessor(args.lang, args.moses, args.instances), lines, args.workers, label="postprocess")
+    chunks = map_chunks(LineProcessor(processor, args.instances), lines, args.workers, label="postprocess")
     if args.output:
         with atomic_write(args.output) as stream:
             stream.writelines(f"{line}\n" for chunk in chunks for line in chunk)

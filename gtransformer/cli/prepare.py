@@ -9,6 +9,7 @@ import sys
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import as_typed
+from gtransformer.preprocess.ceiling import said
 from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
@@ -76,6 +77,13 @@ def build_parser() -> argparse.ArgumentParser:
         "too; scripts/merge.sh puts shards together that were prepared with the same --vocabulary",
     )
     parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
+    parser.add_argument(
+        "--moses-rules",
+        action="store_true",
+        default=None,
+        help="tokenise, truecase and put together by Moses' rules alone, as the release did, though less of the text "
+        "comes back from its tokens as it was (--moses and --bpe-codes do so anyway)",
+    )
     parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
     parser.add_argument(
         "--overwrite", action="store_true", help="do again with other options what was finished in the output directory"
@@ -102,6 +110,8 @@ def main(argv: list[str] | None = None) -> None:
     command = as_typed(shlex.join(["scripts/prepare.sh", *argv]))
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
+    for split, found in manifest["ceiling"].items():
+        print(said(split, manifest["settings"]["target_lang"], found))
     for warning in unknown_warnings(manifest):
         print(warning, file=sys.stderr)
 

@@ -17,6 +17,7 @@ from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, 
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
 from gtransformer.preprocess.bpe import remove_bpe_lines
+from gtransformer.preprocess.ceiling import TOKENIZERS
 from gtransformer.preprocess.postprocess import postprocessor_for
 
 REFERENCES = {
@@ -27,8 +28,6 @@ REFERENCES = {
 }
 OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is another word for ``release``
 TOGETHER = ("raw", "release")  # "both"
-# Languages whose words are not separated by spaces need another tokeniser than sacrebleu's default.
-TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 WORD = re.compile(r"[^\W\d_]+")

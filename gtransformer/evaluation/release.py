@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gtransformer.preprocess.bpe import remove_bpe_lines
+from gtransformer.preprocess.encode import is_exact
 from gtransformer.preprocess.instances import END
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 from gtransformer.preprocess.tokenise import sacremoses
+from gtransformer.preprocess.truecase import without_marks
 
 
 def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
@@ -50,6 +52,8 @@ class ReleaseText:
 
     Always sacremoses', whatever MOSES says: that is what the release calls. ``lang`` is the target language as the
     corpus has it; mBART's ``de_DE`` is ``de``.
+
+    What other rules than Moses' have put into a corpus's tokens goes first; its scores are near the release's only.
     """
 
     detokeniser = "sacremoses"
@@ -57,8 +61,12 @@ class ReleaseText:
     def __init__(self, prepared: str | Path, lang: str):
         pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
         self._join = fairseq_join if pieces else remove_bpe_lines
+        self._exact = not pieces and is_exact(prepared)
         self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
 
     def instance(self, sentences: Sequence[str]) -> list[str]:
         """The sentences of one instance, subwords as the model writes them, as many as went in."""
-        return cut_when_detokenised(self._join(sentences), self._detokenise)
+        joined = self._join(sentences)
+        return cut_when_detokenised(
+            [without_marks(line) for line in joined] if self._exact else joined, self._detokenise
+        )

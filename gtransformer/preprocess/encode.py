@@ -16,6 +16,7 @@ from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.moses import moses_as_prepared
 from gtransformer.preprocess.parallel import available_cores, map_file
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
+from gtransformer.preprocess.settings import moses_rules
 from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.preprocess.unicode_forms import one_form
@@ -44,6 +45,12 @@ def never_truecased(prepared: str | Path, lang: str) -> bool:
     return (Path(prepared) / CODES).is_file() and not (Path(prepared) / f"truecase.{lang}").is_file()
 
 
+def is_exact(prepared: str | Path) -> bool:
+    """Whether the text of a prepared corpus, or a model directory, comes back from its tokens by rules of ours."""
+    manifest = Path(prepared) / "manifest.json"
+    return manifest.is_file() and not moses_rules(read_settings(prepared))
+
+
 class TextEncoder:
     """Plain sentences of one language to subwords, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
 
@@ -62,7 +69,9 @@ class TextEncoder:
         pair = settings["source_lang"], settings["target_lang"]
         if lang not in pair:
             raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
-        tool = moses_as_prepared(settings["moses"], moses)
+        tool, exact = moses_as_prepared(settings["moses"], moses), not moses_rules(settings)
+        if exact and moses and not settings.get("sentencepiece"):
+            raise UserError(f"--moses {moses}: {prepared} was prepared by rules that Moses does not have; leave it out")
         cutter = None
         if settings.get("sentencepiece"):
             cutter = SentencePieces(prepared / SENTENCEPIECE_FILE)
@@ -71,14 +80,15 @@ class TextEncoder:
         self._steps: list[Callable[[Sequence[str]], list[str]]]
         if cutter is not None:
             # A pretrained model has seen plain text. mBART's en_XX is en.
-            self._steps = [Detokeniser(lang.partition("_")[0], tool), cutter] if tokenised else [cutter]
+            detokeniser = Detokeniser(lang.partition("_")[0], tool, exact=exact)
+            self._steps = [detokeniser, cutter] if tokenised else [cutter]
         else:
             given = bool(settings.get("bpe_codes"))
-            tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"], given)
+            tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"], given, exact)
             self._steps = [] if tokenised else [tokeniser]
-            if tokenised and given:  # by other rules
-                self._steps = [Detokeniser(lang, tool), tokeniser]
-            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool)]
+            if tokenised and (given or exact):  # by other rules
+                self._steps = [Detokeniser(lang, tool, exact=exact), tokeniser]
+            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool, exact)]
             known = _dictionary(prepared, lang) if settings.get("codes_within_dictionary") else None
             self._steps.append(Encoder(prepared / CODES, known))
 

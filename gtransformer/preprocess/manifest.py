@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
-from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, moses_rules
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
 PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
@@ -136,6 +137,7 @@ def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
         "max_sents": settings.max_sents,
         "sentence_pairs": settings.sentence_pairs,
         "normalise_punctuation": settings.normalise_punctuation,
+        "moses_rules": settings.moses_rules,
         "moses": settings.moses,
         "sentencepiece": settings.sentencepiece,
         "bpe_codes": settings.bpe_codes,
@@ -168,7 +170,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
         return
     if not isinstance(manifest, dict) or not all(isinstance(manifest.get(part), dict) for part in READ):
         return
-    before = {"shard": None, **manifest["settings"]}
+    before = {"shard": None, "moses_rules": True, **manifest["settings"]}
     now = recorded(settings, read_json(borrowed / "manifest.json") if borrowed else None)
     if settings.bpe_codes and before.get("bpe_codes") and not before.get("codes_within_dictionary"):
         refuse(output, "its codes were applied without the dictionary, as by an earlier version")
@@ -186,6 +188,22 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
     other = [path for path in read if known.get(path.name, "") not in ("", sha256(path))]
     if other:
         refuse(output, f"{other[0]} is another text now", "from another corpus")
+
+
+def with_rules(settings: Settings, places: Sequence[Path]) -> Settings:
+    """``settings`` with ``moses_rules`` settled: given, needed, or as in the first of ``places`` that was prepared.
+
+    Moses' scripts have no other rules, and models whose BPE codes are given have read text of these.
+    """
+    if settings.moses or settings.bpe_codes:
+        return replace(settings, moses_rules=True)
+    if settings.moses_rules is None:
+        for place in places:
+            try:
+                return replace(settings, moses_rules=moses_rules(read_json(place / "manifest.json")["settings"]))
+            except (UserError, KeyError, TypeError, AttributeError):  # nothing is finished there
+                continue
+    return replace(settings, moses_rules=bool(settings.moses_rules))
 
 
 def refuse(output: Path, difference: str, how: str = "with other options") -> NoReturn:
@@ -223,6 +241,7 @@ def write(
     borrowed: Path | None,
     versions: dict[str, Any],
     command: str,
+    ceilings: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     """Write ``output/manifest.json`` when all steps are done, and return it.
 
@@ -230,6 +249,7 @@ def write(
         splits: the raw files of each.
         borrowed: the directory that the vocabulary was taken from, if it was.
         versions: of what the steps use.
+        ceilings: of splits, what comes back from their tokens (``ceiling``).
     """
     reports = steps.reports
     dictionary = output / "bin" / f"dict.{settings.source_lang}.txt"
@@ -241,6 +261,7 @@ def write(
     manifest = {
         "version": 1,
         "splits": {split: split_counts(reports, split, settings.pair()) for split in splits},
+        "ceiling": ceilings,
         "tokens_are": "BPE tokens without <s> and </s>",
         "vocabulary": {
             "size": len(words) + len(RESERVED),

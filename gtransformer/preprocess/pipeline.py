@@ -12,6 +12,7 @@ from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown, dictionary_words
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
+from gtransformer.preprocess.ceiling import ceiling
 from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import read_pairs
 from gtransformer.preprocess.instance_files import sidecar_name, write_instances
@@ -25,7 +26,9 @@ from gtransformer.preprocess.pieces import (
     sentencepiece_dictionary,
     wordpiece_dictionary,
 )
+from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
+from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
@@ -58,7 +61,8 @@ class Preparation(Workspace):
             self._binaries()
             steps.forget_others()
             versions = self.tools | ({"moses_sha256": self.moses} if self.moses else {})
-            return manifest.write(self.output, self.settings, self.splits, steps, self.borrowed, versions, command)
+            made = steps, self.borrowed, versions, command, self._ceilings()
+            return manifest.write(self.output, self.settings, self.splits, *made)
         finally:
             steps.close()
 
@@ -102,8 +106,14 @@ class Preparation(Workspace):
         settings |= self.moses_version("tokenizer.perl", "normalize-punctuation.perl")
         given = bool(self.settings.bpe_codes)
         settings |= {"escaped": True} if given else {}
-        makers = {lang: partial(Tokeniser, lang, moses, normalise, given) for lang in self.settings.plain()}
+        exact = self.settings.exact
+        settings |= {"exact": SPACING} if exact else {}
+        makers = {lang: partial(Tokeniser, lang, moses, normalise, given, exact) for lang in self.settings.plain()}
         self.map("tokenise", split, "text", "tok" if given else "steps/tokenised", makers, settings, [])
+
+    def truecasing(self) -> dict[str, Any]:
+        """Of a step's settings: which rules of ours truecase."""
+        return {"rules": 2 if self.settings.exact else 1}
 
     def _truecaser(self, lang: str) -> None:
         model = self.output / f"truecase.{lang}"
@@ -111,17 +121,18 @@ class Preparation(Workspace):
             self.borrow(f"truecaser:{lang}", model)
             return
         corpus = self.output / "steps/tokenised" / f"train.{lang}"
-        settings = self.moses_version("train-truecaser.perl") if self.moses else {"rules": 1}
+        settings = self.moses_version("train-truecaser.perl") if self.moses else self.truecasing()
 
         def work() -> None:
-            train_truecaser(corpus, model, self.settings.moses, self.settings.workers)
+            train_truecaser(corpus, model, self.settings.moses, self.settings.workers, self.settings.exact)
 
         self.steps.run(f"truecaser:{lang}", [corpus], [model], settings, work)
 
     def _truecase(self, split: str) -> None:
         models = {lang: self.output / f"truecase.{lang}" for lang in self.settings.plain()}
-        settings = self.moses_version("truecase.perl") if self.moses else {"rules": 1}
-        makers = {lang: partial(Truecaser, model, self.settings.moses) for lang, model in models.items()}
+        settings = self.moses_version("truecase.perl") if self.moses else self.truecasing()
+        exact = self.settings.exact
+        makers = {lang: partial(Truecaser, model, self.settings.moses, exact) for lang, model in models.items()}
         self.map("truecase", split, "steps/tokenised", "tok", makers, settings, list(models.values()))
 
     def _codes(self) -> None:
@@ -197,6 +208,22 @@ class Preparation(Workspace):
 
         self.steps.run(f"instances:{split}", inputs, outputs, {**limits, "pair": chosen.pair()}, work)
 
+    def _ceilings(self) -> dict[str, dict[str, Any]]:
+        """What comes back of the target side of the splits that are translated; of the training set, if it is alone.
+
+        No step of its own: a corpus that was finished before there was this is no less finished.
+        """
+        chosen, lang = self.settings, self.settings.target_lang
+        given = bool(chosen.bpe_codes)
+        by_pieces = bool(chosen.sentencepiece)
+        back = PieceJoiner(self.output) if by_pieces else Postprocessor(lang, chosen.moses, given, chosen.exact)
+        splits = [split for split in self.splits if split != "train"] or ["train"]
+        found = {}
+        for split in splits:
+            text, tokens = (self.output / folder / f"{split}.{lang}" for folder in ("text", "steps/bpe"))
+            found[split] = ceiling(text, tokens, lang, back.plain_lines, chosen.workers)
+        return found
+
     def _given_dictionary(self) -> None:
         """The dictionary of the pretrained model, for the sides that are cut by it."""
         chosen = self.settings
@@ -260,7 +287,7 @@ def prepare(
     cannot be used, and unless ``overwrite`` for a corpus that was finished there of other text or with other settings,
     before anything is written.
     """
-    preparation = Preparation(raw, output, settings)
+    preparation = Preparation(raw, output, settings, overwrite)
     if not overwrite:
-        manifest.check_same(preparation.output, settings, preparation.borrowed, preparation.splits)
+        manifest.check_same(preparation.output, preparation.settings, preparation.borrowed, preparation.splits)
     return preparation.run(command)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
@@ -27,6 +29,8 @@ class Settings:
     sides are cut by it, and ``dictionary`` is the model's, or a folder with one for each side. ``bert``: a folder with
     a BERT, by whose wordpieces the source side is cut; it has a dictionary of its own.
     ``sentence_pairs``: raw files that do not open with ``<d>`` hold sentences that belong to no document.
+    ``moses_rules``: text is tokenised and truecased by Moses' rules alone; else so that it comes back as it was
+    (``spacing``, ``truecase``). None: as the corpus that is there or lends its vocabulary (``manifest.with_rules``).
     ``shard``: "I/N", every N-th document of the training set, from the I-th on; the first shard has the other splits.
     """
 
@@ -39,6 +43,7 @@ class Settings:
     max_sents: int | None = None
     sentence_pairs: bool = False
     normalise_punctuation: bool = False
+    moses_rules: bool | None = None
     vocabulary: str | None = None
     moses: str | None = None
     workers: int = 1
@@ -68,6 +73,8 @@ class Settings:
         chosen = [f"--{name.replace('_', '-')}" for name in cutters if getattr(self, name)]
         if len(chosen) > 1:
             raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
+        if self.moses_rules and self.sentencepiece:
+            raise UserError("--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out")
         if self.shard and self.bert:
             raise UserError(
                 f"--shard {self.shard}: with --bert every shard would learn target words of its own, and they could "
@@ -84,6 +91,11 @@ class Settings:
     def order(self) -> tuple[str, ...]:
         """The languages in the order of their symbols in the dictionary."""
         return self.langs or self.pair()
+
+    @property
+    def exact(self) -> bool:
+        """Whether text is tokenised and truecased so that it comes back as it was."""
+        return self.moses_rules is False
 
     def plain(self) -> tuple[str, ...]:
         """The languages that are tokenised, truecased and cut by our own BPE."""
@@ -125,6 +137,14 @@ class Settings:
         if self.sentencepiece:
             return SENTENCEPIECE_FILE
         return WORDPIECE_FILE if self.bert else None
+
+
+def moses_rules(recorded: Mapping[str, Any]) -> bool:
+    """Whether a corpus with these settings in its manifest was tokenised and truecased by Moses' rules alone.
+
+    So were all before there were others.
+    """
+    return recorded.get("moses_rules", True)
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int]:
@@ -183,4 +203,7 @@ def check_vocabulary(settings: Settings, output: Path) -> Path:
             f"{directory / 'manifest.json'}: prepared with normalise_punctuation "
             f"{lent['normalise_punctuation']}; use --normalise-punctuation in both or in neither"
         )
+    if not moses_rules(lent) and settings.moses_rules is not False:
+        option = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
+        raise UserError(f"{directory / 'manifest.json'}: prepared without {option}; leave it out here, too")
     return directory

@@ -10,9 +10,12 @@ from types import ModuleType
 from gtransformer.errors import cli_main
 from gtransformer.preprocess.moses import moses_directory, run_script
 from gtransformer.preprocess.parallel import available_cores, map_file
+from gtransformer.preprocess.spacing import KeptTogether, Spacing
 
 # Tokens with a meaning of their own in instance files and dictionaries: any of these, or a language symbol like [en].
+# A token that ends as BPE marks the parts of words would take the next word to itself.
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")
+_PART = re.compile(r"@@+(?!\S)")
 
 
 def sacremoses() -> ModuleType:
@@ -27,6 +30,8 @@ def disarm(line: str) -> str:
 
     The tokenisers do so already; this holds whatever tokeniser is used, and detokenising closes the gaps again.
     """
+    if "@@" in line:
+        line = _PART.sub(lambda signs: " ".join(signs[0]), line)
     if "<" not in line and "[" not in line:
         return line
     return _CONTROL.sub(lambda match: f"{match[0][0]} {match[0][1:-1]} {match[0][-1]}", line)
@@ -38,11 +43,20 @@ class Tokeniser:
     ``moses``: a Moses directory, to use its Perl scripts. ``normalise``: normalise punctuation first (typographic
     quotes become straight ones and so on), which the raw text as reference does not have; off by default.
     ``escaped``: as fairseq's examples and published models have it, with ``&quot;`` and dashes set apart (``@-@``).
+    ``exact``: what Moses' rules would tear apart for good is kept together (``spacing``); not with ``moses``.
     """
 
-    def __init__(self, lang: str, moses: str | None = None, normalise: bool = False, escaped: bool = False):
+    def __init__(
+        self,
+        lang: str,
+        moses: str | None = None,
+        normalise: bool = False,
+        escaped: bool = False,
+        exact: bool = False,
+    ):
         self.lang, self.moses, self.normalise, self.escaped = lang, moses, normalise, escaped
         self._tokenizer = None if moses else sacremoses().MosesTokenizer(lang)
+        self._kept = KeptTogether(lang, self._tokenizer.IsAlnum) if exact else None
         self._normalizer = sacremoses().MosesPunctNormalizer(lang) if normalise and not moses else None
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
@@ -55,24 +69,37 @@ class Tokeniser:
         else:
             if self._normalizer:
                 lines = [self._normalizer.normalize(line) for line in lines]
-            form = {"escape": self.escaped, "aggressive_dash_splits": self.escaped, "return_str": True}
-            done = [self._tokenizer.tokenize(line, **form) for line in lines]
+            done = [self._line(line) for line in lines]
         # A line of nothing but characters that a tokeniser throws away would lose its place in the alignment.
         return [disarm(" ".join(new.split()) or "".join(old.split())) for old, new in zip(lines, done, strict=True)]
 
+    def _line(self, line: str) -> str:
+        """Tokenise one line with sacremoses."""
+        form = {"escape": self.escaped, "aggressive_dash_splits": self.escaped, "return_str": True}
+        if self._kept is None:
+            return self._tokenizer.tokenize(line, **form)
+        line, patterns = self._kept(line)
+        try:
+            return self._tokenizer.tokenize(line, **form, protected_patterns=patterns)
+        except ValueError:  # sacremoses takes no more than a thousand such places: no line of text
+            return self._tokenizer.tokenize(line, **form)
+
 
 class Detokeniser:
-    """Puts tokenised lines of one language together to plain text; ``escaped`` as of the ``Tokeniser``.
+    """Puts tokenised lines of one language together to plain text; ``escaped`` and ``exact`` as of the ``Tokeniser``.
 
     Moses' script finds out by itself.
     """
 
-    def __init__(self, lang: str, moses: str | None = None, escaped: bool = False):
+    def __init__(self, lang: str, moses: str | None = None, escaped: bool = False, exact: bool = False):
         self.lang, self.moses, self.escaped = lang, moses, escaped
-        self._detokenizer = None if moses else sacremoses().MosesDetokenizer(lang)
+        self._spacing = Spacing(lang) if exact else None
+        self._detokenizer = None if moses or exact else sacremoses().MosesDetokenizer(lang)
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """Detokenise lines; as many come back as went in."""
+        if self._spacing:
+            return [self._spacing(line.split()) for line in lines]
         if self.moses:
             return [line.strip() for line in run_script(self.moses, "detokenizer.perl", ["-q", "-l", self.lang], lines)]
         return [self._detokenizer.detokenize(line.split(), unescape=self.escaped) for line in lines]

@@ -5,6 +5,9 @@ Rewritten from the rules rather than taken from sacremoses, whose truecaser rewr
 best casing is the one seen most often away from sentence starts; at a sentence start a word gets its best casing;
 elsewhere a casing that was seen stays, an unseen one becomes the best. A sentence starts at the beginning of the line
 and after ``. : ? !``, opening brackets and quotes being passed over.
+
+Not all of that can be undone (``Farben: rot`` becomes ``Farben: Rot``). With ``exact`` only a line's first word
+changes, and only where undoing gives it back; a line that begins in small letters has the token ``LOWER`` in front.
 """
 
 from __future__ import annotations
@@ -21,10 +24,13 @@ from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import is_document_mark
 from gtransformer.preprocess.moses import moses_directory, run_script
 from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
+from gtransformer.preprocess.spacing import join_joints
 
 COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sentences by a tenth
 SENTENCE_END = frozenset(".:?!")
 BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"])
+
+LOWER = "⇣"  # the line begins in small letters; in a truecaser's model where its training text had such lines
 
 
 def _has_case(word: str) -> bool:
@@ -32,13 +38,30 @@ def _has_case(word: str) -> bool:
     return word.lower() != word.upper()
 
 
-def count_casings(lines: Iterable[str]) -> Counter[str]:
-    """Count the written forms of words in tokenised lines, sentence starts left out (their capital says nothing)."""
+def capital(word: str) -> str:
+    """A word with a capital in front."""
+    return word[:1].upper() + word[1:]
+
+
+def first_word(words: Sequence[str]) -> int | None:
+    """The place of a line's first word, quotes and dashes being passed over; None where there is none."""
+    return next((place for place, word in enumerate(words) if any(map(str.isalnum, word))), None)
+
+
+def count_casings(lines: Iterable[str], exact: bool = False) -> Counter[str]:
+    """Count the written forms of words in tokenised lines, sentence starts left out (their capital says nothing).
+
+    ``exact``: opening marks of all kinds are passed over, and lines that begin in small letters are counted as
+    ``LOWER``.
+    """
     counts: Counter[str] = Counter()
     cased: dict[str, bool] = {}
     for line in lines:
-        at_start = True
-        for word in line.split():
+        at_start, words = True, line.split()
+        begin = (first_word(words) or 0) if exact else 0
+        if exact and words and capital(words[begin]) != words[begin]:
+            counts[LOWER] += 1
+        for word in words[begin:]:
             if word in BEFORE_START:
                 continue
             if word in SENTENCE_END and not at_start:
@@ -68,10 +91,10 @@ def write_model(counts: Counter[str], path: str | Path) -> None:
 
 
 class Truecaser:
-    """Applies a truecaser model. ``moses``: use the Perl script of that Moses directory."""
+    """Applies a truecaser model. ``moses``: use the Perl script of that Moses directory; ``exact``: see above."""
 
-    def __init__(self, model: str | Path, moses: str | None = None):
-        self.model, self.moses = str(model), moses
+    def __init__(self, model: str | Path, moses: str | None = None, exact: bool = False):
+        self.model, self.moses, self.exact = str(model), moses, exact
         self.best: dict[str, str] = {}
         self.known: set[str] = set()
         for number, line in enumerate(read_lines(model), 1):
@@ -91,6 +114,8 @@ class Truecaser:
     def line(self, line: str) -> str:
         """Truecase one tokenised line."""
         words, at_start = line.split(), True
+        if self.exact:
+            return " ".join(self._first(words))
         for position, word in enumerate(words):
             if at_start or word not in self.known:
                 words[position] = self.best.get(word.lower(), word)
@@ -100,13 +125,37 @@ class Truecaser:
                 at_start = False
         return " ".join(words)
 
+    def _first(self, words: list[str]) -> list[str]:
+        """The words of a line with the first one in its best casing, if that can be undone."""
+        place = first_word(words)
+        if place is not None:
+            word = words[place]
+            best = self.best.get(word.lower(), word)
+            if capital(best) == word:
+                words[place] = best
+            elif capital(word) != word and LOWER in self.best:
+                words.insert(0, LOWER)
+        return words
 
-def detruecase_line(line: str) -> str:
-    """Give sentence starts of a tokenised line their capital back, as Moses' detruecaser does."""
+
+def without_marks(line: str) -> str:
+    """A tokenised line without what only our rules put there: ``LOWER``, and the signs around joints."""
+    return join_joints(f" {line} ".removeprefix(f" {LOWER}")).strip()
+
+
+def detruecase_line(line: str, exact: bool = False) -> str:
+    """Give sentence starts of a tokenised line their capital back, as Moses' detruecaser does; ``exact``: see above."""
     words, at_start = line.split(), True
+    if exact:
+        place = first_word(words)
+        if words[:1] == [LOWER]:
+            del words[0]
+        elif place is not None:
+            words[place] = capital(words[place])
+        return " ".join(words)
     for position, word in enumerate(words):
         if at_start:
-            words[position] = word[:1].upper() + word[1:]
+            words[position] = capital(word)
         if word in SENTENCE_END:
             at_start = True
         elif word not in BEFORE_START:
@@ -114,14 +163,16 @@ def detruecase_line(line: str) -> str:
     return " ".join(words)
 
 
-def detruecase(lines: Sequence[str], moses: str | None = None) -> list[str]:
+def detruecase(lines: Sequence[str], moses: str | None = None, exact: bool = False) -> list[str]:
     """Detruecase tokenised lines; as many come back as went in."""
     if moses:
         return [" ".join(line.split()) for line in run_script(moses, "detruecase.perl", [], lines)]
-    return [detruecase_line(line) for line in lines]
+    return [detruecase_line(line, exact) for line in lines]
 
 
-def train_truecaser(corpus: str | Path, model: str | Path, moses: str | None = None, workers: int = 1) -> None:
+def train_truecaser(
+    corpus: str | Path, model: str | Path, moses: str | None = None, workers: int = 1, exact: bool = False
+) -> None:
     """Train on a tokenised file (raw corpus format or plain lines) and write the model file.
 
     Raises UserError if the file is missing.
@@ -142,7 +193,7 @@ def train_truecaser(corpus: str | Path, model: str | Path, moses: str | None = N
             stream.writelines(f"{line}\n" for line in lines)
         return
     counts: Counter[str] = Counter()
-    for part in map_chunks(count_casings, text, workers, label="truecaser"):
+    for part in map_chunks(partial(count_casings, exact=exact), text, workers, label="truecaser"):
         counts.update(part)
     write_model(counts, model)
 

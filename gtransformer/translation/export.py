@@ -19,6 +19,7 @@ from gtransformer.files import read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
 from gtransformer.preprocess.manifest import check_noted
+from gtransformer.preprocess.settings import moses_rules
 from gtransformer.tasks.averaging import model_in
 from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
@@ -180,6 +181,7 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
         )
     # Paths of the machine that prepared the corpus mean nothing elsewhere.
     tools = {name: bool(settings.get(name)) for name in TOOLS}
+    found["moses_rules"] = moses_rules(settings)
     return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
 
 

@@ -57,6 +57,7 @@ class Recorded:
     bpe_codes: bool = False
     codes_within_dictionary: bool = False
     first_pass: bool = False
+    moses_rules: bool = True
     parts: bool = False
     sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
     sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
@@ -82,6 +83,7 @@ class ModelDirectory:
     Attributes:
         source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
         moses: whether the corpus was prepared with the Perl scripts of Moses.
+        moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
         sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
         max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
             None: no such limit.
@@ -108,6 +110,7 @@ class ModelDirectory:
     sentences_beside: int | None = None
     sentences_before: int | None = None
     has_first_pass: bool = False
+    moses_rules: bool = True
     parts: bool = False
 
     @classmethod
@@ -144,6 +147,7 @@ class ModelDirectory:
                 settings.sentences_beside,
                 settings.sentences_before,
                 settings.first_pass,
+                settings.moses_rules,
                 settings.parts,
             )
             if not isinstance(value["files"], dict):

@@ -33,7 +33,8 @@ class TextChain:
         self._source = TextEncoder(model.path, model.source_lang, self._tool)
         self._pieces = PieceJoiner(model.path) if model.sentencepiece else None
         self._untruecased = never_truecased(model.path, model.target_lang)
-        self._detokenise = Detokeniser(model.target_lang, self._tool, self._untruecased)
+        self._exact = not model.moses_rules
+        self._detokenise = Detokeniser(model.target_lang, self._tool, self._untruecased, self._exact)
 
     @cached_property
     def _target(self) -> TextEncoder:
@@ -53,6 +54,6 @@ class TextChain:
             plain = self._pieces.plain_lines(sentences)
         else:
             words = [remove_bpe(line) for line in sentences]
-            plain = self._detokenise(words if self._untruecased else detruecase(words, self._tool))
+            plain = self._detokenise(words if self._untruecased else detruecase(words, self._tool, self._exact))
         # A tab would be taken for the end of a column, a line break for the end of a sentence.
         return [" ".join(line.split()) for line in plain]

@@ -14,10 +14,12 @@ import torch
 
 from gtransformer.cli.export import main
 from gtransformer.cli.translate import main as translate
+from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions
+from gtransformer.translation.text_chain import TextChain
 from tests.saved_model import SHORT, make_checkpoint, training_arguments
 from tests.support import ROOT
 
@@ -72,6 +74,24 @@ def test_a_prepared_corpus_and_a_checkpoint(parts):
     assert state["last_optimizer_state"] is None and torch.load(checkpoint)["last_optimizer_state"] is not None
     for name, value in torch.load(checkpoint)["model"].items():
         assert torch.equal(state["model"][name], value)
+
+
+@pytest.mark.parametrize("rules", [None, True, False])
+def test_a_model_has_the_rules_of_its_corpus(parts, rules, capsys):
+    """A corpus that does not say was prepared by Moses' rules, when there were no others."""
+    manifest = json.loads((parts / "prepared" / "manifest.json").read_text())
+    manifest["settings"] |= {} if rules is None else {"moses_rules": rules}
+    (parts / "prepared" / "manifest.json").write_text(json.dumps(manifest))
+    checkpoint = parts / "run" / "checkpoints" / "checkpoint_best.pt"
+    assert main([str(parts / "prepared"), str(parts / "model"), "--checkpoint", str(checkpoint)]) == 0
+    model = ModelDirectory.open(parts / "model")
+    assert model.moses_rules is (rules is not False)
+    chain, text = TextChain(model), ["Rot: um 14:30 und/oder 5 € an a@b.de. Ja? nein."]
+    back = chain.decode([" ".join(words) for words in chain.encode_target(text)])
+    assert (back == text) is (rules is False)
+    if rules is False:
+        with pytest.raises(UserError, match="leave it out"):
+            TextChain(model, "/moses")
 
 
 def test_what_is_there_is_not_overwritten(parts, capsys):

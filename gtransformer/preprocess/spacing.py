@@ -1,0 +1,207 @@
+"""Where the blanks of a text were: what the tokeniser keeps together, and the rules that put tokens together again.
+
+Moses' tokeniser cuts at all that is no letter or digit, and its detokeniser guesses the blanks: ``5 € und``, ``14:30``
+and ``a@b.de`` come back as ``5 €und``, ``14: 30``, ``a @ b.de``. Here a sign that is no punctuation stays with the word
+that it touches, and stands alone where it stood alone. So nothing has to be guessed for addresses, times, numbers with
+units and words with stress marks. What remains is punctuation, whose blanks follow rules, and quotation marks, whose
+side is told by what surrounds them. A dash or slash between two words becomes ``@/@`` between them, as Moses' ``@-@``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+VERSION = 1  # of what is kept together; another one tokenises a corpus anew
+STOPS = ".,;:!?…"
+OPENING, CLOSING = "([{¿¡", ")]}"
+QUOTES = "\"'“”„‘’‚«»‹›"
+WIDE = "。，、；：！？（）［］｛｝「」『』《》〈〉【】〔〕·～"  # of Chinese and Japanese: without blanks on either side
+JOINTS = "/–—"
+UNSPACED = ("zh", "ja")
+ELIDING = ("fr", "it", "ca", "ga")  # l'eau is two words, the first of which ends in the apostrophe
+# Short forms that begin with an apostrophe; any other such token of an English text belongs to the word before it.
+SHORT = r"'(?:\d0s|n'?|em|til|tis|twas|cause|bout|ne[mnrs]?|nen|rein|raus|runter|rum)"
+# Languages that open with „ and close with “, and those that write »so« and not «so».
+LOW_QUOTES = ("de", "cs", "sk", "sl", "hr", "bg", "et", "lt", "lv", "is", "ru", "uk")
+INWARD = ("de", "da", "cs", "sk", "sl", "hr", "hu")
+
+QUOTED = "'’"
+_SHORT = re.compile(SHORT, re.IGNORECASE)
+_JOINT = re.compile(f"[{JOINTS}]")
+_JOINED = re.compile(f" @([{JOINTS}])@ ")
+_DISARMED = re.compile(r"< (/?[a-z]+) >")
+_WIDE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]|[\U00020000-\U0003ffff]")
+
+
+def ranges(letters: str) -> str:
+    """The characters of a string as ranges, for a class of a regular expression."""
+    codes = sorted(set(map(ord, letters)))
+    ends = [code for code, after in zip(codes, [*codes[1:], -1], strict=True) if after != code + 1]
+    begins = [code for code, before in zip(codes, [-1, *codes[:-1]], strict=True) if before != code - 1]
+    return "".join(f"{re.escape(chr(one))}-{re.escape(chr(other))}" for one, other in zip(begins, ends, strict=True))
+
+
+def join_joints(line: str) -> str:
+    """Undo ``@/@``: ``"und @/@ oder"`` becomes ``"und/oder"``."""
+    return _JOINED.sub(r"\1", line) if " @" in line else line
+
+
+class KeptTogether:
+    """What of a line goes through the tokeniser uncut, for sacremoses' ``protected_patterns``.
+
+    ``alnum``: the tokeniser's letters and digits.
+    """
+
+    def __init__(self, lang: str, alnum: str):
+        letters = ranges(alnum)
+        marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE)
+        a, sign = f"[{letters}]", f"[^{letters}{marks}`\\s-]"
+        either = f"[^{marks}`\\s-]"
+        word = f"{a}+(?:(?:[.'’-]|(?<=\\d),(?=\\d)){a}+)*"
+        inner = ":([{" if lang in UNSPACED else ":([{,;?!"
+        between = "|".join(
+            (
+                f"{sign}+",
+                f"(?<={a})(?:\\([^\\s()]*\\)|\\[[^\\s\\[\\]]*\\])",
+                f"(?<={either})[{re.escape(inner)}]+(?={either})",
+                f"[)\\]}}](?={either})",
+            )
+        )
+        self._signs = f"(?=\\S\\S)(?:(?<!{a}){word})?(?:(?:{between})(?:[.'’-]*{word})?)+"
+        self._has_sign = re.compile(f"{sign}|[{re.escape(inner + ')]}')}]{a}|{a}[(\\[{{]")
+        self._dots = f"{a}*\\.\\.+(?={a})"
+        self._english, self._elided = lang == "en", None
+        self._apostrophes = [f"{a}+s['’](?=\\s)", f"(?<!\\S){SHORT}(?!{a})"]
+        if lang in ELIDING:
+            self._elided = re.compile(f"({a}’)(?={a})")
+            self._apostrophes.append(f"{a}+’(?=\\s)")
+        else:  # English has rules of its own for the straight one
+            self._apostrophes.append(f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+")
+        self._joints = re.compile(
+            f"(?<![^\\s{re.escape(OPENING + QUOTES)}]){word}(?:[{JOINTS}]{word})+(?=[{marks}]*(?:\\s|$))"
+        )
+
+    def __call__(self, line: str) -> tuple[str, list[str]]:
+        """The line with its joints set apart, and the patterns that it needs (most lines: none)."""
+        patterns = []
+        if any(joint in line for joint in JOINTS):
+            line, joints = self._joints.subn(lambda words: _JOINT.sub(r" @\g<0>@ ", words[0]), line)
+            patterns += [f"(?<!\\S)@[{JOINTS}]@(?!\\S)"] if joints else []
+        if "'" in line or "’" in line:
+            if self._english and line[0] == "'" and not _SHORT.match(line):
+                line = f"' {line[1:]}"
+            line = self._elided.sub(r"\1 ", line) if self._elided else line
+            patterns += self._apostrophes
+        if ".." in line:
+            patterns.append(self._dots)
+        if self._has_sign.search(line):
+            patterns.append(self._signs)
+        return line, patterns
+
+
+class Spacing:
+    """Puts tokens together to text, by the rules of a language."""
+
+    def __init__(self, lang: str):
+        self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
+        self._spaced = frozenset("?!:;»") if lang == "fr" else frozenset()
+        self._left = frozenset((*STOPS, *CLOSING, *WIDE)) - self._spaced
+        self._right = frozenset((*OPENING, *WIDE))
+
+    def __call__(self, tokens: Sequence[str]) -> str:
+        """Plain text of the tokens of one line."""
+        if not tokens:
+            return ""
+        opens = self._directions(tokens)
+        text, before = [tokens[0]], tokens[0]
+        for place, token in enumerate(tokens[1:], 1):
+            if not self._touch(before, token, opens.get(place - 1), opens.get(place), place):
+                text.append(" ")
+            text.append(token)
+            before = token
+        line = "".join(text)
+        line = join_joints(line)
+        return _DISARMED.sub(r"<\1>", line) if "< " in line else line
+
+    def _touch(self, one: str, other: str, one_opens: bool | None, other_opens: bool | None, place: int) -> bool:
+        """Whether no blank stands between two tokens; of quotation marks it is known whether they open."""
+        if self.lang in UNSPACED and self._touch_unspaced(one, other):
+            return True
+        if one in self._right:
+            return True
+        if one_opens is not None and (one_opens or other in self._spaced):
+            return one_opens and not (self.lang == "fr" and one in "«‹")
+        if other_opens is not None:
+            return not other_opens and not (self.lang == "fr" and other in "»›")
+        if other in self._left:
+            return True
+        head = other[0]
+        if head in self._spaced:
+            return one in "?!" and head in "?!"
+        if head in STOPS and not other.strip(STOPS):
+            return True
+        if head == "'" and self.lang == "en" and len(other) > 1:
+            return not _SHORT.fullmatch(other)
+        if head in "-–—" and len(other) > 1:
+            return one_opens is False or one in CLOSING
+        return self.lang in ELIDING and one[-1] in "'’" and one[:-1].isalpha() and head.isalpha()
+
+    @staticmethod
+    def _touch_unspaced(one: str, other: str) -> bool:
+        """Whether punctuation and a character of Chinese or Japanese meet."""
+        marks = STOPS + OPENING + CLOSING + QUOTES + WIDE
+        return (one in marks and bool(_WIDE.match(other))) or (other in marks and bool(_WIDE.match(one[-1])))
+
+    def _directions(self, tokens: Sequence[str]) -> dict[int, bool]:
+        """Of every quotation mark, by its place, whether it opens."""
+        found: dict[str, list[int]] = {}
+        for place, token in enumerate(tokens):
+            if token in QUOTES:
+                found.setdefault(token, []).append(place)
+        opens: dict[int, bool] = {}
+        for low, high, end in (("„", "“", "”"), ("‚", "‘", "’")):
+            opens |= dict.fromkeys(found.pop(low, ()), True)
+            for place in found.get(end, ()):
+                if end == "”" or self._closes(tokens, place, (low, high)):
+                    opens[place] = False
+            if high in found and low in tokens:
+                opens |= dict.fromkeys(found.pop(high), False)
+            elif high in found and (end in found or self.lang not in LOW_QUOTES):
+                opens |= dict.fromkeys(found.pop(high), True)
+            found.pop(end, None)
+        for one, other in (("»", "«"), ("›", "‹")):
+            pair = [(place, True) for place in found.pop(one, ())] + [(place, False) for place in found.pop(other, ())]
+            if pair:
+                inward = {place: first for place, first in pair}
+                opens |= self._better(tokens, inward, 1.5 if self.lang in INWARD else -1.5)
+        for places in found.values():
+            opens |= self._better(tokens, {place: number % 2 == 0 for number, place in enumerate(places)}, 1.5)
+        return opens
+
+    @staticmethod
+    def _closes(tokens: Sequence[str], place: int, opening: Sequence[str]) -> bool:
+        """Whether ’ is a quotation mark, since one opens before it or a sentence ends there; else it stands alone."""
+        before = tokens[:place]
+        ends = place + 1 == len(tokens) or (place > 0 and before[-1] in STOPS)
+        return ends or any(mark in before for mark in opening)
+
+    @staticmethod
+    def _better(tokens: Sequence[str], opens: dict[int, bool], favour: float) -> dict[int, bool]:
+        """``opens`` or its opposite, whichever what surrounds the marks speaks for; ``favour``: what it has ahead."""
+        last = len(tokens) - 1
+        for place, opening in opens.items():
+            before, after = tokens[place - 1] if place else "", tokens[place + 1] if place < last else ""
+            speaks = 0.0  # for a mark that opens
+            if not before:
+                speaks += 4
+            elif before in (*OPENING, ":", "–", "-", "—"):
+                speaks += 1
+            elif before in (".", "!", "?", "…", "..."):
+                speaks -= 1
+            if not after:
+                speaks -= 4
+            elif after[0] in f"{STOPS}{CLOSING}-" and after[0] != "…" and after != "...":
+                speaks -= 2
+            favour += speaks if opening else -speaks
+        return opens if favour >= 0 else {place: not opening for place, opening in opens.items()}

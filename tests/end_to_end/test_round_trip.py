@@ -1,0 +1,157 @@
+"""Text comes back from a prepared corpus as it was, what a perfect translation scores is measured, and corpora that
+were prepared by Moses' rules stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from gtransformer.cli.postprocess import main as postprocess
+from gtransformer.cli.prepare import main
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.evaluation.release import ReleaseText
+from gtransformer.evaluation.score import score_translations
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.postprocess import Postprocessor, postprocessor_for
+from gtransformer.preprocess.tokenise import Tokeniser
+from gtransformer.preprocess.truecase import LOWER
+
+ENGLISH = [
+    "It costs 5 € and 20% more than my father’s house.",
+    "“Look,” he said; it isn't at 14:30, mail a@b.de and/or c@d.de!",
+    "and so it went on: red, at 125 km/h.",
+    "Colours: red (and blue) – that's all.",
+]
+GERMAN = [
+    "Es kostet 5 € und 20% mehr als Vaters Haus.",
+    "»Ja«, sagte er; wie geht's um 14:30, Mail an a@b.de und/oder c@d.de!",
+    "und so ging es weiter: rot, mit 125 km/h.",
+    "Farben: rot (und blau) – das ist alles.",
+]
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("raw")
+    for split in ("train", "test"):
+        for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
+            text = "".join(f"{line}\n" for line in ["<d>", *lines] * 6)
+            (folder / f"concatenated_en2de_{split}_{lang}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def prepare(raw: Path, output: Path, *options: str) -> dict:
+    assert main([str(raw), str(output), "--bpe-merges", "90", "--workers", "1", *options]) == 0
+    return json.loads((output / "manifest.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def own(raw, tmp_path_factory) -> Path:
+    output = tmp_path_factory.mktemp("own") / "prepared"
+    prepare(raw, output)
+    return output
+
+
+@pytest.fixture(scope="module")
+def moses(raw, tmp_path_factory) -> Path:
+    output = tmp_path_factory.mktemp("moses") / "prepared"
+    prepare(raw, output, "--moses-rules")
+    return output
+
+
+def perfect(prepared: Path, path: Path) -> Path:
+    """The reference as a model's translation."""
+    sidecar = Sidecar.load(prepared / "bin" / "test.en-de.instances.json")
+    lines = (prepared / "instances" / "test.de").read_text(encoding="utf-8").splitlines()
+    rows = [
+        {
+            "id": number, "document": document, "first_sentence": first, "sentences": count,
+            "hypotheses": [{"score": -1.0, "sentences": split_instance(line)}],
+        }
+        for number, (line, (document, first, count)) in enumerate(zip(lines, sidecar.instances, strict=True))
+    ]  # fmt: skip
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_text_comes_back_and_the_command_says_so(raw, own, tmp_path, capsys):
+    manifest = prepare(raw, own)
+    assert manifest["settings"]["moses_rules"] is False
+    assert manifest["ceiling"]["test"] | {"signature": ""} == {
+        "sentences": 24, "unchanged": 24, "bleu": 100.0, "signature": "",
+    }  # fmt: skip
+    assert "test, de: 100.0% of 24 sentences come back from their tokens as they were" in capsys.readouterr().out
+    scores = score_translations(own, "test", perfect(own, tmp_path / "p.jsonl"), ["raw", "release"]).scores
+    assert scores["raw"].values["s_bleu"].score == pytest.approx(100)
+    assert scores["raw"].detokeniser == "gtransformer"
+    for lang, lines in (("en", ENGLISH), ("de", GERMAN)):
+        cut = TextEncoder(own, lang)(lines)
+        assert postprocessor_for(own, lang).plain_lines(cut) == lines
+        (tmp_path / "cut").write_text("".join(f"{line}\n" for line in cut), encoding="utf-8")
+        call = ["--lang", lang, "--prepared", str(own), "--input", str(tmp_path / "cut"), "--output"]
+        assert postprocess([*call, str(tmp_path / "plain")]) == 0
+        assert (tmp_path / "plain").read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_the_releases_text_has_no_marks_of_ours(own):
+    sentences = split_instance((own / "instances" / "test.de").read_text(encoding="utf-8").splitlines()[0])
+    words = " ".join(sentences)
+    assert LOWER in words and "@/@" in words
+    text = " ".join(ReleaseText(own, "de").instance(sentences))
+    assert LOWER not in text and "@/@" not in text and "und/oder" in text and "km/h" in text
+
+
+def test_moses_rules_and_what_they_lose(moses, tmp_path):
+    """The ceiling is what a perfect translation scores, computed again by sacrebleu."""
+    manifest = json.loads((moses / "manifest.json").read_text())
+    assert manifest["settings"]["moses_rules"] is True
+    lines = [line for line in (moses / "text" / "test.de").read_text().splitlines() if line != "<d>"]
+    assert Tokeniser("de")(lines)[1] == (moses / "tok" / "test.de").read_text().splitlines()[2]
+    found = manifest["ceiling"]["test"]
+    assert found["unchanged"] < 12 and found["bleu"] < 95
+    score = score_translations(moses, "test", perfect(moses, tmp_path / "p.jsonl")).scores["raw"]
+    assert score.values["s_bleu"].score == pytest.approx(found["bleu"], abs=0.005)
+    back = Postprocessor("de").plain_lines(TextEncoder(moses, "de")(lines))
+    assert found["unchanged"] == sum(one == other for one, other in zip(lines, back, strict=True))
+    assert BLEU().corpus_score(back, [lines]).score == pytest.approx(found["bleu"], abs=0.005)
+
+
+def test_a_corpus_of_before_stays_as_it_is(raw, moses, tmp_path, capsys):
+    """Its manifest does not say which rules it has; it is kept, and lends its vocabulary with its rules."""
+    manifest = json.loads((moses / "manifest.json").read_text())
+    old = json.loads(json.dumps(manifest))
+    del old["settings"]["moses_rules"], old["ceiling"]
+    (moses / "manifest.json").write_text(json.dumps(old))
+    stamps = {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
+    assert prepare(raw, moses)["settings"]["moses_rules"] is True
+    assert stamps == {path: path.stat().st_mtime_ns for path in (moses / "bin").iterdir()}
+    (moses / "manifest.json").write_text(json.dumps(old))
+    lent = prepare(raw, tmp_path / "lent", "--vocabulary", str(moses))
+    assert lent["settings"]["moses_rules"] is True
+    assert (tmp_path / "lent" / "tok" / "test.de").read_bytes() == (moses / "tok" / "test.de").read_bytes()
+    assert prepare(raw, moses, "--overwrite")["settings"]["moses_rules"] is False
+    prepare(raw, moses, "--overwrite", "--moses-rules")
+
+
+def test_contradictions(raw, own, tmp_path, capsys):
+    def failure(*arguments) -> str:
+        assert main([*map(str, arguments), "--bpe-merges", "90", "--workers", "1"]) != 0
+        return capsys.readouterr().err
+
+    assert "--moses-rules: False, not True" in failure(raw, own, "--moses-rules")
+    assert "prepared without --moses-rules" in failure(raw, tmp_path / "x", "--vocabulary", own, "--moses-rules")
+    assert not (tmp_path / "x").exists()
+    for tool in (TextEncoder, postprocessor_for):
+        with pytest.raises(UserError, match="prepared by rules that Moses does not have; leave it out"):
+            tool(own, "de", moses="/moses")
+
+
+def test_the_variable_moses_changes_nothing_of_a_corpus_with_other_rules(own, monkeypatch):
+    monkeypatch.setenv("MOSES", "/nowhere")
+    assert postprocessor_for(own, "de").plain_lines(TextEncoder(own, "de")(GERMAN)) == GERMAN

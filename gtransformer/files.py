@@ -29,6 +29,7 @@ FOREIGN = {
     b"PK\x03\x04": "a zip archive or an office document",
     b"%PDF-": "a PDF",
 }
+COMPRESSED = (".xz", ".gz")  # how the names end of files that are unpacked when they are read
 OPEN = re.compile(r"/dev/(fd/|std(in|out|err)$)|/proc/[^/]+/fd/")  # names of what a process has open
 
 
@@ -90,9 +91,11 @@ def _first_line(line: bytes, name: str | Path) -> bytes:
 
 
 def check_output(path: str | Path) -> None:
-    """UserError if a file of that name cannot be written since it is a directory; for before long work, too."""
+    """UserError for a directory, and for the name of compressed data, which nothing writes; for before long work."""
     if Path(path).is_dir():
         raise UserError(f"{path}: is a directory; name a file")
+    if Path(path).suffix in COMPRESSED:
+        raise UserError(f"{path}: nothing is compressed; give a name without {Path(path).suffix}")
 
 
 def is_replaceable(path: str | Path) -> bool:

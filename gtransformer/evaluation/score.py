@@ -161,6 +161,8 @@ def score_text(
     document. Raises UserError, naming file and line, where the two are not aligned (``alignment`` ``mwer``: where
     documents are not).
     """
+    if Path(hypotheses).exists() and Path(hypotheses).samefile(reference):
+        raise UserError(f"{hypotheses}: is the reference itself; give a translation after --hypotheses")
     wanted, borders = read_plain(reference)
     unit = raw_tokenizer(wanted, tokenizer)
     text, misaligned = read_text(hypotheses, wanted, reference, unit, alignment)

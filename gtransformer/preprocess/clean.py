@@ -6,6 +6,7 @@ Text that is translated keeps every line, so that its translation lines up with 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,8 @@ from gtransformer.preprocess.unicode_forms import one_form
 # paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
 _BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 _ANY = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
+MANY = 0.01  # of a corpus's lines: more are no accident
 WHOLE = (0, 1)  # the share of a corpus that is all of it
 
 
@@ -49,6 +52,8 @@ class CleanReport:
     lines_with_control_character: int = 0
     documents: int = 0
     sentences: int = 0
+    lines_encoded_twice: int = 0
+    lines_escaped: int = 0
     borders: str = ""
     empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
@@ -61,6 +66,29 @@ class CleanReport:
             f"{len(self.empty)}; {self.lines_with_carriage_return} lines had carriage returns inside, "
             f"{self.lines_with_control_character} other control characters"
         )
+
+    def warnings(self) -> Iterator[str]:
+        """What looks wrong with many lines and cannot be put right here."""
+        for count, what in (
+            (
+                self.lines_encoded_twice,
+                "look like UTF-8 that was read as Latin-1 and encoded again ('MÃ¤dchen'); decode",
+            ),
+            (self.lines_escaped, "hold escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
+        ):
+            if count > MANY * 2 * self.sentences_read:
+                yield f"{count:,} of {2 * self.sentences_read:,} lines {what} the text"
+
+
+def is_encoded_twice(line: str) -> bool:
+    """Whether a line's letters are the bytes of UTF-8, each of them taken for a letter."""
+    if line.isascii():
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        with contextlib.suppress(UnicodeError):
+            line.encode(encoding).decode("utf-8")
+            return True
+    return False
 
 
 def clean_line(line: str) -> str:
@@ -89,6 +117,8 @@ def clean_documents(
         kept = []
         for pair in document:
             for line in pair:
+                report.lines_encoded_twice += is_encoded_twice(line)
+                report.lines_escaped += "&" in line and bool(_ENTITY.search(line))
                 if _ANY.search(line):
                     report.lines_with_carriage_return += "\r" in line
                     report.lines_with_control_character += bool(_ANY.search(line.replace("\r", "").replace("\t", "")))

@@ -27,12 +27,13 @@ _MARKS = ("<d>", "<s>", "</s>")
 DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")  # control characters that cleaning drops
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 
-# Markup of formats that hold translations and are no plain text, recognised by what stands in no sentence; OPENINGS
-# only where a text begins, since technical text may quote them.
+# What is no plain text, recognised by what stands in no sentence. MARKUP begins a line. OPENINGS count only where a
+# text begins, since technical text may quote them.
 MARKUP_SIGNS = "<0123456789"
 MARKUP = tuple(
-    (re.compile(pattern), kind)
+    (re.compile(pattern), f"markup ({kind})")
     for pattern, kind in {
+        r"(<D>|</d>|<d\s*/>|<doc>|<DOC>)\s*$": "documents open with <d> alone",
         r"<(refset|srcset|tstset)\b|<(doc|DOC)\s[^>]*\w+\s*=|</(doc|DOC)>|<seg\s+id\s*=": "SGM or XML of WMT or IWSLT",
         r"<(url|talkid|keywords|speaker)>.*</\w+>\s*$|<mteval\b": "XML of IWSLT",
         r"<(CHAPTER|SPEAKER)\s+ID\s*=|<P>\s*$": "Europarl",
@@ -44,11 +45,13 @@ MARKUP = tuple(
 OPENINGS = tuple(
     (re.compile(pattern), kind)
     for pattern, kind in {
-        r"<\?xml\b|<!DOCTYPE\b|<html\b": "XML or HTML; scripts/convert.sh opus reads that of OPUS",
-        r'\{\s*"[^"]*"\s*:.*\}\s*$': "JSON",
-        r"WEBVTT\b": "subtitles",
+        r"<\?xml\b|<!DOCTYPE\b|<html\b": "markup (XML or HTML; scripts/convert.sh opus reads that of OPUS)",
+        r'\{\s*"[^"]*"\s*:.*\}\s*$': "markup (JSON)",
+        r"WEBVTT\b": "markup (subtitles)",
+        r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()
 )
+SUBWORDS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w")
 
 Pair = tuple[str, str]
 
@@ -132,20 +135,35 @@ def input_lines(name: str) -> Iterator[str]:
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup that is no text."""
-    begun = False
+    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup, and for text in subwords.
+
+    Any single line may look like subwords; text is refused of which more than half the lines do.
+    """
+    begun, seen = False, 0
+    cut: list[tuple[int, str]] = []  # lines that look like subwords
     for number, line in enumerate(lines, 1):
         text = line.lstrip()
         if text and (not begun or text[0] in MARKUP_SIGNS):
             patterns = MARKUP if begun else (*OPENINGS, *MARKUP)
             kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
             if kind is not None:
-                raise UserError(
-                    f"{name}, line {number}: {text.rstrip()[:40]!r} is markup ({kind}), not text; give plain "
-                    f"text: a sentence a line, and documents opened by a line {DOCUMENT} or separated by blank lines"
-                )
+                raise _no_text(name, number, text, kind)
             begun = begun or not is_document_mark(line)
+        seen += bool(text)
+        if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
+            cut.append((number, text))
+            if 2 * len(cut) > seen > 9:
+                break
         yield line
+    if 2 * len(cut) > seen:
+        raise _no_text(name, *cut[0], "subwords (of BPE or SentencePiece)")
+
+
+def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:
+    return UserError(
+        f"{name}, line {number}: {text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and "
+        f"documents opened by a line {DOCUMENT} or separated by blank lines"
+    )
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
@@ -154,11 +172,14 @@ def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
 
-def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[Pair]:
+def read_pairs(
+    source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
+) -> Iterator[Pair]:
     """Yield the aligned lines of two files; a document opens with the pair ``("<d>", "<d>")``.
 
     Files that do not open with ``<d>`` have their documents separated by lines that are blank on both sides, of which
-    there must be some; with ``sentence_pairs`` they hold no documents, and each sentence is one.
+    there must be some; with ``sentence_pairs`` they hold no documents, and each sentence is one. ``raw``: the files are
+    a user's, and refused where they are not plain text.
 
     Raises UserError naming file and line where: the files have unequal numbers of lines; nothing says where documents
     begin; a document is empty; ``<d>`` stands on one side only, or a blank line that separates documents; a sentence
@@ -168,7 +189,8 @@ def read_pairs(source: str | Path, target: str | Path, sentence_pairs: bool = Fa
     """
     number, opened, borders, inside, documents = 0, 0, "", False, 0
     empty: tuple[str | Path, str | Path, int] | None = None  # the first line that is blank on one side: of which file
-    both = zip_longest(text_lines(source), text_lines(target))
+    read = text_lines if raw else read_lines
+    both = zip_longest(read(source), read(target))
     for number, (left, right) in enumerate(both, 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
         if left is None or right is None or (marks[0] != marks[1] and borders):
@@ -247,10 +269,12 @@ def _misaligned(
     raise UserError(f"{lacks}, line {number}: a sentence where {has} has {DOCUMENT}; documents must open on both sides")
 
 
-def read_documents(source: str | Path, target: str | Path, sentence_pairs: bool = False) -> Iterator[list[Pair]]:
+def read_documents(
+    source: str | Path, target: str | Path, sentence_pairs: bool = False, raw: bool = True
+) -> Iterator[list[Pair]]:
     """Yield documents as lists of (source, target) sentences. Arguments and errors are those of ``read_pairs``."""
     document: list[Pair] = []
-    for pair in read_pairs(source, target, sentence_pairs):
+    for pair in read_pairs(source, target, sentence_pairs, raw):
         if pair[0] == DOCUMENT:
             if document:
                 yield document

@@ -79,7 +79,7 @@ def write_instances(
     output = Path(output)
     report = InstanceReport()
     sidecar = Sidecar(split, *langs, documents=0)
-    documents = read_source(source) if target is None else read_documents(source, target)
+    documents = read_source(source) if target is None else read_documents(source, target, raw=False)
     sides = langs[:1] if target is None else langs
     with ExitStack() as stack:
         streams = [stack.enter_context(atomic_write(output / f"{split}.{lang}")) for lang in sides]

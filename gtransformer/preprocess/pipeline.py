@@ -82,6 +82,8 @@ class Preparation(Workspace):
 
         def work() -> dict[str, Any]:
             report = clean_files(*self.splits[split], *outputs, f"clean {split}", pairs, share, every_line)
+            for warning in report.warnings():
+                print(f"warning: {split}: {warning}", file=sys.stderr)
             for side, path in enumerate(self.splits[split]):
                 lines = [row[0] for row in report.empty if row[1 + side]]
                 if lines:

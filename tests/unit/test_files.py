@@ -93,6 +93,15 @@ def test_atomic_write(tmp_path):
     assert path.read_bytes() == b"\xff"
 
 
+@pytest.mark.parametrize("end", [".xz", ".gz"])
+def test_no_plain_text_has_the_name_of_compressed_data(tmp_path, end):
+    """It could not be read again."""
+    with pytest.raises(UserError, match=f"out{end}: nothing is compressed; give a name without {end}"):
+        with atomic_write(tmp_path / f"out{end}"):
+            pass
+    assert names(tmp_path) == []
+
+
 def test_of_a_symbolic_link_the_target_is_replaced(tmp_path):
     (tmp_path / "there").mkdir()
     target, link = tmp_path / "there" / "out.txt", tmp_path / "link.txt"

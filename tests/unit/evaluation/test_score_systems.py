@@ -221,6 +221,7 @@ def test_text_that_is_not_aligned(plain, capsys, change, message) -> None:
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--paper"], "need a prepared corpus"),
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--test", "sign"], "--test compares systems"),
         (["--hypotheses", "one.txt", "two.txt", "--reference-file", "ref.de", "--text", "x"], "--text names one file"),
+        (["--hypotheses", "ref.de", "--reference-file", "ref.de"], "ref.de: is the reference itself"),
         (["--hypotheses", "no.txt", "--reference-file", "ref.de"], "no.txt: no such file"),
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--comet"], "COMET needs the source sentences"),
         (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "0"], "--samples 0: at least one"),

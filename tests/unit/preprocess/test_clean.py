@@ -56,6 +56,22 @@ def test_counts(write, tmp_path):
     assert list(read_lines(out[1])) == ["<d>", "Eins.", "<d>", "Sechs.", "Acht !"]
 
 
+def test_what_looks_wrong_with_many_lines(write, tmp_path):
+    """Text encoded twice, by either of two encodings, and text as Moses escapes it; sound text has no warning."""
+    text = ["Das Mädchen ist größer.", "„Über Öfen“", "Ärger", "R & D", "café", "Ÿ"]
+    sound = write("en", "<d>\n" + "\n".join(text))
+    for wrong, words in (
+        ([line.encode().decode("latin-1") for line in text[:1]], "encoded again"),
+        (["Größe".encode().decode("cp1252")], "encoded again"),
+        (["Er sagte &quot; ja &quot; ."], "escaped characters"),
+    ):
+        other = write("de", "<d>\n" + "\n".join([*text[1:], *wrong]))
+        report = clean_files(sound, other, tmp_path / "x.en", tmp_path / "x.de")
+        (found,) = report.warnings()
+        assert found.startswith("1 of 12 lines") and words in found
+    assert not list(clean_files(sound, sound, tmp_path / "x.en", tmp_path / "x.de").warnings())
+
+
 @pytest.mark.parametrize("line", ["<\x01d>", "a </\ufeffs> b", "<s\x7f>", "<\u00add>"])
 def test_marks_that_appear_when_control_characters_are_dropped(write, tmp_path, line):
     source, target = write("en", f"<d>\nOne.\n{line}\n"), write("de", "<d>\nEins.\nZwei.\n")

@@ -116,6 +116,10 @@ def test_blank_lines_stand_on_both_sides(write):
         ("{0}00:00:20,000 --> 00:00:24,400\n", "subtitles"),
         ('<?xml version="1.0" encoding="UTF-8"?>\n', "XML"),
         ("<!DOCTYPE html>\n", "HTML"),
+        ("{0}<doc>\n", "documents open with <d>"),
+        ("{0}Das Haus@@ boot .\n" + "x@@ y\n" * 9, "subwords"),
+        ("{0}▁Das ▁Haus boot .\n▁Ja .\n▁Ja .\n", "subwords"),
+        ("-0.3127\tDas Hausboot.\n", "scores"),
         ('{{"line": 1, "source": "One.", "translation": "Eins."}}\n', "JSON"),
     ],
 )
@@ -124,7 +128,7 @@ def test_markup_is_refused_with_its_line(write, text, kind, before):
     path = write("en", text.format(before))
     line = 3 if "{0}" in text and before else 1
     for read in (read_plain, lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path))):
-        with pytest.raises(UserError, match=rf"en, line {line}: .*is markup \(.*{kind}.*\), not text; give plain text"):
+        with pytest.raises(UserError, match=rf"en, line {line}: .*is .*{kind}.*, not plain text; give"):
             read(path)
 
 
@@ -137,6 +141,10 @@ def test_text_about_markup_is_text(write):
         '{"a": 1}',
         "<doc> opens a document",
         "<p>",
+        "@@ -1,3 +1,4 @@ int main",
+        "SELECT @@VERSION",
+        "U+2581 is ▁",
+        "Haus@@ boot is written so",
     ]
     assert list(text_lines(write("en", "\n".join(lines)))) == lines
 

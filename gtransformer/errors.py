@@ -178,12 +178,22 @@ def _file_that_cannot_be_used(error: BaseException, written: str | None = None) 
     ``written``: what was being written, where it is known.
     """
     if isinstance(error, OSError) and error.errno in FULL:
-        path = error.filename or written or "output"
+        path = error.filename2 or error.filename or written or _stream_of(error)  # of a copy the target is named second
         return f"{path}: cannot be written ({error.strerror}); make room and run this again"
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename is not None:
         path = os.fsdecode(error.filename2 or error.filename) if not isinstance(error.filename, int) else "a file"
         return f"{path}: cannot be used ({error.strerror}); give another path"
     return None
+
+
+def _stream_of(error: BaseException) -> str:
+    """What was being written where the system does not say it: the file that the innermost function had open."""
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for value in frame.f_locals.values():
+            name, mode = getattr(value, "name", None), getattr(value, "mode", None)
+            if isinstance(name, str) and isinstance(mode, str) and set(mode) & set("wax+"):
+                return {"<stdout>": "standard output", "<stderr>": "standard error"}.get(name, name)
+    return "standard output"  # which print writes to without a name
 
 
 def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:

@@ -129,9 +129,18 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
     except BaseException as error:
         if replaceable:
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
-            error.filename = str(path)  # the system does not say whose writing failed
+        if full := no_room(error):
+            full.filename = full.filename or str(path)  # the system does not say whose writing failed
+            if full is not error:  # PyTorch's writer says something else of it
+                raise full from None
         raise
+
+
+def no_room(error: BaseException | None) -> OSError | None:
+    """The error of a full disk among an error and what led to it; None if there is none."""
+    while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def write_json(path: str | Path, value: Any) -> None:

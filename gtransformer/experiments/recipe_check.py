@@ -80,6 +80,8 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
             check_task(given, stage)
         if stage == "train":
             check_averaging(recipe.averaged, given)
+    except _Refused:
+        raise
     except UserError as error:
         _refuse(recipe.name, stage, str(error))
 
@@ -144,8 +146,12 @@ def check_task(given: argparse.Namespace, stage: str) -> None:
             check_rounding(given, said.removeprefix("with "))
 
 
+class _Refused(UserError):
+    """A recipe's options were refused, and it is said which recipe it is."""
+
+
 def _refuse(name: str, stage: str, message: str) -> NoReturn:
-    raise UserError(f"recipe '{name}', stage {stage}: {_shortened(message)}"[:400])
+    raise _Refused(f"recipe '{name}', stage {stage}: {_shortened(message)}"[:400])
 
 
 def _shortened(message: str) -> str:

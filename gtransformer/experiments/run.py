@@ -41,6 +41,7 @@ from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
 from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.no_score import NONE
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
@@ -211,6 +212,7 @@ class Run:
             "path": self.checkpoint,
             "gen-subset": self.split,
             "gen-output": self.directory / self.split,
+            "scoring": NONE,  # the stage score does; fairseq's would be of subwords
             **self.recipe.options("task", "generate"),
         }
         if options.get(FIRST_PASS) == START:

@@ -9,9 +9,11 @@ from pathlib import Path
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import register_task
+from torch import Tensor
 
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
@@ -250,13 +252,19 @@ class TranslationDocTask(MeasuredTask):
             )
         for model in () if self.datasets or isinstance(generator, SecondPass) else models:
             check_alone(model, "lines that are typed or handed in")
-        sample = as_read(sample, *models)
+        given, sample = sample, as_read(sample, *models)
         hypos = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if self.cfg.gen_output and "id" in sample and not models[0].training:
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
             self._say_translated(len(hypos))
+            current = len(hypos) if grouping_of(self.cfg).kind in WITH_CONTEXT else self._sentences(given).sum()
+            given["nsentences"] = int(current)  # which fairseq adds up; it means instances
         return hypos
+
+    def _sentences(self, sample: dict) -> Tensor:
+        """How many source sentences each instance of a batch has."""
+        return tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos())
 
     def _say_translated(self, count: int) -> None:
         """How many instances of the split are translated, if it is time to; of several splits, of all."""
@@ -270,7 +278,7 @@ class TranslationDocTask(MeasuredTask):
         self.writer = self.writer or self._make_writer()
         if self.writer is None:
             return
-        sentences = tag_of_newest(sample["net_input"]["src_tokens"], self.src_dict.bos()).tolist()
+        sentences = self._sentences(sample).tolist()
         marks = self._marks()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
             self.writer.add(number, [hypothesis(hypo, self.tgt_dict, marks) for hypo in nbest[:most]], count)

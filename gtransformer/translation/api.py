@@ -129,8 +129,14 @@ class GTransformer:
         first_pass: Sequence[Sequence[str]] | None = None,
         **search: float | str,
     ) -> list[list[list[Translation]]]:
-        """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence)."""
+        """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence).
+
+        Raises as ``translate``, and TypeError for a single document, which is to be given as a list of one.
+        """
         options = self._walked(self.options.changed(**search))
+        documents = _items(documents)
+        if documents and all(isinstance(one, str) for one in documents):
+            raise TypeError("nbest takes a list of documents, and this is one document; give [sentences]")
         documents = listed(documents)
         results: list[list[list[Translation]]] = []
         lines = documents_to_lines(documents, self.chain.encode, self.max_sentence_tokens)

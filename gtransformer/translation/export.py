@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError, explain
-from gtransformer.files import read_json, sha256, write_json
+from gtransformer.files import atomic_write, no_room, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
 from gtransformer.preprocess.encode import text_files
 from gtransformer.preprocess.manifest import check_noted
@@ -101,9 +101,10 @@ def export(
                 if one is not None:
                     own = replace(sources, checkpoint=checkpoint)
                     check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], one, own)
-        torch.save(state, work / CHECKPOINT)
-        if first is not None:
-            torch.save(first, work / FIRST_PASS)
+        for name, one in ((CHECKPOINT, state), (FIRST_PASS, first)):
+            if one is not None:
+                with atomic_write(work / name, "wb") as stream:
+                    torch.save(one, stream)
         manifest = {
             "kind": KIND,
             "version": VERSION,
@@ -119,8 +120,10 @@ def export(
         if output.is_dir():
             output.rmdir()
         os.replace(work, output)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(work, ignore_errors=True)
+        if full := no_room(error):
+            full.filename, full.filename2 = str(output), None  # not what was being copied, nor the folder that is gone
         raise
     return manifest
 

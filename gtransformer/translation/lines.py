@@ -145,7 +145,10 @@ def documents_to_lines(
         read = [InputLine(DOCUMENT, place, breaks=True)]
         for text in document:
             place = place.after_sentence()
-            clean = clean_line(check_line(text, f"document {place.documents}, sentence {place.sentences}"))
+            where = f"document {place.documents}, sentence {place.sentences}"
+            clean = clean_line(check_line(text, where))
+            if is_document_mark(text):
+                raise UserError(f"{where}: is {DOCUMENT}, which is no sentence; give a list for each document")
             read.append(InputLine(text, place, breaks=False, sentences=[] if is_blank(clean) else [clean]))
         yield from encoded(read, encode, longest)
 

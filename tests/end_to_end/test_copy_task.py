@@ -13,7 +13,14 @@ def test_copies_every_test_document_exactly(copier):
     lines = [json.loads(line) for line in (copier.corpus / "copied.jsonl").read_text().splitlines()]
     assert [line["id"] for line in lines] == list(range(20))
     assert [line["hypotheses"][0]["sentences"] for line in lines] == copier.sentences()
-    assert "BLEU4 = 100.00" in output
+    assert "BLEU4 = 100.00" in output and "Translated 60 sentences" in output
+
+
+def test_without_a_score(copier):
+    """As recipes do, whose score is another: that of subwords would stand beside it."""
+    options = [*GENERATION, f"--path={copier.checkpoint}", "--max-len-a=1.2", "--max-len-b=3", "--scoring=none"]
+    output = run("generate", copier.corpus / "bin", *options)
+    assert "BLEU" not in output and "scripts/score.sh does" in output
 
 
 def test_training_log(copier):

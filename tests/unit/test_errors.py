@@ -105,7 +105,9 @@ def test_files_that_cannot_be_used(tmp_path, capsys):
     work = {
         f"{tmp_path}/file/x: cannot be used (Not a directory)": lambda _: (tmp_path / "file" / "x").mkdir(),
         f"{tmp_path}: cannot be used (Is a directory)": lambda _: tmp_path.write_text(""),
-        "output: cannot be written (No space left on device); make room": lambda _: _full(),
+        "standard output: cannot be written (No space left on device); make room": lambda _: _full(),
+        "/dev/full: cannot be written (No space left on device); make room": lambda _: _write_to_full(),
+        "to: cannot be written (No space left on device); make room": lambda _: _copy_to_full(),
     }
     for message, main in work.items():
         assert cli_main(main)([]) == 1
@@ -116,6 +118,18 @@ def test_files_that_cannot_be_used(tmp_path, capsys):
         assert explain(caught.value).startswith(message)
     missing = FileNotFoundError(errno.ENOENT, "No such file", "x")  # may be a fault of the program
     assert explain(missing) is None
+
+
+def _write_to_full():
+    """As the system says it: without a name."""
+    with open("/dev/full", "w") as stream:
+        stream.write("text")
+        stream.flush()
+
+
+def _copy_to_full():
+    """As shutil says it: the source first."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "from", None, "to")
 
 
 def _full():

@@ -9,6 +9,7 @@ import stat
 import threading
 
 import pytest
+import torch
 
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, is_replaceable, read_json, read_lines, sha256, write_json
@@ -177,3 +178,12 @@ def test_sha256(tmp_path):
     data = bytes(range(256)) * 10000
     (tmp_path / "data").write_bytes(data)
     assert sha256(tmp_path / "data") == hashlib.sha256(data).hexdigest()
+
+
+def test_a_full_disk_behind_another_error_is_said():
+    """PyTorch's writer says that a position is unexpected."""
+    with (
+        pytest.raises(OSError, match="No space left on device: '/dev/full'"),
+        atomic_write("/dev/full", "wb") as stream,
+    ):
+        torch.save({"weight": torch.ones(100_000)}, stream)

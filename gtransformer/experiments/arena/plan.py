@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from gtransformer.errors import UserError, check_counts
 from gtransformer.experiments.arena.budget import MINUTES, UPDATES, Budget, endless, limited, read_budget
 from gtransformer.experiments.comparison.corpus import RAW, split_files
 from gtransformer.experiments.comparison.plan import Plan
-from gtransformer.experiments.recipe import Recipe, load_recipe
+from gtransformer.experiments.recipe import Recipe, UnknownRecipe, load_recipe
 from gtransformer.experiments.recipe_check import check_recipe
 from gtransformer.experiments.run_places import corpus_directory
 from gtransformer.installation import config_directory
@@ -32,6 +33,18 @@ OWN_OPTIONS = {
     "train.log-format": "no option; results are read from the log",
     "score.reference": "no option; all are scored against untouched text",
 }
+
+
+def check_system(name: str) -> None:
+    """Raise UserError for a system that is no recipe's name or file; those of an arena are named."""
+    try:
+        load_recipe(recipe_argument(name))
+    except UnknownRecipe:
+        known = system_names()
+        like = ", ".join(difflib.get_close_matches(name, known) or known)
+        raise UserError(
+            f"--systems {name}: no system of an arena; give {like}, or the path of a recipe's YAML file"
+        ) from None
 
 
 def recipe_argument(name: str) -> str:
@@ -151,6 +164,8 @@ def _read_systems(
     stems = [Path(name).stem for name in names]
     if len(set(stems)) < len(stems):
         raise UserError(f"--systems {' '.join(names[1:])}: name every system once")
+    for name in names:
+        check_system(name)
     recipes = [load_recipe(recipe_argument(name), [*changes, *more]) for name in names]
     start = recipes[0].pretrained_from
     for recipe in recipes:

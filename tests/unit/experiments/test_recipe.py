@@ -238,3 +238,11 @@ def test_what_a_base_of_another_folder_names_is_beside_that_base(tmp_path):
     (tmp_path / "base.yaml").write_text("based-on: cpu_tiny\n", encoding="utf-8")
     assert beside(str(tmp_path / "own.yaml"), "base") == str(tmp_path / "base.yaml")
     assert beside("arena/documents", "start") == "arena/start"
+
+
+def test_what_a_program_refuses_is_said_once():
+    """By its parser, and of options that contradict each other."""
+    for change in ("train.max-tokens=many", "train.no-such-option=1", "task.instance-tokens=0"):
+        with pytest.raises(UserError) as caught:
+            check_recipe(load_recipe("base", [change]), ["train"])
+        assert str(caught.value).count("recipe 'base', stage train: ") == 1

@@ -132,6 +132,11 @@ def test_search_options_and_mistakes(model):
         model.translate(DOCUMENT, nbest=9)
     with pytest.raises(TypeError, match="not a string"):
         model.translate("The dog.")
+    with pytest.raises(TypeError, match="nbest takes a list of documents, and this is one document"):
+        model.nbest(["The old dog sleeps."])
+    assert model.nbest([]) == []
+    with pytest.raises(UserError, match="document 2, sentence 1: is <d>, which is no sentence; give a list for each"):
+        model.translate([["The old dog sleeps."], ["<d>"]])
     with pytest.raises(TypeError, match="lists of sentences"):
         model.translate([["The dog."], "The dog."])
     with pytest.raises(TypeError, match="width"):

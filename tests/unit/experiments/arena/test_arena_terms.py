@@ -235,3 +235,9 @@ def test_peaks_over_seeds(tmp_path: Path):
     assert found["training_gpu"]["by_seed"] == [2**30, 3 * 2**30], "the most of all, not the last"
     (folders[1] / "train.log").write_text("{}")
     assert peaks_of(folders)["training_gpu"] is None
+
+
+def test_an_unknown_system_is_told_the_arenas(tmp_path: Path):
+    with pytest.raises(UserError, match="--systems windo: no system of an arena; give window") as caught:
+        check_terms(build_parser().parse_args(["demo", str(tmp_path), "--systems", "windo"]))
+    assert "base" not in str(caught.value)

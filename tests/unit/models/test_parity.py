@@ -26,8 +26,8 @@ class Case:
         known = {key: value for key, value in options.items() if hasattr(GTransformerConfig, key)}
         cfg = GTransformerConfig(**known, group_attention=engine)
         self.dictionary = Dictionary.load(str(PARITY / "dict.txt"))
-        task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
-        self.model = GTransformerModel.build_model(cfg, task).eval()
+        self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
+        self.model = GTransformerModel.build_model(cfg, self.task).eval()
         state = {key.removeprefix("state/"): self[key] for key in self.arrays.files if key.startswith("state/")}
         self.model.load_state_dict(state, strict=True)
         self.source, self.previous, self.target = self["src_tokens"], self["prev_output_tokens"], self["target"]

@@ -80,9 +80,11 @@ class MultiheadAttention(nn.Module):
         self.out_proj = Linear(scopes * channels, channels)
         self.relative = None if relative is None else RelativePositions(relative, channels // heads)
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
-        # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does).
+        # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does where they
+        # are of one size).
+        gain = 2**-0.5 if memory_channels == channels else 1.0
         for projection in (self.k_proj, self.v_proj, self.q_proj):
-            nn.init.xavier_uniform_(projection.weight, gain=2**-0.5)
+            nn.init.xavier_uniform_(projection.weight, gain=gain)
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 

@@ -23,15 +23,16 @@ class Gate(nn.Sequential):
     """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), in float32 (float64 stays).
 
     In bfloat16 the sigmoid of 6.5 is exactly 1: gates that begin nearly shut would have no gradient, and stay shut.
+    W begins as in the release, by Glorot and Bengio (2010).
 
     Args:
-        bias: what all of b is at first; None: drawn at random.
+        bias: what all of b is at first; the release's is 0.
     """
 
-    def __init__(self, channels: int, bias: float | None = None):
+    def __init__(self, channels: int, bias: float = 0.0):
         super().__init__(Linear(2 * channels, channels))
-        if bias is not None:
-            nn.init.constant_(self[0].bias, bias)
+        nn.init.xavier_uniform_(self[0].weight)
+        nn.init.constant_(self[0].bias, bias)
 
     def forward(self, both: Tensor) -> Tensor:
         """[H_L, H_G] (..., 2 * channels) -> (..., channels)."""

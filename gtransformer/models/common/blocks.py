@@ -79,7 +79,7 @@ class AttentionBlock:
         relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
         gated: a gate stands in place of the residual connection around the block (Zhang et al. 2018, Eq. 21).
         numbered: what sees whole documents and nothing else is told the numbers of the sentences (``SentenceNumbers``).
-        gate_bias: of the gate of Eq. 10 at first; None: random.
+        gate_bias: of the gate of Eq. 10 at first.
 
     Raises ValueError for two modules in a gated block: one gate is enough.
     """
@@ -91,7 +91,7 @@ class AttentionBlock:
     relative: int | None = None
     gated: bool = False
     numbered: bool = False
-    gate_bias: float | None = None
+    gate_bias: float = 0.0
 
     def __post_init__(self) -> None:
         if self.gated and len(self.scopes) != 1:

@@ -36,7 +36,7 @@ class GTransformerConfig(DocumentModelConfig):
         "and global attention is told the sentences' numbers, which it learns to use",
     )
     gate_bias: Optional[float] = option(  # noqa: UP045
-        None, "bias that gates begin with; the larger, the less of global attention they let through (default: random)"
+        None, "bias that gates begin with; the larger, the less of global attention they let through (default: 0)"
     )
     neutral_gates: bool = option(
         False,

@@ -50,6 +50,6 @@ def decoder_blocks(cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
     ]
 
 
-def _beginning(cfg: GTransformerConfig) -> dict[str, bool | float | None]:
+def _beginning(cfg: GTransformerConfig) -> dict[str, bool | float]:
     """What global attention knows, and how much of it gates let through before anything is learned."""
-    return {"numbered": str(cfg.positions) == SENTENCE, "gate_bias": cfg.gate_bias}
+    return {"numbered": str(cfg.positions) == SENTENCE, "gate_bias": cfg.gate_bias or 0.0}

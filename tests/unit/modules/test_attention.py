@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.modules import MultiheadAttention as FairseqAttention
 
 from gtransformer.modules.attention import MultiheadAttention
 from tests.support import make_local_or_global, ragged, relative_error
@@ -42,6 +43,16 @@ def test_memory_of_another_dimension():
         2,
         8,
     )
+
+
+@pytest.mark.parametrize("memory_channels", [8, 6])
+def test_parameters_begin_as_fairseqs(memory_channels):
+    """The same draws for the same seed."""
+    torch.manual_seed(3)
+    theirs = FairseqAttention(8, 2, kdim=memory_channels, vdim=memory_channels, encoder_decoder_attention=True)
+    torch.manual_seed(3)
+    ours = MultiheadAttention(8, 2, memory_channels=memory_channels).state_dict()
+    assert all(value.equal(ours[name]) for name, value in theirs.state_dict().items())
 
 
 def test_heads_must_divide_channels():

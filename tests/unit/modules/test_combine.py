@@ -20,6 +20,16 @@ def test_gate_is_equation_10():
     assert torch.equal(gated_sum(gate, local, global_), local)
 
 
+@pytest.mark.parametrize("bias", [0.0, 3.0])
+def test_gates_begin_as_in_the_release(bias):
+    """Glorot: uniform up to sqrt(6 / (inputs + outputs)); the bias is zero unless another one is given."""
+    gate, bound = Gate(64, bias), (6 / (2 * 64 + 64)) ** 0.5
+    largest = gate[0].weight.abs().max().item()
+    assert 0.99 * bound < largest <= bound
+    assert gate[0].weight.var().item() == pytest.approx(bound**2 / 3, rel=0.05)
+    assert gate[0].bias.eq(bias).all()
+
+
 def test_one_context_stays_as_it_is():
     context = torch.randn(3, 4)
     assert side_by_side([context]) is context

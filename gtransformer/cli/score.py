@@ -22,6 +22,7 @@ from gtransformer.evaluation.references import REFERENCES, references_of
 from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
 from gtransformer.files import check_output, write_json
+from gtransformer.preprocess.manifest import check_translated
 from gtransformer.report.pages.compare import write_comparison
 from gtransformer.report.score_table import breakdown_tables, table
 
@@ -130,6 +131,8 @@ def main(argv: list[str] | None = None) -> None:
         args.source_file, args.align,
     )  # fmt: skip
     named = name_systems(args.hypotheses)
+    for _, path in named if args.prepared else ():
+        check_translated(path, args.prepared, args.split)
     items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
     source = None
     if args.html:  # mistakes are said before the scoring

@@ -33,10 +33,10 @@ from gtransformer.experiments.run_places import (
 )
 from gtransformer.experiments.run_record import check_start, noted_changes, sign_scores, stage_changes
 from gtransformer.experiments.stage import run_stage, was_run
-from gtransformer.files import digest, read_json, write_json
+from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
-from gtransformer.preprocess.manifest import NOTED, check_noted, noted_digests
+from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
 from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
@@ -48,7 +48,14 @@ STAGES = ("prepare", "train", "generate", "score")
 # In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
 FIRST_PASS, START = "first-pass", "start"
 # Options of a prepared corpus that several recipes use; one of them may have been given others than its recipe says.
-COUNTED = ("bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents", "normalise_punctuation")
+COUNTED = (
+    "bpe_merges",
+    "max_instance_tokens",
+    "max_sentence_tokens",
+    "max_sents",
+    "moses_rules",
+    "normalise_punctuation",
+)
 CONTINUE = "continue-once"  # in section train, START: that model's training goes on, with optimizer and schedule
 
 
@@ -221,7 +228,7 @@ class Run:
         if self.dry:
             return self._run("generate", command, {})
         translations = self._translations()
-        results = {"translations": str(translations), "translated": self._split_digest()}
+        results = {"translations": str(translations), "translated": source_text(self.prepared, self.split)}
         self._run(f"generate.{self.split}", command, results)
         if not translations.is_file():
             raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
@@ -244,12 +251,8 @@ class Run:
         translations = self._translations()
         if not self.dry and not translations.is_file():
             raise UserError(f"{translations}: no translations to score; first run stage generate")
-        translated = None if self.dry else read_stamp(self.directory / f"generate.{self.split}.json").get("translated")
-        if translated is not None and translated != self._split_digest():
-            raise UserError(
-                f"{translations}: translations of another text than the {self.split} set that {self.prepared} holds "
-                "now; run stage generate again"
-            )
+        if not self.dry:
+            check_translated(translations, self.prepared, self.split)
         output = self.directory / f"{self.split}.scores.json"
         options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
         if not {"reference", "paper"} & options.keys():
@@ -275,11 +278,6 @@ class Run:
         checkpoints.mkdir(parents=True, exist_ok=True)
         write_json(path, now)
         return now["corpus"]
-
-    def _split_digest(self) -> str:
-        """Digest of the data of the split that is translated."""
-        files = read_stamp(self.prepared / "manifest.json").get("outputs") or {}
-        return digest({name: sha for name, sha in files.items() if name.startswith(f"bin/{self.split}.")})
 
     def _run(self, name: str, command: list[str], results: Options) -> None:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""

@@ -37,6 +37,33 @@ def noted_digests(prepared: Path) -> dict[str, str]:
     return {kind: digest(found) for kind, found in kinds.items()}
 
 
+def source_text(prepared: Path, split: str) -> str | None:
+    """SHA-256 of the source text of a prepared split, which its translations are of, however it is cut into subwords.
+
+    None where the manifest does not say.
+    """
+    path = prepared / "manifest.json"
+    manifest = read_json(path) if path.is_file() else {}
+    lang = (manifest.get("settings") or {}).get("source_lang")
+    return (manifest.get("outputs") or {}).get(f"text/{split}.{lang}")
+
+
+def check_translated(translations: Path, prepared: Path, split: str) -> None:
+    """Raise UserError for translations of another text than a prepared split: their scores would say nothing.
+
+    What a recipe's run noted beside them (``generate.SPLIT.json``) tells; of other translations nothing is known.
+    """
+    record = translations.with_name(f"generate.{split}.json")
+    if translations.name != f"{split}.jsonl" or not record.is_file():
+        return
+    noted = read_json(record).get("translated")
+    if None not in (noted, now := source_text(prepared, split)) and noted != now:
+        raise UserError(
+            f"{translations}: translations of another text than the {split} set that {prepared} holds now; run stage "
+            "generate again, or name the corpus that was translated"
+        )
+
+
 def check_noted(checkpoint: Path, prepared: Path) -> None:
     """Raise UserError where a model's checkpoint and a prepared corpus do not belong together.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.cli.run import build_parser, main
+from gtransformer.cli.score import main as score
 from gtransformer.errors import UserError
 from gtransformer.experiments.needs import missing_first
 from gtransformer.experiments.recipe import language_changes
@@ -113,7 +114,7 @@ def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path)
     raw, output = write_raw(tmp_path / "raw"), tmp_path / "out"
     splits = {split: [raw / f"concatenated_en2de_{split}_{lang}.txt" for lang in PAIR] for split in ("train", "test")}
     inputs = {path.name: sha256(path) for files in splits.values() for path in files}
-    content = {"settings": {}, "vocabulary": {}, "inputs": inputs}
+    content = {"settings": {"moses_rules": Settings().moses_rules}, "vocabulary": {}, "inputs": inputs}
     write_json(output / "manifest.json", content)
     manifest.check_same(output, Settings(), None, splits)
     write_raw(raw, "Corrected.", splits=["test"])
@@ -134,8 +135,10 @@ def model_of(prepared: Path, folder: Path, noted: object = None) -> Path:
 def prepared_with(folder: Path, borrowed: str | None = None, **files: str) -> Path:
     outputs = {"bin/dict.en.txt": "1", "bpe.codes": "1", "bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "1"}
     names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
-    outputs |= {names[name]: value for name, value in files.items()}
-    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": {"borrowed_from": borrowed}})
+    names |= {"source": "text/test.en", "target": "text/test.de"}
+    outputs |= {"text/test.en": "1", "text/test.de": "1"} | {names[name]: value for name, value in files.items()}
+    known = {"borrowed_from": borrowed}
+    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": known, "settings": {"source_lang": "en"}})
     return folder
 
 
@@ -151,7 +154,7 @@ def test_a_model_is_refused_with_another_dictionary(tmp_path: Path, earlier: boo
         manifest.check_noted(model, prepared_with(tmp_path / "other", dictionary="2"))
 
 
-def test_translations_of_another_test_set_are_not_scored(tmp_path: Path, monkeypatch):
+def test_translations_of_another_test_set_are_not_scored(tmp_path: Path, monkeypatch, capsys):
     raw = write_raw(tmp_path / "data")
     monkeypatch.setattr("gtransformer.experiments.run.run_stage", pretend)
     run = make_run(parse("base", raw, "all"))
@@ -162,9 +165,13 @@ def test_translations_of_another_test_set_are_not_scored(tmp_path: Path, monkeyp
     run.execute("generate")
     run.recipe.sections["score"]["reference"] = "raw"
     run.execute("score")
-    prepared_with(run.prepared, test="2")
-    with pytest.raises(UserError, match="translations of another text than the test set .* run stage generate again"):
+    prepared_with(run.prepared, target="2")  # a corrected reference
+    run.execute("score")
+    prepared_with(run.prepared, source="2")
+    with pytest.raises(UserError, match="test.jsonl: translations of another text than the test set .* generate again"):
         run.execute("score")
+    assert score([str(run.prepared), "--hypotheses", str(run.directory / "test.jsonl")]) == 1
+    assert "test.jsonl: translations of another text" in capsys.readouterr().err
     run.execute("generate")
     run.execute("score")
 

@@ -4,7 +4,8 @@ Moses' tokeniser cuts at all that is no letter or digit, and its detokeniser gue
 and ``a@b.de`` come back as ``5 €und``, ``14: 30``, ``a @ b.de``. Here a sign that is no punctuation stays with the word
 that it touches, and stands alone where it stood alone. So nothing has to be guessed for addresses, times, numbers with
 units and words with stress marks. What remains is punctuation, whose blanks follow rules, and quotation marks, whose
-side is told by what surrounds them. A dash or slash between two words becomes ``@/@`` between them, as Moses' ``@-@``.
+side is told by what surrounds them. A dash or slash between two words becomes ``@/@`` between them, as Moses' ``@-@``;
+so does a comma of ASCII between Chinese characters, and French punctuation without its blank becomes ``@?``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ OPENING, CLOSING = "([{¿¡", ")]}"
 QUOTES = "\"'“”„‘’‚«»‹›"
 WIDE = "。，、；：！？（）［］｛｝「」『』《》〈〉【】〔〕·～"  # of Chinese and Japanese: without blanks on either side
 JOINTS = "/–—"
+ASCII = ",:;!?\"'"  # such marks among Chinese or Japanese have blanks or not, as in other languages
+FRENCH = "?!:;»"  # with a blank in front; « with one behind
 UNSPACED = ("zh", "ja")
 ELIDING = ("fr", "it", "ca", "ga")  # l'eau is two words, the first of which ends in the apostrophe
 # Short forms that begin with an apostrophe; any other such token of an English text belongs to the word before it.
@@ -27,9 +30,13 @@ LOW_QUOTES = ("de", "cs", "sk", "sl", "hr", "bg", "et", "lt", "lv", "is", "ru", 
 INWARD = ("de", "da", "cs", "sk", "sl", "hr", "hu")
 
 QUOTED = "'’"
+_QUOTES = frozenset(QUOTES)
 _SHORT = re.compile(SHORT, re.IGNORECASE)
 _JOINT = re.compile(f"[{JOINTS}]")
-_JOINED = re.compile(f" @([{JOINTS}])@ ")
+_JOINED = re.compile(f" @([{JOINTS}{ASCII}])@ ")
+_TIGHT = re.compile(f" @([{FRENCH}])|(«)@ ")
+_GLUED = re.compile(f'(?<=\\S)([{FRENCH}])(?=[]{FRENCH})"”’.,…]*(?:\\s|$))|(?<![^\\s([{{])(«)(?=\\S)')
+_WIDE_MARK = re.compile(f"([{re.escape(WIDE)}])")
 _DISARMED = re.compile(r"< (/?[a-z]+) >")
 _WIDE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]|[\U00020000-\U0003ffff]")
 
@@ -43,8 +50,10 @@ def ranges(letters: str) -> str:
 
 
 def join_joints(line: str) -> str:
-    """Undo ``@/@``: ``"und @/@ oder"`` becomes ``"und/oder"``."""
-    return _JOINED.sub(r"\1", line) if " @" in line else line
+    """Undo ``@/@`` and ``@?``: ``"und @/@ oder @?"`` becomes ``"und/oder?"``."""
+    if " @" in line:
+        line = _JOINED.sub(r"\1", line)
+    return _TIGHT.sub(r"\1\2", line) if "@" in line else line
 
 
 class KeptTogether:
@@ -72,19 +81,34 @@ class KeptTogether:
         self._has_sign = re.compile(f"{sign}|[{re.escape(inner + ')]}')}]{a}|{a}[(\\[{{]")
         self._dots = f"{a}*\\.\\.+(?={a})"
         self._english, self._elided = lang == "en", None
+        self._shortened = f"{a}+’(?=\\s)"
         self._apostrophes = [f"{a}+s['’](?=\\s)", f"(?<!\\S){SHORT}(?!{a})"]
         if lang in ELIDING:
             self._elided = re.compile(f"({a}’)(?={a})")
-            self._apostrophes.append(f"{a}+’(?=\\s)")
+            self._apostrophes.append(self._shortened)
         else:  # English has rules of its own for the straight one
             self._apostrophes.append(f"{a}+(?:[{'’' if lang == 'en' else QUOTED}]{a}+)+")
         self._joints = re.compile(
             f"(?<![^\\s{re.escape(OPENING + QUOTES)}]){word}(?:[{JOINTS}]{word})+(?=[{marks}]*(?:\\s|$))"
         )
 
+        self._french, self._unspaced = lang == "fr", None
+        if lang in UNSPACED:
+            letter = "[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+            self._unspaced = re.compile(
+                f"(?<={letter})[{ASCII}](?=[^\\s{WIDE}])|(?<=[^\\s{WIDE}])[{ASCII}](?={letter})"
+            )
+
     def __call__(self, line: str) -> tuple[str, list[str]]:
         """The line with its joints set apart, and the patterns that it needs (most lines: none)."""
         patterns = []
+        if self._french:
+            line, tight = _GLUED.subn(lambda mark: f" @{mark[1]} " if mark[1] else " «@ ", line)
+            patterns += [f"(?<!\\S)(?:@[{FRENCH}]|«@)(?!\\S)"] if tight else []
+        if self._unspaced:
+            line, joints = self._unspaced.subn(lambda mark: f" @{mark[0]}@ ", line)
+            line = _WIDE_MARK.sub(r" \1 ", line)  # sacremoses takes some for letters
+            patterns += [f"(?<!\\S)@[{ASCII}]@(?!\\S)"] if joints else []
         if any(joint in line for joint in JOINTS):
             line, joints = self._joints.subn(lambda words: _JOINT.sub(r" @\g<0>@ ", words[0]), line)
             patterns += [f"(?<!\\S)@[{JOINTS}]@(?!\\S)"] if joints else []
@@ -93,6 +117,8 @@ class KeptTogether:
                 line = f"' {line[1:]}"
             line = self._elided.sub(r"\1 ", line) if self._elided else line
             patterns += self._apostrophes
+            if "’" in line and "‘" not in line and "‚" not in line:  # it closes nothing
+                patterns.append(self._shortened)
         if ".." in line:
             patterns.append(self._dots)
         if self._has_sign.search(line):
@@ -105,28 +131,33 @@ class Spacing:
 
     def __init__(self, lang: str):
         self.lang = lang = lang.partition("_")[0]  # mBART's de_DE is de
-        self._spaced = frozenset("?!:;»") if lang == "fr" else frozenset()
+        self._spaced = frozenset(FRENCH if lang == "fr" else "")
         self._left = frozenset((*STOPS, *CLOSING, *WIDE)) - self._spaced
         self._right = frozenset((*OPENING, *WIDE))
+        joints = JOINTS + ASCII if lang in UNSPACED else JOINTS
+        # What a mark stands for, and whether a blank is missing in front of it and behind.
+        self._marks = {f"@{joint}@": (joint, True, True) for joint in joints}
+        if lang == "fr":
+            self._marks |= {f"@{mark}": (mark, True, False) for mark in FRENCH} | {"«@": ("«", False, True)}
+        self._within = frozenset("“”‘’") if lang in UNSPACED else frozenset()
 
     def __call__(self, tokens: Sequence[str]) -> str:
         """Plain text of the tokens of one line."""
-        if not tokens:
-            return ""
         opens = self._directions(tokens)
-        text, before = [tokens[0]], tokens[0]
-        for place, token in enumerate(tokens[1:], 1):
-            if not self._touch(before, token, opens.get(place - 1), opens.get(place), place):
+        text: list[str] = []
+        before, touches = "", True
+        for place, token in enumerate(tokens):
+            bare, left, right = self._marks.get(token, (token, False, False))
+            if not (touches or left or self._touch(before, token, opens.get(place - 1), opens.get(place))):
                 text.append(" ")
-            text.append(token)
-            before = token
+            text.append(bare)
+            before, touches = token, right
         line = "".join(text)
-        line = join_joints(line)
         return _DISARMED.sub(r"<\1>", line) if "< " in line else line
 
-    def _touch(self, one: str, other: str, one_opens: bool | None, other_opens: bool | None, place: int) -> bool:
+    def _touch(self, one: str, other: str, one_opens: bool | None, other_opens: bool | None) -> bool:
         """Whether no blank stands between two tokens; of quotation marks it is known whether they open."""
-        if self.lang in UNSPACED and self._touch_unspaced(one, other):
+        if (one in self._within and _WIDE.match(other)) or (other in self._within and _WIDE.match(one[-1])):
             return True
         if one in self._right:
             return True
@@ -147,18 +178,13 @@ class Spacing:
             return one_opens is False or one in CLOSING
         return self.lang in ELIDING and one[-1] in "'’" and one[:-1].isalpha() and head.isalpha()
 
-    @staticmethod
-    def _touch_unspaced(one: str, other: str) -> bool:
-        """Whether punctuation and a character of Chinese or Japanese meet."""
-        marks = STOPS + OPENING + CLOSING + QUOTES + WIDE
-        return (one in marks and bool(_WIDE.match(other))) or (other in marks and bool(_WIDE.match(one[-1])))
-
     def _directions(self, tokens: Sequence[str]) -> dict[int, bool]:
         """Of every quotation mark, by its place, whether it opens."""
         found: dict[str, list[int]] = {}
         for place, token in enumerate(tokens):
-            if token in QUOTES:
-                found.setdefault(token, []).append(place)
+            mark = self._marks[token][0] if token in self._marks else token
+            if mark in _QUOTES:
+                found.setdefault(mark, []).append(place)
         opens: dict[int, bool] = {}
         for low, high, end in (("„", "“", "”"), ("‚", "‘", "’")):
             opens |= dict.fromkeys(found.pop(low, ()), True)
@@ -173,8 +199,11 @@ class Spacing:
         for one, other in (("»", "«"), ("›", "‹")):
             pair = [(place, True) for place in found.pop(one, ())] + [(place, False) for place in found.pop(other, ())]
             if pair:
-                inward = {place: first for place, first in pair}
-                opens |= self._better(tokens, inward, 1.5 if self.lang in INWARD else -1.5)
+                inward = dict(sorted(pair))
+                favour = 1.5 if self.lang in INWARD else -5
+                if len(set(inward.values())) == 2:  # the kind that comes first opens
+                    favour += 3 if next(iter(inward.values())) else -3
+                opens |= self._better(tokens, inward, favour)
         for places in found.values():
             opens |= self._better(tokens, {place: number % 2 == 0 for number, place in enumerate(places)}, 1.5)
         return opens
@@ -195,13 +224,19 @@ class Spacing:
             speaks = 0.0  # for a mark that opens
             if not before:
                 speaks += 4
+            elif place > 1 and tokens[place - 2] in _QUOTES:
+                pass  # a mark that is quoted itself
             elif before in (*OPENING, ":", "–", "-", "—"):
                 speaks += 1
             elif before in (".", "!", "?", "…", "..."):
                 speaks -= 1
             if not after:
                 speaks -= 4
-            elif after[0] in f"{STOPS}{CLOSING}-" and after[0] != "…" and after != "...":
+            elif place + 2 <= last and tokens[place + 2] in _QUOTES:
+                pass
+            elif after[0] in f"{STOPS}{CLOSING}" and after[0] != "…" and after != "...":
                 speaks -= 2
+            elif after[0] == "-" and after[1:2].isalpha():
+                speaks -= 1
             favour += speaks if opening else -speaks
         return opens if favour >= 0 else {place: not opening for place, opening in opens.items()}

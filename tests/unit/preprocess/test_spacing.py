@@ -35,6 +35,10 @@ def both(lang: str) -> tuple[Tokeniser, Detokeniser]:
         ("ru", "— Привет, «мир»! За́мок и замо́к, 5 % и 5%, т. е. так: „так“."),
         ("zh", "你好，世界。他说：“你好！”《书》（一）、增长了90%，使用 Python 3.12 编程。"),
         ("zh", "你好,世界!"),
+        ("zh", '他说"你好"。错误: 发现 "a" 或"b", (c) 中文(英文)'),
+        ("ja", "「はい」と言った。値は 5% です、'x'を 使う"),
+        ("fr", "Oui? Non! «Bon»: ça; quoi?! (« oui ») https://a.fr/b?c"),
+        ("de", 'Das Zeichen ")" und ":" und "-", in der Schweiz «so» und so.'),
         ("en", "Me too 👍🏽 ❤️, 👨‍👩‍👧 — m², ½, 20 °C, 20°C."),
     ],
 )

@@ -54,6 +54,7 @@ class CleanReport:
     sentences: int = 0
     lines_encoded_twice: int = 0
     lines_escaped: int = 0
+    pairs_of_one_text: int = 0
     borders: str = ""
     empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
@@ -78,6 +79,11 @@ class CleanReport:
         ):
             if count > MANY * 2 * self.sentences_read:
                 yield f"{count:,} of {2 * self.sentences_read:,} lines {what} the text"
+        if 2 * self.pairs_of_one_text > self.sentences_read:
+            yield (
+                f"{self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; check "
+                "that the files are of two languages"
+            )
 
 
 def is_encoded_twice(line: str) -> bool:
@@ -116,6 +122,7 @@ def clean_documents(
         report.sentences_read += len(document)
         kept = []
         for pair in document:
+            report.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
             for line in pair:
                 report.lines_encoded_twice += is_encoded_twice(line)
                 report.lines_escaped += "&" in line and bool(_ENTITY.search(line))

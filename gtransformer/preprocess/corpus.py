@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import decode_lines, read_lines
+from gtransformer.files import COMPRESSED, decode_lines, read_lines
 from gtransformer.preprocess.unicode_forms import one_form
 
 DOCUMENT = "<d>"
@@ -51,7 +51,9 @@ OPENINGS = tuple(
         r"-?\d+\.\d{4}\t": "a column of scores (translate.sh --scores)",
     }.items()
 )
-SUBWORDS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w")
+# Any line may look so, but not most of them.
+SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
+NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
 Pair = tuple[str, str]
 
@@ -74,13 +76,23 @@ def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str
     if not raw.is_dir():
         raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
     names = {path.name for path in raw.iterdir()}
+    for name in sorted(names):
+        if (found := NO_DEV.match(name)) and found[1] in (
+            f"{source_lang}2{target_lang}",
+            f"{target_lang}2{source_lang}",
+        ):
+            raise UserError(
+                f"{raw / name}: no split is called {found[2]}; name it concatenated_{found[1]}_dev_{found[3]}.txt"
+            )
     splits: dict[str, tuple[Path, Path]] = {}
     for first, second in ((source_lang, target_lang), (target_lang, source_lang)):
         for old, new in SPLITS.items():
             sides = []
             for lang in (source_lang, target_lang):
                 stem = raw_file(raw, (first, second), old, lang).name
-                present = [stem + end for end in ("", ".xz", ".gz") if stem + end in names]
+                present = [stem + end for end in ("", *COMPRESSED) if stem + end in names]
+                if len(present) > 1:
+                    raise UserError(f"{raw / present[0]}: {present[1]} is there, too; keep one of them")
                 sides.append(raw / (present[0] if present else stem))
             present = [path.name in names for path in sides]
             if any(present) and not all(present):
@@ -135,28 +147,33 @@ def input_lines(name: str) -> Iterator[str]:
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup, and for text in subwords.
+    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup, subwords and columns.
 
-    Any single line may look like subwords; text is refused of which more than half the lines do.
+    Any single line may look like subwords or columns; text is refused of which more than half the lines do.
     """
-    begun, seen = False, 0
-    cut: list[tuple[int, str]] = []  # lines that look like subwords
+    begun, seen, strange = False, 0, 0
+    first: tuple[int, str, str] | None = None  # strange line: its number, its text, what it looks like
     for number, line in enumerate(lines, 1):
-        text = line.lstrip()
+        text, mark = line.lstrip(), is_document_mark(line)
         if text and (not begun or text[0] in MARKUP_SIGNS):
             patterns = MARKUP if begun else (*OPENINGS, *MARKUP)
             kind = next((kind for pattern, kind in patterns if pattern.match(text)), None)
             if kind is not None:
                 raise _no_text(name, number, text, kind)
-            begun = begun or not is_document_mark(line)
-        seen += bool(text)
+            begun = begun or not mark
+        seen += bool(text) and not mark
+        kind = None
         if ("@@ " in line or "\u2581" in line) and SUBWORDS.search(line):
-            cut.append((number, text))
-            if 2 * len(cut) > seen > 9:
+            kind = "subwords (of BPE or SentencePiece)"
+        elif "\t" in line and COLUMNS.search(line):
+            kind = "columns (with tabs between them)"
+        if kind is not None:
+            strange, first = strange + 1, first or (number, text, kind)
+            if 2 * strange > seen > 9:
                 break
         yield line
-    if 2 * len(cut) > seen:
-        raise _no_text(name, *cut[0], "subwords (of BPE or SentencePiece)")
+    if first and 2 * strange > seen:
+        raise _no_text(name, *first)
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:

@@ -69,7 +69,11 @@ def test_what_looks_wrong_with_many_lines(write, tmp_path):
         report = clean_files(sound, other, tmp_path / "x.en", tmp_path / "x.de")
         (found,) = report.warnings()
         assert found.startswith("1 of 12 lines") and words in found
-    assert not list(clean_files(sound, sound, tmp_path / "x.en", tmp_path / "x.de").warnings())
+    assert not list(
+        clean_files(sound, write("x", "<d>\n" + "ä\n" * 6), tmp_path / "x.en", tmp_path / "x.de").warnings()
+    )
+    (found,) = clean_files(sound, sound, tmp_path / "x.en", tmp_path / "x.de").warnings()
+    assert found.startswith("6 of 6 sentences are the same on both sides")
 
 
 @pytest.mark.parametrize("line", ["<\x01d>", "a </\ufeffs> b", "<s\x7f>", "<\u00add>"])

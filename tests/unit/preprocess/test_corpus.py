@@ -117,6 +117,7 @@ def test_blank_lines_stand_on_both_sides(write):
         ('<?xml version="1.0" encoding="UTF-8"?>\n', "XML"),
         ("<!DOCTYPE html>\n", "HTML"),
         ("{0}<doc>\n", "documents open with <d>"),
+        ("{0}One.\tEins.\nTwo.\tZwei.\nThree.\tDrei.\n", "columns"),
         ("{0}Das Haus@@ boot .\n" + "x@@ y\n" * 9, "subwords"),
         ("{0}▁Das ▁Haus boot .\n▁Ja .\n▁Ja .\n", "subwords"),
         ("-0.3127\tDas Hausboot.\n", "scores"),
@@ -190,6 +191,19 @@ def test_unknown_pair_names_the_pairs_there_are(write, tmp_path):
         write(name, "")
     with pytest.raises(UserError, match=r"no files for the language pair en-ru .*it has en-de, fr-zh"):
         find_splits(tmp_path, "en", "ru")
+
+
+def test_a_file_that_would_be_passed_over(write, tmp_path):
+    """Beside another of the same split, or under a name that other programs use."""
+    for name in [*names("train", "dev"), "concatenated_fr2de_valid_de.txt", "concatenated_en2de_train_en.txt.md5"]:
+        write(name, "")
+    assert list(find_splits(tmp_path, "en", "de")) == ["train", "valid"]
+    other = write("concatenated_en2de_dev_de.txt.gz", "")
+    with pytest.raises(UserError, match=r"dev_de\.txt: concatenated_en2de_dev_de\.txt\.gz is there, too; keep one"):
+        find_splits(tmp_path, "en", "de")
+    other.rename(tmp_path / "concatenated_en2de_valid_en.txt")
+    with pytest.raises(UserError, match=r"valid_en\.txt: no split is called valid; name it concatenated_en2de_dev_en"):
+        find_splits(tmp_path, "de", "en")
 
 
 def test_one_side_missing(write, tmp_path):

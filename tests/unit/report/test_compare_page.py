@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.preprocess.clean import clean_line
 from gtransformer.report.pages.compare import telling_words
 from tests.hard_text import STRANGE
 from tests.pages import Page, check_alone, try_page
@@ -71,12 +72,13 @@ def test_what_is_in_the_page(page):
 
 
 def test_texts_of_any_kind_stay_texts(score, tmp_path):
-    """Markup, control characters, other directions: no element more than of a harmless text, every character there."""
+    """Markup, control characters, other directions: no element more than of a harmless text, all that scoring reads."""
     lines = [*MARKUP, *(line.rstrip("\r") for line in STRANGE)]
     lines = [line for line in lines if line.strip() != "<d>"]
     name = "<b onclick>\"'&"
     path, _ = score([lines], [lines[::-1]], {name: [lines], "mine": [lines[1:] + lines[:1]]})
     found, texts = Page(path), []
+    lines = [clean_line(line) for line in lines]
     check_alone(found)
     for _, source, some, *_ in found.data["documents"][0][1]:
         texts.append([source, *(some[text] if isinstance(text, int) else text for text in some)])

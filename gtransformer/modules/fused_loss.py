@@ -44,6 +44,8 @@ def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoot
     Returns:
         two scalars, float32 (float64 for float64 input); only the first has a gradient.
     """
+    if not torch.is_grad_enabled():  # or the function would make gradients, which depend on its arguments alone
+        features, weight = features.detach(), weight.detach()
     device = features.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else features.dtype
     with torch.autocast(device, enabled=False):

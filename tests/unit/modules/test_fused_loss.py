@@ -87,3 +87,23 @@ def test_frozen_output_weights(inputs):
     features = features.requires_grad_()
     fused_cross_entropy(features, weight, targets, 0.1)[0].backward()
     assert weight.grad is None and features.grad.abs().sum() > 0
+
+
+def test_validation_makes_no_gradient(monkeypatch):
+    """It costs the product of states and weights, and no other."""
+    features, weight = torch.randn(40, 8, requires_grad=True), torch.randn(300, 8, requires_grad=True)
+    targets, shapes, product = torch.randint(300, (40,)), [], fused_loss.product
+
+    def noted(one, other):
+        shapes.append((tuple(one.shape), tuple(other.shape)))
+        return product(one, other)
+
+    monkeypatch.setattr(fused_loss, "product", noted)
+    with torch.no_grad():
+        found = fused_cross_entropy(features, weight, targets, 0.1)
+    assert shapes == [((40, 8), (300, 8))]
+    expected = fused_cross_entropy(features, weight, targets, 0.1)
+    assert len(shapes) == 4
+    for one, other in zip(found, expected, strict=True):
+        assert not one.requires_grad
+        torch.testing.assert_close(one, other.detach())

@@ -14,6 +14,7 @@ from gtransformer.data.group_tags import without_context
 from gtransformer.data.instances import MARKS
 from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
+from gtransformer.search.ngrams import RepeatedNgrams
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_limits
 from gtransformer.search.stepwise import decodes_stepwise
@@ -22,8 +23,9 @@ from gtransformer.search.stepwise import decodes_stepwise
 class DocumentGenerator(SequenceGenerator):
     """Generates whole documents behind a given ``<s>``; ``eos`` is the target language symbol, which ends them.
 
-    Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``); their sum takes the place
-    of fairseq's document-wide limit. ``max_len`` (``--max-len``) still caps a document in ``--doc-mode full``.
+    Length limits hold for each sentence (``--max-len-a``, ``--max-len-b``, ``--min-len``), and so does
+    ``--no-repeat-ngram-size``; the limits' sum takes the place of fairseq's document-wide limit. ``max_len``
+    (``--max-len``) still caps a document in ``--doc-mode full``.
 
     Plain beam search under the rule goes the faster way of ``search/beam.py``; other strategies, prefix tokens, lexical
     constraints, n-gram blocking, language models, and models that do not decode stepwise go through fairseq's loop.
@@ -90,6 +92,8 @@ class DocumentGenerator(SequenceGenerator):
         else:
             whole = int(self.sentence_a * words.sum(dim=1).max()) + int(self.sentence_b)
             total = min(max(total, whole), self.longest - 1)
+        # fairseq's diverse beams take the numbers of instances in the corpus for those in the batch.
+        sample = {name: value for name, value in sample.items() if name != "id"}
         found = self._loop(strategy, total)._generate(
             sample, prefix_tokens, constraints, bos if bos_token is None else bos_token
         )
@@ -98,7 +102,10 @@ class DocumentGenerator(SequenceGenerator):
     def _loop(self, strategy, longest: int) -> SequenceGenerator:
         """fairseq's generator for one batch: its length limit is one of its attributes, not of its calls."""
         limits = {"max_len_a": 0, "max_len_b": longest, "max_len": longest + 1}
-        return SequenceGenerator(self.model, self.tgt_dict, **{**self.options, **limits, "search_strategy": strategy})
+        made = SequenceGenerator(self.model, self.tgt_dict, **{**self.options, **limits, "search_strategy": strategy})
+        if made.repeat_ngram_blocker is not None:
+            made.repeat_ngram_blocker = RepeatedNgrams(self.options["no_repeat_ngram_size"], self.tgt_dict.bos())
+        return made
 
     def behind(self, net_input: dict, forced: Sequence[Tensor], new: Tensor) -> list[list[dict]]:
         """Translate the last sentences of every document behind translations that are there already.

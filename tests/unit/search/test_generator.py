@@ -61,6 +61,18 @@ def test_a_batch_leaves_no_trace(dictionary, documents, way):
 
 
 @torch.no_grad()
+def test_the_numbers_of_instances_change_nothing(dictionary, documents):
+    """In a corpus an instance has any number; fairseq's diverse beams look it up in the batch."""
+    translate = translator(dictionary, "diverse beams")
+    batch = documents(random.Random(24), [[3, 1], [2], [1, 4]])
+    expected, step = translate(batch), translate.task.inference_step
+    translate.task.inference_step = lambda generator, models, sample, **more: step(
+        generator, models, {**sample, "id": torch.tensor([17, 3, 99])}, **more
+    )
+    assert_same(translate(batch), expected)
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("way", WAYS)
 def test_two_batches_interleaved(dictionary, documents, monkeypatch, way):
     """In the middle of one batch the same generator translates another, of other lengths and sentences."""

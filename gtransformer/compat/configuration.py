@@ -17,6 +17,7 @@ def mend() -> None:
     quiet_hydra()
     compose_quickly()
     say_unknown_architectures()
+    let_tasks_check()
 
 
 def quiet_hydra() -> None:
@@ -72,6 +73,7 @@ def say_unknown_architectures() -> None:
         group = add(parser)
         (action,) = (one for one in group._group_actions if one.dest == "arch")
         known, action.choices = list(action.choices), None
+        action.required = True  # without one fairseq raises an error that says nothing
         action.type = functools.partial(_known_architecture, known=known)
         return group
 
@@ -86,3 +88,23 @@ def _known_architecture(name: str, known: list[str]) -> str:
             f"--arch: there is no architecture '{name}'; {len(known)} are known, {', '.join(like)} and others"
         )
     return name
+
+
+def let_tasks_check() -> None:
+    """Let a task see what was read of a command line (``check_parsed``), before anything is done with it.
+
+    fairseq gives its programs the options of all parts and asks nobody whether they fit together.
+    """
+    from fairseq import options
+    from fairseq.tasks import TASK_REGISTRY
+
+    def checked(parser, *arguments, parse=options.parse_args_and_arch, **more):
+        found = parse(parser, *arguments, **more)
+        args = found[0] if isinstance(found, tuple) else found
+        check = getattr(TASK_REGISTRY.get(getattr(args, "task", None)), "check_parsed", None)
+        if check is not None and not more.get("suppress_defaults"):
+            check(parser, args, of_program=not arguments and more.get("input_args") is None)
+        return found
+
+    if not hasattr(options.parse_args_and_arch, "__wrapped__"):
+        options.parse_args_and_arch = functools.wraps(options.parse_args_and_arch)(checked)

@@ -18,12 +18,7 @@ from gtransformer.errors import UserError
 from gtransformer.experiments.commands import parser_of, to_arguments
 from gtransformer.experiments.recipe import AVERAGED, FILES, Recipe
 from gtransformer.experiments.run_record import SECTIONS
-from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
-from gtransformer.tasks.generation import check_generation
-from gtransformer.tasks.grouping_options import check_training, grouping_of
-from gtransformer.tasks.strategy import strategy_of
-from gtransformer.tasks.training_end import check_given
 from gtransformer.tasks.user_system import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
@@ -76,9 +71,9 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
     parser.error = partial(_refuse, recipe.name, stage)
     try:
         given = parse(parser, arguments)
-        if getattr(given, "task", None) == "translation_doc":
-            check_task(given, stage)
         if stage == "train":
+            if given.task == "translation_doc":
+                check_freezing(given)
             check_averaging(recipe.averaged, given)
     except _Refused:
         raise
@@ -132,18 +127,11 @@ def numbered_checkpoints(given: argparse.Namespace) -> list[tuple[float, float]]
     return found
 
 
-def check_task(given: argparse.Namespace, stage: str) -> None:
-    """UserError for options of the task, in training or in generation, that contradict each other."""
-    cfg = TranslationDocConfig.from_namespace(given)
-    strategy_of(cfg, grouping_of(cfg))
-    if stage == "generate":
-        check_generation(given, cfg)
-    else:
-        check_training(cfg)
-        check_given(given)
-        trained, said = frozen_by(given)
-        if trained != ALL and torch.cuda.is_available():  # without a GPU recipes train in full precision
-            check_rounding(given, said.removeprefix("with "))
+def check_freezing(given: argparse.Namespace) -> None:
+    """UserError for a precision in which what is not to be trained would change."""
+    trained, said = frozen_by(given)
+    if trained != ALL and torch.cuda.is_available():  # without a GPU recipes train in full precision
+        check_rounding(given, said.removeprefix("with "))
 
 
 class _Refused(UserError):

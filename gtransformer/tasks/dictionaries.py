@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 
 from gtransformer.errors import UserError
 from gtransformer.preprocess.binarise import dictionary_words
@@ -31,3 +31,13 @@ def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
     if lang not in langs:
         raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
     return dictionary.index(f"[{lang}]")
+
+
+def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+    """Source and target language: those given, and of the first pair in a data directory what is not given."""
+    if (source is not None and target is not None) or not folder.is_dir():
+        return source, target
+    pair = data_utils.infer_language_pair(str(folder))
+    if source == pair[1] or target == pair[0]:
+        pair = pair[::-1]
+    return source or pair[0], target or pair[1]

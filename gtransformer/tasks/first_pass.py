@@ -58,13 +58,6 @@ def check_first_pass(cfg: TranslationDocConfig, grouping: Grouping) -> None:
         raise UserError(f"{given}: a batch is translated as one; leave --documents-at-once out")
 
 
-def check_not_training(cfg: TranslationDocConfig) -> None:
-    """Raise UserError for options of two passes in training."""
-    for option, value in (("first-pass", cfg.first_pass), ("batch-sentences", cfg.batch_sentences)):
-        if value is not None:
-            raise UserError(f"--{option} {value} is for generation; leave it out of training")
-
-
 def sentences_together(cfg: TranslationDocConfig) -> int | None:
     """How many consecutive sentences a batch has; None: as many as its tokens allow."""
     together = cfg.batch_sentences or (None if cfg.first_pass is None else BATCH)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 import torch
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks import FairseqTask
 from torch import nn
 
@@ -16,6 +18,7 @@ from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
 from gtransformer.search.strategies import FULL, SEQUENTIAL
+from gtransformer.tasks.accepted_options import GENERATE, check_given, option_of
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import whole_config
 from gtransformer.tasks.first_pass import check_first_pass
@@ -24,10 +27,10 @@ from gtransformer.tasks.grouping_options import grouping_of
 
 def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
     """Raise UserError for options of generation (``args``) and of the task that documents cannot have."""
-    if getattr(args, "print_alignment", None) and not getattr(args, "score_reference", False):
-        raise UserError("--print-alignment is not available: fused attention does not give out its weights")
-    if getattr(args, "match_source_len", False):
-        raise UserError("--match-source-len is not available: documents have limits sentence by sentence; leave it out")
+    defaults = {field.name: field.default for field in fields(GenerationConfig)}
+    given = {name: getattr(args, name, default) for name, default in defaults.items()}
+    check_given({name: value for name, value in given.items() if value != defaults[name]}, GENERATE)
+    check_search(Namespace(**given))
     check_sentence_rule(str(cfg.sentence_rule), str(cfg.strategy))
     check_first_pass(cfg, grouping_of(cfg))
     if cfg.first_pass is not None and getattr(args, "score_reference", False):
@@ -40,6 +43,31 @@ def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
         raise UserError(f"--strategy {cfg.strategy} is a way to translate; with --score-reference leave it out")
     if cfg.documents_at_once < 0:
         raise UserError(f"--documents-at-once {cfg.documents_at_once}: give 0 (all of a batch) or more")
+
+
+def check_search(args: Namespace) -> None:
+    """Raise UserError for options of fairseq's searches that do not go together, as its assertions have it."""
+    diverse = {"diverse-beam-groups": args.diverse_beam_groups > 0, "diversity-rate": args.diversity_rate > -1}
+    chosen = [f"--{name}" for name, given in {"sampling": args.sampling, **diverse}.items() if given]
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} are different searches; give one of them")
+    for name in ("sampling_topk", "sampling_topp"):
+        if getattr(args, name) > 0 and not args.sampling:
+            raise UserError(f"{option_of(name)} {getattr(args, name)}: is for --sampling; give that, too")
+    if args.diverse_beam_groups > 0 and args.beam % args.diverse_beam_groups:
+        raise UserError(
+            f"--diverse-beam-groups {args.diverse_beam_groups} does not divide --beam {args.beam}; give a divisor of it"
+        )
+    for name in ("beam", "nbest"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)}: give at least 1")
+    if args.nbest > args.beam:
+        raise UserError(f"--nbest {args.nbest}: a beam of {args.beam} has no more; give a larger --beam")
+    for name in ("no_repeat_ngram_size", "min_len", "max_len_a", "max_len_b", "prefix_size"):
+        if getattr(args, name) < 0:
+            raise UserError(f"{option_of(name)} {getattr(args, name)}: give 0 or more")
+    if args.temperature <= 0:
+        raise UserError(f"--temperature {args.temperature}: give a number greater than 0")
 
 
 def has_group_attention(cfg: TranslationDocConfig, model: object) -> bool:

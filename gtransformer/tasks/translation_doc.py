@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq import utils
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.tasks import register_task
 from torch import Tensor
 
@@ -23,15 +24,17 @@ from gtransformer.search.positions import available, sentence_limits
 from gtransformer.search.second_pass import SecondPass
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
+from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
+from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
 from gtransformer.tasks.beginning import check_beginning
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with
-from gtransformer.tasks.dictionaries import add_symbols, language_index, load_dictionary
+from gtransformer.tasks.dictionaries import add_symbols, language_index, languages_of, load_dictionary
 from gtransformer.tasks.epoch_options import check_order_options
 from gtransformer.tasks.finetuning import LAST, prepare_finetuning, whole_config
-from gtransformer.tasks.first_pass import check_first_pass, check_not_training, open_first_pass
+from gtransformer.tasks.first_pass import check_first_pass, open_first_pass
 from gtransformer.tasks.generation import (
     check_alignment,
     check_context,
@@ -41,6 +44,7 @@ from gtransformer.tasks.generation import (
     translates_last_only,
 )
 from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
+from gtransformer.tasks.grouping_options import check_training as check_grouping
 from gtransformer.tasks.grouping_options import drawn_anew, grouping_of
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, remove_older
 from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
@@ -50,7 +54,7 @@ from gtransformer.tasks.patience import used_patience
 from gtransformer.tasks.peak_memory import MeasuredTask
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
-from gtransformer.tasks.training_end import check_end
+from gtransformer.tasks.training_end import check_end, check_given
 from gtransformer.tasks.validation_bleu import BleuValidation, generator_options, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -84,6 +88,28 @@ class TranslationDocTask(MeasuredTask):
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
 
     @classmethod
+    def check_parsed(cls, parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
+        """Raise UserError for a command line that its program cannot have or that contradicts itself.
+
+        ``--sacrebleu`` becomes fairseq's own ``--scoring sacrebleu``, without which it says nothing; a ``--tokenizer``
+        learns the languages of the data.
+        """
+        check_parsed(parser, args, of_program)
+        if getattr(args, "sacrebleu", False):
+            args.scoring = "sacrebleu"
+        if args.tokenizer and args.data:
+            folder = Path(utils.split_paths(args.data)[0])
+            args.source_lang, args.target_lang = languages_of(folder, args.source_lang, args.target_lang)
+        program = program_of(parser)
+        cfg = TranslationDocConfig.from_namespace(args)
+        strategy_of(cfg, grouping_of(cfg))
+        if program in (GENERATE, INTERACTIVE):
+            check_generation(args, cfg)
+        elif program == TRAIN:
+            check_grouping(cfg)
+            check_given(args)
+
+    @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
         grouping = grouping_of(cfg)  # options that contradict each other are said before a model is made
@@ -95,13 +121,9 @@ class TranslationDocTask(MeasuredTask):
         if not path.is_dir():
             raise UserError(f"{path}: no such data directory; prepare one with scripts/prepare.sh")
         present = sorted(file.name.split(".")[1] for file in path.glob("dict.*.txt"))
+        cfg.source_lang, cfg.target_lang = languages_of(path, cfg.source_lang, cfg.target_lang)
         if cfg.source_lang is None or cfg.target_lang is None:
-            pair = data_utils.infer_language_pair(str(path))
-            if cfg.source_lang == pair[1] or cfg.target_lang == pair[0]:
-                pair = pair[::-1]
-            cfg.source_lang, cfg.target_lang = cfg.source_lang or pair[0], cfg.target_lang or pair[1]
-            if cfg.source_lang is None or cfg.target_lang is None:
-                raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
+            raise UserError(f"{path}: holds no binarised pair; give --source-lang and --target-lang")
         for lang in (cfg.source_lang, cfg.target_lang):
             if not (path / f"dict.{lang}.txt").is_file():
                 raise UserError(
@@ -177,10 +199,9 @@ class TranslationDocTask(MeasuredTask):
         if from_checkpoint:
             check_saved_with(cfg)
             check_context(self.cfg, cfg)
-        elif str(self.cfg.strategy) != FULL:
-            raise UserError(f"--strategy {self.cfg.strategy} is for generation; leave it out of training")
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
+            check_options(whole_config(cfg))
             start_from_sentence_model(cfg, whole_config(cfg), self)
             if wants_ratio(cfg):
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
@@ -192,7 +213,6 @@ class TranslationDocTask(MeasuredTask):
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
         if not from_checkpoint:
-            check_not_training(self.cfg)
             check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
             whole = whole_config(cfg)
             if whole is not None and whole.checkpoint.restore_file == LAST:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import fields
+from difflib import get_close_matches
 
 import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.data.encoders import build_tokenizer
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.logging import metrics
 from fairseq.sequence_generator import SequenceGenerator
 from sacrebleu.metrics import BLEU
@@ -37,7 +42,26 @@ def generator_options(text: str | None) -> Namespace:
     if not isinstance(given, dict):
         why = f" ({given})" if isinstance(given, Exception) else ""
         raise UserError(f'--eval-bleu-args {text}: no JSON object{why}; write one, as {{"beam": 4, "lenpen": 1.0}}')
+    known = {"sentence_rule", *(field.name for field in fields(GenerationConfig))}
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        like = "".join(f", as {one}" for one in get_close_matches(unknown, known, n=1))
+        raise UserError(f"--eval-bleu-args: '{unknown}' is no option of generation; give fairseq-generate's{like}")
     return Namespace(**{"max_len_a": 1.2, "max_len_b": 10, **given})
+
+
+def detokeniser(cfg: TranslationDocConfig) -> Callable[[str], str]:
+    """``--eval-bleu-detok``: one of fairseq's tokenizers, backwards; its languages are the task's."""
+    try:
+        options = json.loads(cfg.eval_bleu_detok_args or "{}")
+        languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
+        made = build_tokenizer(Namespace(tokenizer=cfg.eval_bleu_detok, **{**languages, **options}))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"--eval-bleu-detok {cfg.eval_bleu_detok} --eval-bleu-detok-args {cfg.eval_bleu_detok_args}: cannot be "
+            f"used ({error}); give moses or space, and its options as a JSON object"
+        ) from None
+    return made.decode
 
 
 class BleuValidation:
@@ -55,6 +79,7 @@ class BleuValidation:
     ):
         self.generator, self.dictionary, self.marks = generator, dictionary, marks
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
+        self.detokenise = detokeniser(cfg)
         self.tokenize = "none" if cfg.eval_tokenized_bleu else "13a"
         self.with_context = str(cfg.instances) in WITH_CONTEXT
 
@@ -74,9 +99,9 @@ class BleuValidation:
 
     def _plain(self, tokens: Tensor) -> list[str]:
         sentences = split_sentences(tokens.tolist(), self.dictionary, self.marks)
-        if self.remove_bpe is None:
-            return sentences
-        return [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
+        if self.remove_bpe is not None:
+            sentences = [data_utils.post_process(sentence, self.remove_bpe) for sentence in sentences]
+        return [self.detokenise(sentence) for sentence in sentences]
 
 
 def current_alone(hypothesis: list[str], reference: list[str]) -> tuple[list[str], list[str]]:

@@ -50,7 +50,13 @@ def build(prepared, tmp_path, *arguments):
     return tasks.setup_task(cfg.task).build_model(cfg.model), cfg
 
 
-def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path):
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """Half precision is for GPUs; nothing is computed here."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+
+
+def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
     """The release's options are enough; mixed precision keeps parameters apart."""
     options = ["--doc-double-lr", "--lr-scale-pretrained=0.3", "--weight-decay-randinit=0.01", "--fp16"]
     model, cfg = build(prepared, tmp_path, *options)
@@ -61,7 +67,7 @@ def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path):
         assert parameter.optim_overrides == {"optimizer": wanted}
 
 
-def test_without_the_option_nothing_changes(prepared, tmp_path):
+def test_without_the_option_nothing_changes(prepared, tmp_path, on_gpu):
     model, cfg = build(prepared, tmp_path, "--fp16")
     assert cfg.optimizer._name == "adam" and not cfg.common.fp16_no_flatten_grads
     assert not any(hasattr(parameter, "param_group") for parameter in model.parameters())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_translations
@@ -19,7 +18,7 @@ from gtransformer.models.transformer.model import InstanceTransformerModel
 from gtransformer.search.second_pass import SecondPass
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests import saved_model
-from tests.support import task_config, tiny_config, tiny_task
+from tests.support import task_config, tiny_task
 from tests.unit.models.batch_documents import made
 from tests.unit.tasks.test_document_batches import DOCFLAT, epoch_of, iterator
 from tests.unit.tasks.test_grouping import LEN48, documents, load
@@ -192,14 +191,6 @@ def test_work_that_cannot_be(dictionary, options, args, message):
     model = made(dictionary, DocFlatModel, DocFlatConfig)
     with pytest.raises(UserError, match=message):
         tiny_task(dictionary, **TWO, **options, first_pass="a.pt").build_generator([model], Namespace(**args))
-
-
-@pytest.mark.parametrize("option", [{"first_pass": "a.pt"}, {"batch_sentences": 4}])
-def test_not_in_training(option):
-    task = TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **TWO, **option))
-    (name,) = option
-    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} .* is for generation; leave it out of training"):
-        task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")))
 
 
 def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):

@@ -5,9 +5,11 @@ import random
 import pytest
 from fairseq.logging import meters, metrics
 from sacrebleu.metrics import BLEU
+from sacremoses import MosesDetokenizer
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.validation_bleu import bleu_counts, current_alone, generator_options, log_bleu
+from gtransformer.tasks.validation_bleu import bleu_counts, current_alone, detokeniser, generator_options, log_bleu
+from tests.support import task_config
 
 
 def random_texts(draw, documents):
@@ -49,6 +51,23 @@ def test_options_of_the_generator():
             generator_options(text)
         assert str(caught.value).startswith(f"--eval-bleu-args {text}: no JSON object")
         assert str(caught.value).endswith('; write one, as {"beam": 4, "lenpen": 1.0}')
+
+
+def test_an_option_of_the_generator_that_there_is_not():
+    with pytest.raises(UserError, match="--eval-bleu-args: 'beem' is no option of generation; .* as beam"):
+        generator_options('{"beem": 4}')
+
+
+def test_sentences_are_detokenised():
+    """--eval-bleu-detok, in the languages of the task."""
+    text = "so , it &apos;s l' arbre !"
+    assert detokeniser(task_config())(text) == text
+    for lang in ("en", "fr"):
+        found = detokeniser(task_config(eval_bleu_detok="moses", target_lang=lang))(text)
+        assert found == MosesDetokenizer(lang).detokenize(text.split()) != text
+    for option in ({"eval_bleu_detok": "mosses"}, {"eval_bleu_detok": "moses", "eval_bleu_detok_args": "[4]"}):
+        with pytest.raises(UserError, match="cannot be used .*; give moses or space"):
+            detokeniser(task_config(**option))
 
 
 def test_perfect_and_hopeless():

@@ -1,0 +1,290 @@
+"""Options that fairseq's parsers accept for this task: in which programs each has an effect, and which have none.
+
+fairseq gives every program the options of all its parts, whether documents can have them or not. What would be ignored,
+or would end in a traceback, is refused as soon as the command line is read. A test walks over the parsers: an option of
+another version of fairseq that nobody has judged fails it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import DictConfig
+
+from gtransformer.errors import UserError
+from gtransformer.tasks.config import TranslationDocConfig
+
+TRAIN, GENERATE, VALIDATE, INTERACTIVE = PROGRAMS = ("train", "generate", "validate", "interactive")
+
+# Where an option has an effect, or says what instances are, as section "task" of a recipe does for all programs. A
+# further one of a model, an optimizer or the like is for who chooses that.
+_EVERYWHERE = """
+    user_dir help seed cpu task data source_lang target_lang langs doc_mode decoder_start prepend_bos
+    fp16 memory_efficient_fp16 no_progress_bar log_interval log_format num_workers data_buffer_size
+    max_tokens batch_size skip_invalid_size_inputs_valid_test max_source_positions max_target_positions
+    left_pad_source left_pad_target required_seq_len_multiple sentence_rule doc_constraint documents_at_once
+"""
+_USED_IN = {
+    PROGRAMS: _EVERYWHERE,
+    (GENERATE, VALIDATE, INTERACTIVE): "path model_overrides",
+    (TRAIN, GENERATE, VALIDATE): """
+        instances instance_tokens context_sentences target_context_sentences batch_order context_loss
+        distributed_world_size distributed_rank
+    """,
+    (TRAIN, VALIDATE): """
+        valid_subset all_gather_list_size doc_attn_entropy eval_bleu eval_bleu_args eval_bleu_detok
+        eval_bleu_detok_args eval_tokenized_bleu eval_bleu_remove_bpe eval_bleu_print_samples
+        distributed_num_procs distributed_backend distributed_init_method distributed_port distributed_no_spawn
+        device_id
+    """,
+    (GENERATE, INTERACTIVE): """
+        beam nbest max_len_a max_len_b min_len lenpen unkpen unnormalized temperature no_repeat_ngram_size sampling
+        sampling_topk sampling_topp diverse_beam_groups diverse_beam_strength diversity_rate
+        post_process tokenizer bpe checkpoint_suffix strategy window_tokens
+    """,
+    (GENERATE,): """
+        gen_subset gen_output results_path quiet scoring sacrebleu score_reference prefix_size first_pass
+        batch_sentences
+    """,
+    (INTERACTIVE,): "buffer_size input",
+    (TRAIN,): """
+        log_file aim_repo aim_run_hash tensorboard_logdir wandb_project azureml_logging fp16_no_flatten_grads
+        fp16_init_scale fp16_scale_window fp16_scale_tolerance on_cpu_convert_precision min_loss_scale
+        threshold_loss_scale amp amp_batch_retries empty_cache_freq profile criterion optimizer lr_scheduler
+        train_subset combine_valid_subsets ignore_unused_valid_subsets validate_interval validate_interval_updates
+        validate_after_updates fixed_validation_seed disable_validation max_tokens_valid batch_size_valid
+        max_valid_steps grouped_shuffling update_epoch_batch_itr update_ordered_indices_seed
+        ddp_backend ddp_comm_hook bucket_cap_mb fix_batches_to_gpus find_unused_parameters gradient_as_bucket_view
+        heartbeat_timeout broadcast_buffers
+        save_dir restore_file continue_once finetune_from_model reset_dataloader reset_lr_scheduler reset_meters
+        reset_optimizer optimizer_overrides save_interval save_interval_updates keep_interval_updates
+        keep_interval_updates_pattern keep_last_epochs keep_best_checkpoints no_save no_epoch_checkpoints
+        no_last_checkpoints no_save_optimizer_state best_checkpoint_metric maximize_best_checkpoint_metric patience
+        load_checkpoint_on_all_dp_ranks
+        doc_noise_mask doc_noise_epochs coword_dropout instance_lengths max_pair_tokens more_training_data
+        join_documents shuffled_context doc_double_lr lr_scale_pretrained weight_decay_randinit
+        arch max_epoch max_update stop_time_hours clip_norm sentence_avg update_freq lr stop_min_lr
+        skip_remainder_batch debug_param_names label_smoothing report_accuracy ignore_prefix_size adam_betas adam_eps
+        weight_decay use_old_adam fp16_adam_stats warmup_updates warmup_init_lr force_anneal lr_shrink
+    """,
+}
+USED_IN = {name: programs for programs, names in _USED_IN.items() for name in names.split()}
+
+_NOT_SHARDED = "a model lies whole on each device here; leave it out (--update-freq takes larger batches)"
+_TWO_PASSES = "is for fairseq's speech translation in two passes, which no document model has; leave it out"
+_REFINED = "is for fairseq's models that refine a translation step by step; these write it word by word; leave it out"
+_HYDRA = "is for fairseq-hydra-train; leave it out"
+_NO_WEIGHTS = "fused attention does not give out its weights, which this needs; leave it out"
+_SYMBOLS = "the dictionary says which symbol this is; leave it out"
+_PLASMA = "needs a server that pyarrow no longer has; data are mapped from disk as they are; leave it out"
+# Options without an effect on documents, or without a way to have one: why, and what to give instead.
+REFUSED = {
+    "tpu": "TPUs are not supported; leave it out, or give --cpu",
+    "bf16": "fairseq's is for TPUs; give --autocast bfloat16",
+    "memory_efficient_bf16": "fairseq's is for TPUs; give --autocast bfloat16",
+    "amp_init_scale": "fairseq-fixed does not read it as that; give --fp16-init-scale, from which --amp starts, too",
+    "amp_scale_window": "fairseq-fixed puts another option's value in its place; leave it out: it is 2,000 updates",
+    "model_parallel_size": _NOT_SHARDED,
+    "quantization_config_path": "quantised layers have no weights that attention and loss could read; leave it out",
+    "reset_logging": _HYDRA,
+    "suppress_crashes": _HYDRA,
+    "use_plasma_view": _PLASMA,
+    "plasma_path": _PLASMA,
+    "required_batch_size_multiple": "batches here are as full as --max-tokens allows, whatever they divide by; give 1",
+    "dataset_impl": "how data are stored is found by itself; leave it out",
+    "curriculum": "fairseq-fixed would shuffle in no epoch, not only in the first ones; leave it out",
+    "num_shards": "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I",
+    "shard_id": "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I",
+    "fast_stat_sync": "fairseq-fixed does not read it; leave it out",
+    **dict.fromkeys(
+        ("slowmo_momentum", "slowmo_base_algorithm", "localsgd_frequency", "nprocs_per_node", "use_bmuf"),
+        "models of several processes are the same after each update here; leave it out",
+    ),
+    **dict.fromkeys(
+        [
+            "zero_sharding", "no_reshard_after_forward", "fp32_reduce_scatter", "cpu_offload", "use_sharded_state",
+            "not_fsdp_flatten_parameters", "checkpoint_shard_count", "pipeline_model_parallel", "pipeline_balance",
+            "pipeline_devices", "pipeline_chunks", "pipeline_encoder_balance", "pipeline_encoder_devices",
+            "pipeline_decoder_balance", "pipeline_decoder_devices", "pipeline_checkpoint",
+        ],
+        _NOT_SHARDED,
+    ),
+    "write_checkpoints_asynchronously": "training waits until a checkpoint is whole, to be resumed from it; leave it "
+    "out",
+    **dict.fromkeys(
+        ("store_ema", "ema_decay", "ema_start_update", "ema_seed_model", "ema_update_freq", "ema_fp32"),
+        "nothing would read the averaged model; leave it out, and average checkpoints with scripts/average.sh",
+    ),
+    "load_alignments": "nothing here learns from word alignments; leave it out",
+    "upsample_primary": "name corpora several times with --more-training-data; leave it out",
+    "truncate_source": "documents are cut between sentences; give --instances greedy and --instance-tokens N",
+    "num_batch_buckets": "batches have no padding here; leave it out",
+    **dict.fromkeys(("beam_mt", "max_len_a_mt", "max_len_b_mt", "lenpen_mt"), _TWO_PASSES),
+    "match_source_len": "documents have limits sentence by sentence; leave it out",
+    "no_early_stop": "fairseq-fixed does not read it; leave it out",
+    "no_beamable_mm": "fairseq-fixed does not read it; leave it out",
+    "replace_unk": _NO_WEIGHTS,
+    "print_alignment": _NO_WEIGHTS,
+    "constraints": "sentences are held to their source, not to words that must occur; leave it out",
+    "print_step": _REFINED,
+    "lm_path": "translations are scored by the translation model alone; leave it out",
+    "lm_weight": "translations are scored by the translation model alone; leave it out",
+    **dict.fromkeys(
+        [
+            "iter_decode_eos_penalty", "iter_decode_max_iter", "iter_decode_force_max_iter", "iter_decode_with_beam",
+            "iter_decode_with_external_reranker", "retain_iter_history", "decoding_format",
+        ],
+        _REFINED,
+    ),
+    "retain_dropout": "caches of a model with dropout would hold other states than its full pass; leave it out",
+    "retain_dropout_modules": "see --retain-dropout: there is none in translation; leave it out",
+    "no_seed_provided": "is set by fairseq itself; give --seed",
+    "eos_token": "the target's language symbol ends a document; leave it out",
+    **dict.fromkeys(("pad", "eos", "unk"), _SYMBOLS),
+}  # fmt: skip
+# In training it names files that a training to be resumed does not look for.
+NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
+ALLOWED = {"required_batch_size_multiple": 1}  # which is what documents have
+BACKENDS = ("fully_sharded", "slowmo")
+PACKAGES = {
+    "wandb_project": ("wandb",),
+    "aim_repo": ("aim",),
+    "azureml_logging": ("azureml",),
+    "tensorboard_logdir": ("tensorboard", "tensorboardX"),
+    "fp16_adam_stats": ("apex",),
+}
+COPIED = {"batch_size_valid": "batch_size", "max_tokens_valid": "max_tokens", "tpu": "bf16"}
+BY_HYDRA = ("bf16", "memory_efficient_bf16")  # there they are no options for TPUs
+NEEDED = {
+    TRAIN: [("optimizer",), ("max_tokens", "batch_size")],
+    VALIDATE: [("path",), ("max_tokens", "batch_size")],
+    GENERATE: [("path",)],
+    INTERACTIVE: [("path",)],
+}
+FOR_GPUS = ("fp16", "memory_efficient_fp16", "amp", "profile")
+
+
+def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
+    """Raise UserError for an option of a command line that its program cannot have.
+
+    Args:
+        parser: of fairseq-train, -generate, -validate or -interactive; others are let through.
+        args: what it has made of the command line.
+        of_program: whether that is a program's own, and so whole; not a list of some options.
+    """
+    program = program_of(parser)
+    if program is None:
+        return
+    default = {action.dest: action.default for action in parser._actions}
+    given = {name: value for name, value in vars(args).items() if name in default and value != default[name]}
+    for name, source in COPIED.items():  # by fairseq, where it was not given
+        if given.get(name) == getattr(args, source, None):
+            given.pop(name, None)
+    check_given(given, program, model_options(parser))
+    if of_program:
+        check_needed(args, program)
+
+
+def check_needed(args: Namespace, program: str) -> None:
+    """Raise UserError for an option that a program cannot do without and that is not given, or too small."""
+    for names in NEEDED.get(program, ()):
+        if all(getattr(args, name, None) is None for name in names):
+            raise UserError(f"fairseq-{program} needs {' or '.join(map(option_of, names))}; give one")
+    if getattr(args, "sampling", False) and args.nbest != args.beam:
+        raise UserError(
+            f"--sampling draws as many translations as --beam says ({args.beam}), and --nbest is {args.nbest}; give "
+            "the same for both"
+        )
+    if program == INTERACTIVE and args.batch_size is not None and args.batch_size > max(1, args.buffer_size):
+        raise UserError(f"--batch-size {args.batch_size}: --buffer-size {args.buffer_size} reads less; give more")
+    scheduler = str(getattr(args, "lr_scheduler", None))
+    if program == TRAIN and scheduler == "polynomial_decay" and not getattr(args, "total_num_update", None):
+        raise UserError(f"--lr-scheduler {scheduler}: ends at --total-num-update; give it")
+
+
+def model_options(parser: ArgumentParser) -> set[str]:
+    """The options of a parser that are those of an architecture; fairseq-generate has them, too."""
+    groups = [group for group in parser._action_groups if group.title == "Model-specific configuration"]
+    return {action.dest for group in groups for action in group._group_actions}
+
+
+def program_of(parser: ArgumentParser) -> str | None:
+    """Which of PROGRAMS a parser belongs to, by what only that one asks; None for any other."""
+    known = {action.dest for action in parser._actions}
+    marks = {"max_update": TRAIN, "input": INTERACTIVE, "beam": GENERATE, "model_overrides": VALIDATE}
+    return next((program for name, program in marks.items() if name in known), None)
+
+
+def check_training(whole: DictConfig | None) -> None:
+    """Raise UserError for options of a training, however they are given, that it cannot have on this machine."""
+    if whole is None:
+        return
+    changed = dict(_changed(whole))
+    check_given({name: value for name, value in changed.items() if name not in BY_HYDRA}, TRAIN)
+    if torch.cuda.is_available() and not whole.common.cpu:
+        return
+    for name in FOR_GPUS:
+        if changed.get(name):
+            raise UserError(f"{option_of(name)} is for GPUs, and this training has none; leave it out")
+
+
+def check_given(given: Mapping[str, Any], program: str, of_model: Collection[str] = ()) -> None:
+    """Raise UserError for the first option that a program cannot have.
+
+    Args:
+        given: options by their names, with values that are not the default.
+        of_model: those of an architecture.
+    """
+    for name, value in given.items():
+        reason = _reason(name, value, program, given, name in of_model)
+        if reason is not None:
+            raise UserError(f"{option_of(name)}{'' if value is True else f' {value}'}: {reason}")
+
+
+def option_of(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_model: bool) -> str | None:
+    """Why a program cannot have an option; None if it can."""
+    if not value and not isinstance(value, str) and name not in REFUSED:
+        return None  # an option that fairseq itself has settled
+    if name in ALLOWED and value == ALLOWED[name]:
+        return None
+    if name in REFUSED:
+        return REFUSED[name]
+    if name in NAMED_BY and program == TRAIN:
+        return NAMED_BY[name]
+    used = (TRAIN,) if of_model else USED_IN.get(name, PROGRAMS)
+    if program not in used:
+        places = " and ".join(f"fairseq-{one}" for one in used)
+        return f"is for {places}; fairseq-{program} takes no notice; leave it out"
+    if name == "ddp_backend" and value in BACKENDS:
+        return _NOT_SHARDED
+    packages = PACKAGES.get(name, ())
+    if packages and not any(map(importlib.util.find_spec, packages)):
+        return f"the package {packages[0]} is not installed; install it, or leave the option out"
+    return None
+
+
+def _changed(whole: DictConfig) -> Iterator[tuple[str, Any]]:
+    """The options in fairseq's own sections of a configuration, and the task's, whose values are not the default."""
+    kinds = {field.name: field.type for field in fields(FairseqConfig)} | {"task": TranslationDocConfig}
+    for section, kind in kinds.items():
+        if is_dataclass(kind) and section in whole:
+            for field in fields(kind):
+                value = whole[section].get(field.name, field.default)
+                settable = not (field.name.startswith("_") or field.default is MISSING or _is_link(field.default))
+                if settable and value != field.default:
+                    yield field.name, value
+
+
+def _is_link(default: Any) -> bool:
+    return isinstance(default, str) and default.startswith("${")

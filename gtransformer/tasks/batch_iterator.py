@@ -75,6 +75,8 @@ def batch_iterator(
             "all are longer than it takes; prepare shorter ones "
             "(--max-instance-tokens), or give it more positions (--max-source-positions, --max-target-positions)"
         )
+    if task.cfg.gen_output is not None:
+        check_complete(task.cfg.gen_output, len(dataset), len(indices), num_shards)
     batches = dataset.batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple)
     made = (EpochIterator if dataset.documents is None else DocumentIterator)(
         dataset=dataset,
@@ -94,6 +96,26 @@ def batch_iterator(
     if reused:
         task.dataset_to_epoch_iter[dataset] = made
     return made
+
+
+def check_complete(prefix: str, instances: int, translated: int, processes: int) -> None:
+    """Raise UserError where a file of translations would lack some: what was there before stays.
+
+    Args:
+        prefix: of the file.
+        instances, translated: how many there are, and how many are short enough to be translated.
+    """
+    if translated < instances:
+        raise UserError(
+            f"--gen-output {prefix}: {instances - translated} of {instances} instances are longer than the model takes "
+            "and would be missing; prepare with a smaller --max-instance-tokens, give --instances greedy and a smaller "
+            "--instance-tokens, or leave --gen-output out"
+        )
+    if processes > 1:
+        raise UserError(
+            f"--gen-output {prefix}: each of {processes} processes translates a part of the instances, the file has "
+            "all; leave --distributed-world-size out, or --gen-output"
+        )
 
 
 def warn_of_long(dataset: DocumentPairDataset, max_tokens: int) -> None:

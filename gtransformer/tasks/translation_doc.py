@@ -296,17 +296,16 @@ class TranslationDocTask(MeasuredTask):
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()
-        if self.writer is None:
-            return
         sentences = self._sentences(sample).tolist()
         marks = self._marks()
         for number, count, nbest in zip(sample["id"].tolist(), sentences, hypos, strict=True):
             self.writer.add(number, [hypothesis(hypo, self.tgt_dict, marks) for hypo in nbest[:most]], count)
 
-    def _make_writer(self) -> TranslationWriter | None:
+    def _make_writer(self) -> TranslationWriter:
         if len(self.datasets) != 1:
-            logger.warning("--gen-output is for one split at a time (--gen-subset); nothing is written")
-            return None
+            raise UserError(
+                f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
+            )
         (dataset,) = self.datasets.values()
         return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
 

@@ -77,6 +77,27 @@ def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):
     assert not (tmp_path / "t.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_positions": (13, 10**6)}, "1 of 3 instances are longer than the model takes and would be missing"),
+        ({"num_shards": 2}, "each of 2 processes translates a part of the instances"),
+    ],
+)
+def test_a_result_that_would_lack_instances(corpus, tmp_path, dictionary, options, said):
+    """It is known before the first is translated, and an older result stays."""
+    (tmp_path / "t.jsonl").write_text("old\n")
+    prefix = tmp_path / "t"
+    task = TranslationDocTask.setup_task(task_config(data=str(corpus(test=3)), gen_output=str(prefix)))
+    task.load_dataset("test")
+    limits = {"max_tokens": 100, "ignore_invalid_inputs": True, **options}
+    with pytest.raises(UserError, match=f"--gen-output {prefix}: {said}"):
+        task.get_batch_iterator(task.dataset("test"), **limits)
+    assert (tmp_path / "t.jsonl").read_text() == "old\n"
+    task.cfg.gen_output = None
+    task.get_batch_iterator(task.dataset("test"), **limits)
+
+
 def test_split_sentences(dictionary):
     s, e, w, de = dictionary.bos(), dictionary.eos(), dictionary.index("w1"), dictionary.index("[de]")
     skip = {dictionary.pad(), de}

@@ -14,12 +14,9 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import Options
 from gtransformer.installation import as_typed
-from gtransformer.tasks.checkpoint_file import training_done
 
 # Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
 HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
-BY_TIME = "linear_by_time"  # of lr-scheduler: its rate falls over hours,
-ELAPSED = "elapsed"  # which it keeps in checkpoints under this name
 
 
 def to_arguments(options: Options) -> list[str]:
@@ -37,23 +34,6 @@ def to_arguments(options: Options) -> list[str]:
 def without_half_precision(options: Options) -> Options:
     """The options for a run on the CPU."""
     return {key: value for key, value in options.items() if key not in HALF_PRECISION}
-
-
-def hours_behind(options: Options, start: Path, anew: bool) -> Options:
-    """The hours of a training that starts from a checkpoint, as fairseq counts them; none where it has no limit.
-
-    It goes on counting from what the checkpoint's model has been trained for; a recipe means its own. A learning rate
-    that falls over hours falls over the training's own; over both, if training does not begin ``anew`` and the
-    checkpoint's rate fell over hours, too.
-    """
-    own = float(options.get("stop-time-hours") or 0)
-    if own <= 0:
-        return {}
-    done = training_done(start)
-    hours = {"stop-time-hours": round(own + done.seconds / 3600, 6)}
-    if options.get("lr-scheduler") == BY_TIME and (anew or ELAPSED not in done.schedule):
-        hours["decay-hours"] = options.get("decay-hours", options["stop-time-hours"])
-    return hours
 
 
 def python_command(module: str, *parts: str | Options) -> list[str]:

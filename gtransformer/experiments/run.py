@@ -16,7 +16,6 @@ from gtransformer.experiments.commands import (
     as_typed_by_hand,
     device_options,
     fairseq_command,
-    hours_behind,
     on_device,
     python_command,
 )
@@ -154,9 +153,6 @@ class Run:
                     f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
                 )
             options["finetune-from-model"] = self.pretrained
-        start = options.get("finetune-from-model") or options.get("sentence-model")
-        if start and not (self.dry and not Path(start).is_file()):
-            options |= hours_behind(options, Path(start), anew=options.get(CONTINUE) != START)
         if options.get(CONTINUE) == START:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ from omegaconf import DictConfig
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import check_sizes
-from gtransformer.tasks.checkpoint_file import training_done
+from gtransformer.optim.linear_by_time import ELAPSED
+from gtransformer.optim.linear_by_time import NAME as BY_TIME
+from gtransformer.tasks.checkpoint_file import Done, training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.patience import resume_patience
 
 logger = logging.getLogger(__name__)
 
 LIMITS = ("max_update", "max_epoch", "stop_time_hours")
+BEFORE = "seconds_before"  # in a checkpoint: what the model that the training started from was trained for
 UNLIMITED = "stop_time_hours"  # below 0, too: fairseq asks whether it is above
 
 
@@ -33,6 +37,39 @@ def check_limits(options: Any) -> None:
         value = getattr(options, name, None)
         if value is not None and not (value >= 0 or name == UNLIMITED and value < 0):
             raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
+
+
+def count_own_hours(whole: DictConfig | None) -> float:
+    """Let ``--stop-time-hours`` be those of this training alone; returns the seconds that its start was trained for.
+
+    fairseq goes on counting from what the checkpoint of a pretrained model says. A learning rate that falls over hours
+    falls over the training's own; over both, if a training is continued (``--continue-once``) whose rate fell, too.
+
+    Args:
+        whole: all options of the training, which are changed. One that is resumed has in its checkpoint what was before
+            it, or finds it in the model that is still named.
+    """
+    if whole is None:
+        return 0.0
+    saved, hours = whole.checkpoint, whole.optimization.stop_time_hours
+    start = saved.get("continue_once") or saved.get("finetune_from_model")
+    if saved.restore_file != LAST:
+        start = saved.restore_file if saved.reset_optimizer else None
+    if start is None or not Path(start).is_file():
+        start = None
+    done = Done(0, 0.0) if start is None else training_done(Path(start))
+    before = done.seconds
+    if saved.restore_file == LAST and Path(saved.save_dir, LAST).is_file():
+        kept = training_done(Path(saved.save_dir, LAST)).task_state
+        before = kept.get(BEFORE, before) if isinstance(kept, Mapping) else before
+    if before and hours > 0:
+        scheduler = whole.lr_scheduler
+        continued = bool(saved.get("continue_once")) and ELAPSED in done.schedule
+        if scheduler._name == BY_TIME and not continued:
+            scheduler.decay_hours = scheduler.decay_hours or hours
+        whole.optimization.stop_time_hours = hours + before / 3600
+        logger.info("--stop-time-hours %g: behind %.0f s of the model that this training starts from", hours, before)
+    return before
 
 
 def check_end(whole: DictConfig | None) -> None:

@@ -54,7 +54,7 @@ from gtransformer.tasks.patience import used_patience
 from gtransformer.tasks.peak_memory import MeasuredTask
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.strategy import strategy_of, walked_documents
-from gtransformer.tasks.training_end import check_end, check_given
+from gtransformer.tasks.training_end import BEFORE, check_end, check_given, count_own_hours
 from gtransformer.tasks.validation_bleu import BleuValidation, generator_options, log_bleu
 from gtransformer.tasks.validation_entropy import log_entropy, measured
 
@@ -86,6 +86,7 @@ class TranslationDocTask(MeasuredTask):
         self.bleu: BleuValidation | None = None
         self.told_of_overlap = False
         self.watch, self.pace, self.translated = TrainingWatch(), Pace(), 0
+        self.seconds_before = 0.0
 
     @classmethod
     def check_parsed(cls, parser: ArgumentParser, args: Namespace, of_program: bool = True) -> None:
@@ -137,8 +138,9 @@ class TranslationDocTask(MeasuredTask):
         return cls(cfg, *dictionaries)
 
     def state_dict(self) -> dict:
-        """What a checkpoint has of the task: how much of ``--patience`` is used up."""
-        return super().state_dict() | used_patience()
+        """What a checkpoint has of the task: how much of ``--patience`` is used up, and the time before it."""
+        before = {BEFORE: self.seconds_before} if self.seconds_before else {}
+        return super().state_dict() | used_patience() | before
 
     @property
     def source_dictionary(self) -> Dictionary:
@@ -218,6 +220,7 @@ class TranslationDocTask(MeasuredTask):
             if whole is not None and whole.checkpoint.restore_file == LAST:
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)
+            self.seconds_before = count_own_hours(whole)
             check_end(whole)
             check_beginning(cfg, self.cfg, whole)
             if isinstance(model, DocumentModel):

@@ -205,7 +205,7 @@ def check_options(workshop: Workshop, name: str, configuration: dict, different:
     if not torch.cuda.is_available():
         options = without_half_precision(options)
     options |= different
-    if recipe.pretrained_from and "stop-time-hours" in options:  # fairseq counts from the pretrained model's start
+    if recipe.pretrained_from and "stop-time-hours" in options:  # behind those of the pretrained model
         assert noted["stop-time-hours"][0] > options.pop("stop-time-hours")
     for key, value in options.items():
         if key not in changed:

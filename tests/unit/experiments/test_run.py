@@ -98,21 +98,6 @@ def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, command
     assert commands[0][commands[0].index("--finetune-from-model") + 1] == str(run.pretrained)
 
 
-def test_hours_of_fine_tuning_are_its_own(corpus: Path, commands: list, tmp_path: Path):
-    """fairseq goes on counting from the time that the pretrained checkpoint names; no limit, 0, stays none."""
-    model = tmp_path / "sent.pt"
-    torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
-    for hours in ("0.25", "", "0"):
-        changes = [f"train.finetune-from-model={model}", f"train.stop-time-hours={hours}"]
-        options = [argument for change in changes for argument in ("--set", change)]
-        make_run(parse("cpu_small_finetune", corpus, "train", "--output", tmp_path, *options)).train()
-    assert commands[0][commands[0].index("--stop-time-hours") + 1] == "0.75"
-    assert "--stop-time-hours" not in commands[1]
-    assert commands[2][commands[2].index("--stop-time-hours") + 1] == "0"
-    make_run(parse("cpu_small", corpus, "train", "--output", tmp_path)).train()
-    assert commands[3][commands[3].index("--stop-time-hours") + 1] == "1"
-
-
 def test_benchmark_corpora_lie_in_data(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("DATA", str(tmp_path))
     with pytest.raises(UserError, match="bash scripts/download.sh ted"):

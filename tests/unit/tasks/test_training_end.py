@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.tasks import training_end
-from gtransformer.tasks.training_end import check_end, check_limits
+from gtransformer.tasks.training_end import check_end, check_limits, count_own_hours
 from tests.support import tiny_task
 
 
@@ -98,3 +98,63 @@ def test_a_checkpoint_from_before_says_nothing_of_patience(tmp_path, monkeypatch
     counter, again = start(monkeypatch), whole(tmp_path)
     check_end(again)
     assert not vars(counter) and again.optimization.stop_min_lr == -1.0
+
+
+def timed(folder, hours=0.5, schedule="linear_by_time", decay=0.0, **named):
+    """All options of a training of so many hours that starts from a model."""
+    saved = {"restore_file": "checkpoint_last.pt", "continue_once": None, "finetune_from_model": None}
+    return OmegaConf.create({
+        "optimization": {"stop_time_hours": hours},
+        "checkpoint": {"save_dir": str(folder / "own"), "reset_optimizer": False, **saved, **named},
+        "lr_scheduler": {"_name": schedule, "decay_hours": decay},
+    })  # fmt: skip
+
+
+def trained(path, seconds, elapsed=None, **state):
+    """A checkpoint of a model that was trained for so long; its rate fell with time, if ``elapsed``."""
+    path.parent.mkdir(exist_ok=True)
+    schedule = {} if elapsed is None else {"elapsed": elapsed}
+    history = [{"num_updates": 7, "lr_scheduler_state": schedule}]
+    extra = {"previous_training_time": seconds}
+    torch.save({"model": {}, "extra_state": extra, "optimizer_history": history, **state}, path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("named", "hours", "decay"),
+    [
+        ({"finetune_from_model": "a.pt"}, 0.75, 0.5),
+        ({"finetune_from_model": "a.pt", "decay": 2.0}, 0.75, 2.0),
+        ({"finetune_from_model": "a.pt", "schedule": "inverse_sqrt"}, 0.75, 0.0),
+        ({"continue_once": "a.pt"}, 0.75, 0.0),  # the rate fell, and goes on falling
+        ({"continue_once": "b.pt"}, 0.75, 0.5),
+        ({"restore_file": "a.pt", "reset_optimizer": True}, 0.75, 0.5),
+        ({"restore_file": "a.pt"}, 0.5, 0.0),  # the very training goes on, with the hours that it has left
+        ({"finetune_from_model": "gone.pt"}, 0.5, 0.0),
+        ({"finetune_from_model": "a.pt", "hours": 0.0}, 0.0, 0.0),
+        ({}, 0.5, 0.0),
+    ],
+)
+def test_hours_are_those_of_this_training(tmp_path, named, hours, decay):
+    """fairseq goes on counting from those of the model that training starts from; no limit, 0, stays none."""
+    for name, elapsed in (("a.pt", 900.0), ("b.pt", None)):
+        trained(tmp_path / name, 900.0, elapsed)
+    paths = {key: str(tmp_path / value) if str(value).endswith(".pt") else value for key, value in named.items()}
+    cfg = timed(tmp_path, **paths)
+    count_own_hours(cfg)
+    assert (cfg.optimization.stop_time_hours, cfg.lr_scheduler.decay_hours) == (pytest.approx(hours), decay)
+
+
+def test_hours_of_a_training_that_is_resumed(tmp_path, task):
+    """Its checkpoint knows what was before it, wherever its start is by now; one from before finds it there."""
+    start = trained(tmp_path / "a.pt", 900.0)
+    task.seconds_before = count_own_hours(timed(tmp_path, finetune_from_model=start))
+    for state in (task.state_dict(), {}):
+        trained(tmp_path / "own" / "checkpoint_last.pt", 1500.0, task_state=state)
+        again = timed(tmp_path, finetune_from_model=start)
+        assert count_own_hours(again) == 900.0 and again.optimization.stop_time_hours == pytest.approx(0.75)
+    trained(tmp_path / "own" / "checkpoint_last.pt", 1500.0, task_state=task.state_dict())
+    (tmp_path / "a.pt").unlink()
+    again = timed(tmp_path, finetune_from_model=start)
+    count_own_hours(again)
+    assert again.optimization.stop_time_hours == pytest.approx(0.75) and again.lr_scheduler.decay_hours == 0.5

@@ -144,6 +144,11 @@ class SentenceScorer:
         results: list[list[Answer]] = [[] for _ in requests]
         for batch in progress(list(self.batches(requests))):
             for number, parts in zip(batch, self._score_batch([requests[i] for i in batch]), strict=True):
+                if not all(part.isfinite().all() for part in parts):  # compared with others they would all be wrong
+                    raise UserError(
+                        f"{requests[number].name}: the model's log probabilities are not numbers: its weights or its "
+                        "precision are at fault"
+                    )
                 results[number] = [finish(part) for part in parts]
         return results
 

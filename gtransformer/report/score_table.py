@@ -11,7 +11,7 @@ from gtransformer.evaluation.metrics import MetricScore
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
 from gtransformer.evaluation.score import Scores
-from gtransformer.evaluation.significance import SIDES
+from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES
 from gtransformer.evaluation.systems import ScoredSystem
 from gtransformer.experiments.text_table import align
 
@@ -52,7 +52,7 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     if borders is not None:
         several = "" if counts["documents"] == 1 else "s"
         lines.append(f"{counts['sentences']} sentences in {counts['documents']} document{several}, {borders}")
-    lines += warned
+    lines += [*warned, *_test_notes(tests, counts["documents"])]
     for system in systems:
         lines += notes(system, len(systems) > 1)
     return "\n".join(lines)
@@ -78,6 +78,21 @@ def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[st
     for test in next(iter(results.values()), {}):
         parts = [found[test] for found in results.values()]
         yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(test_cell, parts), "", parts[0]["signature"]]
+
+
+def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
+    """What a reader must know of tests: that there are too few documents, or that sentences are not independent."""
+    made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
+    if DOCUMENTS in made and documents < FEWEST:
+        yield (
+            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; open each by a line <d>, or "
+            "take --test sentences for sentences that do not belong together"
+        )
+    if SENTENCES in made and documents > 1:
+        yield (
+            "note: sentences of a document are not independent, so p-values over sentences are too small where systems "
+            "differ from document to document; --test documents is the test to quote"
+        )
 
 
 def test_cell(part: Mapping) -> str:

@@ -213,3 +213,15 @@ def test_an_item_longer_than_the_model(dictionary):
     ):
         with pytest.raises(UserError, match=message):
             scorer.score([short, request], lambda batches: pytest.fail("too late"))
+
+
+def test_a_model_that_has_diverged_is_not_scored(dictionary):
+    """Numbers that are none compare as false: every item would be wrong, at an accuracy of 0 %."""
+    model = make_system("gtransformer", dictionary)
+    request = Request([[5, 6], [7]], [[5], [6, 7]], (1,), "item 3")
+    scorer = SentenceScorer(model, dictionary, dictionary)
+    assert np.isfinite(scorer.score([request])).all()
+    next(model.decoder.layers[-1].parameters()).data.fill_(np.nan)
+    for score in (scorer.score, scorer.score_tokens):
+        with pytest.raises(UserError, match="item 3: the model's log probabilities are not numbers"):
+            score([request])

@@ -167,6 +167,8 @@ def test_few_documents_have_no_p_value(plain, capsys) -> None:
         assert {part["p_value"] for one in found.values() for part in one[f"{name}-two"].values()} == {None}
         printed = capsys.readouterr().out
         assert "too few documents" in printed and "too few sentences" in printed
+        assert f"note: {2 if marked else 1} document(s): a test over documents needs 6" in printed
+        assert ("sentences of a document are not independent" in printed) == marked
 
 
 def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers) -> None:

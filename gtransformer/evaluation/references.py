@@ -6,7 +6,6 @@ what is ``tokenised`` here, and was never the authors' computation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,8 @@ from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, 
 from gtransformer.evaluation.release import ReleaseText
 from gtransformer.evaluation.segments import Documents
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.ceiling import TOKENIZERS
 from gtransformer.preprocess.postprocess import postprocessor_for
+from gtransformer.preprocess.unspaced import bleu_tokenizer
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",
@@ -28,11 +27,6 @@ REFERENCES = {
 }
 OLD_NAMES = {"paper": "tokenised"}  # in result files; on the command line ``paper`` is another word for ``release``
 TOGETHER = ("raw", "release")  # "both"
-HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
-WORD = re.compile(r"[^\W\d_]+")
-# Thai, Lao, Burmese, Khmer; and Korean, which is scored by characters, too.
-OTHERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
 
 
 @dataclass(frozen=True)
@@ -63,24 +57,8 @@ def reference_option(prepared: Path, split: str, target: str | None = None) -> s
 
 
 def raw_tokenizer(reference: Documents, wanted: str | None = None, lang: str = "") -> str:
-    """sacrebleu's tokeniser for untouched text, unless one is wanted: by language, else by the script of the text.
-
-    mBART's ``de_DE`` is ``de``. With sacrebleu's default, ``13a``, a Chinese sentence would be one word.
-    """
-    return wanted or TOKENIZERS.get(lang.partition("_")[0]) or _of_script(reference)
-
-
-def _of_script(reference: Documents) -> str:
-    text = " ".join(sentence for document in reference for sentence in document)
-    counts = []
-    for script in (HAN, KANA, OTHERS):
-        text, count = script.subn(" ", text)
-        counts.append(count)
-    han, kana, others = counts
-    if sum(counts) <= len(WORD.findall(text)):  # fewer such characters than words of other scripts: names, quotations
-        return "13a"
-    # Chinese has next to no kana, Japanese about as many as characters.
-    return TOKENIZERS["zh"] if han > others and kana < 0.05 * han else TOKENIZERS["ja"]
+    """sacrebleu's tokeniser for untouched text, unless one is wanted: by language, else by the script of the text."""
+    return wanted or bleu_tokenizer(lang, (sentence for document in reference for sentence in document))
 
 
 def render(

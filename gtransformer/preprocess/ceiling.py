@@ -12,9 +12,8 @@ from sacrebleu.metrics import BLEU
 from gtransformer.files import read_lines
 from gtransformer.preprocess.corpus import DOCUMENT
 from gtransformer.preprocess.parallel import map_chunks
+from gtransformer.preprocess.unspaced import bleu_tokenizer
 
-# sacrebleu's tokenisers for languages whose words are not separated by spaces; 13a for all others.
-TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 MOST = 10_000  # sentences: more say the same
 
 
@@ -33,7 +32,7 @@ def ceiling(
     wanted = [" ".join(line.split()) for line in islice(plain, MOST)]
     made = [line for part in map_chunks(undo, islice(cut, MOST), workers, label="ceiling") for line in part]
     unchanged = sum(one == other for one, other in zip(wanted, made, strict=True))
-    metric = BLEU(tokenize=TOKENIZERS.get(lang.partition("_")[0], "13a"))
+    metric = BLEU(tokenize=bleu_tokenizer(lang, wanted))
     return {
         "sentences": len(wanted),
         "unchanged": unchanged,

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.errors import UserError
+from gtransformer.preprocess.unspaced import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation_output import split_sentences
 
@@ -80,7 +81,7 @@ class BleuValidation:
         self.generator, self.dictionary, self.marks = generator, dictionary, marks
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.detokenise = detokeniser(cfg)
-        self.tokenize = "none" if cfg.eval_tokenized_bleu else "13a"
+        self.tokenize = "none" if cfg.eval_tokenized_bleu else bleu_tokenizer(cfg.target_lang or "")
         self.with_context = str(cfg.instances) in WITH_CONTEXT
 
     @torch.no_grad()

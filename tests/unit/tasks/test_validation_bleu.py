@@ -1,14 +1,23 @@
 """BLEU in validation equals sacrebleu on the joined lists, however they are cut into batches and workers."""
 
 import random
+import types
 
 import pytest
+from fairseq.data import Dictionary
 from fairseq.logging import meters, metrics
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.validation_bleu import bleu_counts, current_alone, detokeniser, generator_options, log_bleu
+from gtransformer.tasks.validation_bleu import (
+    BleuValidation,
+    bleu_counts,
+    current_alone,
+    detokeniser,
+    generator_options,
+    log_bleu,
+)
 from tests.support import task_config
 
 
@@ -112,3 +121,20 @@ def test_context_is_left_out(hypothesis, current):
 
 def test_a_sentence_current_alone_has_all_that_was_written():
     assert current_alone(["a", "b"], ["y"]) == (["a b"], ["y"])
+
+
+def test_a_language_without_spaces_is_not_counted_by_words():
+    """One wrong word of a sentence leaves n-grams that are right."""
+    dictionary = Dictionary()
+    target, other = (
+        dictionary.encode_line(f"<s> {line} </s>", append_eos=False, add_if_not_exist=True)
+        for line in ("今天 天气 很好 ， 我们 去 公园 。", "今天 天气 不好 ， 我们 去 公园 。")
+    )
+    generator = types.SimpleNamespace(generate=lambda models, sample, prefix_tokens: [[{"tokens": other}]])
+    cfg = task_config(target_lang="zh", eval_bleu_detok="space")
+    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, cfg).counts({"target": target[None]}, None)
+    texts = [
+        "".join(line.split()) for line in ("今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。")
+    ]
+    expected = BLEU(tokenize="zh").corpus_score(texts[:1], [texts[1:]])
+    assert [counts[f"_s_bleu_counts_{order}"] for order in range(4)] == expected.counts

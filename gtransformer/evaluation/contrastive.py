@@ -18,6 +18,7 @@ from gtransformer.data.places import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, TokenLists
 from gtransformer.files import read_json
+from gtransformer.preprocess.clean import clean_line
 
 # Distances of the deciding context, in sentences: (first, last) of each row of the report.
 BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
@@ -109,8 +110,9 @@ def read_items(path: str | Path) -> tuple[str, list[Item]]:
             raise UserError(
                 f"{path}: entry {number} of 'items' has no valid 'others' (lists of two or more texts); correct it"
             )
-        more["others"] = tuple(map(tuple, others))
-        items.append(Item(**{key: entry[key] for key in kinds}, wrong=tuple(wrong), **more))
+        more["others"] = tuple(tuple(map(clean_line, row)) for row in others)
+        entry = entry | {"correct": clean_line(entry["correct"])}  # as the corpus that the items belong to
+        items.append(Item(**{key: entry[key] for key in kinds}, wrong=tuple(map(clean_line, wrong)), **more))
     if not items:
         raise UserError(f"{path}: the contrastive set has no items")
     return data["split"], items

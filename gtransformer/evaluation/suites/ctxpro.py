@@ -14,6 +14,7 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.evaluation.generative import NEITHER, RIGHT, Judged
 from gtransformer.files import read_json, read_lines
+from gtransformer.preprocess.unicode_forms import one_form
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def read_expectations(path: Path) -> list[Expectation]:
 
 def bare(text: str) -> str:
     """Lower-cased, without punctuation, single blanks between the words."""
-    kept = "".join(letter for letter in text.lower() if not unicodedata.category(letter).startswith("P"))
+    kept = "".join(letter for letter in one_form(text).lower() if not unicodedata.category(letter).startswith("P"))
     return " ".join(kept.split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 from itertools import chain
 
@@ -40,6 +41,17 @@ def test_the_reference_is_right_and_every_variant_wrong(letters, items):
     for item in items:
         assert {outcome(text, item.correct, item.wrong) for text in item.wrong} == {"wrong"}
         assert outcome("", item.correct, item.wrong) == "neither"
+
+
+def test_items_in_another_form_of_unicode(letters, tmp_path):
+    """The corpus has been brought into one form; a suite may come in another."""
+    data = json.loads(json.dumps(context_items(letters)))
+    path = tmp_path / "items.json"
+    path.write_text(unicodedata.normalize("NFD", json.dumps(data, ensure_ascii=False)), encoding="utf-8")
+    references = [[line.de for line in letter.lines] for letter in letters]
+    assert not path.read_text(encoding="utf-8").isascii()
+    assert {one.outcome for one in judge(read_items(path)[1], references, references)} == {"right"}
+    assert bare(unicodedata.normalize("NFD", "„Größe“")) == bare("größe")
 
 
 def test_items_and_their_distances(letters, items):

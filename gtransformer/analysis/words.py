@@ -19,7 +19,7 @@ from gtransformer.analysis.watching import AttentionSite
 from gtransformer.errors import UserError
 from gtransformer.modules.ragged import Ragged
 from gtransformer.preprocess.bpe import SEPARATOR
-from gtransformer.preprocess.pieces import SPACE
+from gtransformer.preprocess.pieces import SPACE, spelled
 
 MOST = 12  # keys kept of a row
 ONE = (1 << 16) - 1  # a weight of 1, as it is kept; each of 65,536 equal ones is still kept as 1
@@ -83,6 +83,8 @@ def side_of(
             side.sentences.append(sentence)
         side.of_token.append(len(side.words) - 1)
         before = symbol
+    if sentencepiece:
+        side.words[:] = map(spelled, side.words)
     return side
 
 

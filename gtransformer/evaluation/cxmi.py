@@ -20,7 +20,7 @@ from gtransformer.evaluation.corpus_instances import CorpusInstances
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
 from gtransformer.preprocess.bpe import SEPARATOR
-from gtransformer.preprocess.pieces import SPACE
+from gtransformer.preprocess.pieces import SPACE, spelled
 
 ALL = None  # as much context as the model takes
 SIGNATURE = "cxmi|unit:nats|mean:tokens|side:{}|context:previous"
@@ -182,7 +182,8 @@ def spans(pieces: Sequence[str], sentencepiece: bool) -> Iterator[tuple[str, int
         if last or (pieces[end].startswith(SPACE) if sentencepiece else not piece.endswith(SEPARATOR)):
             word = pieces[begin:end]
             bare = (one.removeprefix(SPACE) if sentencepiece else one.removesuffix(SEPARATOR) for one in word)
-            yield "".join(bare), begin, end
+            text = "".join(bare)
+            yield spelled(text) if sentencepiece else text, begin, end
             begin = end
 
 

@@ -5,6 +5,7 @@ No tokeniser, truecaser or BPE of ours comes before them: a pretrained model kno
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from gtransformer.preprocess.tokenise import disarm
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word
 SENTENCEPIECE_FILE = "sentencepiece.model"  # in a prepared directory
 WORDPIECE_FILE = "wordpieces.json"
+_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")  # how it writes what it has no piece for
 
 
 class SentencePieces:
@@ -85,6 +87,11 @@ class WordPieces:
         """The vocabulary in its order."""
         vocabulary = self._tokenizer.get_vocab()
         return sorted(vocabulary, key=vocabulary.get)
+
+
+def spelled(word: str) -> str:
+    """A word that was joined of SentencePiece's pieces for show, its bytes (``<0xC3><0xA4>``) as the text they are."""
+    return _BYTES.sub(lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word)
 
 
 def unknown(line: str) -> str:

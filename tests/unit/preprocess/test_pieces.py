@@ -10,12 +10,15 @@ import pytest
 from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
+from gtransformer.analysis.words import side_of
 from gtransformer.errors import UserError
+from gtransformer.evaluation.cxmi import spans
 from gtransformer.preprocess.pieces import (
     SentencePieces,
     WordPieces,
     save_wordpieces,
     sentencepiece_dictionary,
+    spelled,
     wordpiece_dictionary,
 )
 from tests.bert import WORDS, save_bert, skip_without_transformers
@@ -76,6 +79,16 @@ def test_bytes_are_the_librarys_to_join(with_bytes: Path):
         "Das \ufffd Haus",
         "neu unbekanntes",
     ]
+
+
+def test_words_for_show_are_the_texts(with_bytes: Path):
+    """Those of pages and of P-CXMI, which are joined of pieces one by one."""
+    text = "Café in 中国, naïve Häuser"
+    cut = SentencePieces(with_bytes)([text])[0].split()
+    assert any(piece.startswith("<0x") for piece in cut)
+    assert [word for word, _, _ in spans(cut, True)] == text.split()
+    assert side_of(cut, [0] * len(cut), (), True).words == text.split()
+    assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
 
 
 @pytest.mark.parametrize("text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"])

@@ -98,11 +98,12 @@ def main(argv: list[str] | None = None) -> int | None:
     check_recipe(run.recipe, stages, run.extra)
     if not args.dry_run:
         run.check_files(stages)
-    for command in missing_first(args):
-        print(
-            as_typed(f"{'# ' if args.dry_run else ''}[all] first: bash scripts/run.sh {shlex.join(command)}"),
-            flush=True,
-        )
+    where, before = ["--runs", str(args.runs)] if args.runs else [], missing_first(args)
+    if "train" in stages and not before:
+        run.check_pretrained()  # before a corpus is prepared
+    for command in ([*one, *where] for one in before):
+        said = as_typed(f"[all] first: bash scripts/run.sh {shlex.join(command)}")
+        print(f"# {said}" if args.dry_run else said, flush=True)
         if status := main([*command, *(["--dry-run"] if args.dry_run else [])]):
             return status
     if not args.output:
@@ -115,16 +116,17 @@ def main(argv: list[str] | None = None) -> int | None:
 
 def say_place(run: Run) -> None:
     """Say what is not expected of a run's place: another name, or that there is one in the checkout."""
-    plain = run.directory.with_name(run.corpus.name)
+    plain, said = run.directory.with_name(run.corpus.name), []
     if run.directory != plain:
-        print(f"[run] {plain} is of another corpus (or language pair); this one's run is {run.directory}", flush=True)
+        said.append(f"{plain} is of another corpus (or language pair); this one's run is {run.directory}")
     before = project_root() / "runs" / run.directory.relative_to(runs_directory())
     if before.is_dir() and not run.directory.is_dir():
-        print(
-            f"[run] {before} is there, made before; runs lie in {runs_directory()} now, so to go on with it give "
-            f"--runs {project_root() / 'runs'}",
-            flush=True,
+        said.append(
+            f"{before} is there, made before; runs lie in {runs_directory()} now, so to go on with it give "
+            f"--runs {project_root() / 'runs'}"
         )
+    for line in said:
+        print(f"[run] {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -100,6 +100,14 @@ class Run:
                 path = raw_file(self.raw, langs, old, langs[0])
                 raise UserError(f"{path}: no such file; 'all' needs a {what} set; give one, or run stage by stage")
 
+    def check_pretrained(self) -> None:
+        """Raise UserError where the model that training starts from is another recipe's and is not there."""
+        if self.pretrained and not self.dry and not self.pretrained.is_file():
+            raise UserError(
+                f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
+                f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
+            )
+
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
         getattr(self, stage)()
@@ -147,12 +155,10 @@ class Run:
         if "tensorboard-logdir" in options:
             options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
         if self.pretrained:
-            if not self.dry and not self.pretrained.is_file():
-                raise UserError(
-                    f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
-                    f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
-                )
+            self.check_pretrained()
             options["finetune-from-model"] = self.pretrained
+        if (tuned := options.get("finetune-from-model")) and not self.dry:
+            check_noted(Path(tuned), self.prepared)
         if options.get(CONTINUE) == START:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
@@ -286,7 +292,7 @@ class Run:
         if self.start_on:
             noted["start_on"] = str(self.start_on.resolve())
         self.directory.mkdir(parents=True, exist_ok=True)
-        self.corpus.note(self.directory)
+        self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
         try:
             run_stage(name, command + self.extra, self.directory, noted)
         except KeyboardInterrupt:
@@ -330,7 +336,9 @@ class Run:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
 
     def _other_recipe(self, name: str | None, stage: str, raw: Path | None = None) -> str:
-        return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}"
+        pair = [change for change in self.recipe.changes if change.startswith(("task.source-lang", "task.target-lang"))]
+        langs = f" --langs {','.join(self.recipe.pair)}" if pair else ""
+        return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}{langs}"
 
 
 def _is_sound(path: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import read_stamp
@@ -106,10 +107,10 @@ class Corpus:
         noted = {read_stamp(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
-    def note(self, directory: Path) -> None:
-        """Write down in a run's directory what corpus it is of."""
+    def note(self, directory: Path, **more: Any) -> None:
+        """Write down in a run's directory what corpus it is of, and ``more``, before anything else is there."""
         if self.files:
-            write_json(directory / RAW, {"raw": str(self.raw.resolve()), "files": self.files})
+            write_json(directory / RAW, {"raw": str(self.raw.resolve()), "files": self.files, **more})
 
 
 @lru_cache(maxsize=256)

@@ -11,6 +11,7 @@ from typing import Any
 from gtransformer.errors import UserError
 from gtransformer.experiments.pipeline import read_stamp
 from gtransformer.experiments.recipe import load_recipe, recipe_names
+from gtransformer.experiments.run_places import RAW
 from gtransformer.files import read_json, write_json
 
 # The sections that a stage reads; a change elsewhere changes nothing there.
@@ -50,11 +51,13 @@ def noted_changes(records: Iterable[Path]) -> list[str]:
 def search_of_run(directory: Path) -> dict[str, Any]:
     """The options with which a run's recipe translates: as its training noted them, or its last translation's command.
 
-    Of a run that noted neither, those of its recipe, if that comes with the package; else none.
+    Of a training that is not over, as its run was begun. Of a run that noted neither, those of its recipe, if that is
+    one of the package's; else none.
     """
     record = read_stamp(directory / "train.json")
-    if isinstance(record.get("generate"), dict):
-        return record["generate"]
+    for noted in (record, read_stamp(directory / RAW)):
+        if isinstance(noted.get("generate"), dict):
+            return noted["generate"]
     for path in sorted(directory.glob("generate.*.json")):
         command = list(map(str, read_stamp(path).get("command") or []))
         if command:

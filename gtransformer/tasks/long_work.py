@@ -62,7 +62,11 @@ class TrainingWatch:
             end = f" of {most.max_update}" if most.max_update else ""
             share = iterator.iterations_in_epoch / max(1, len(iterator))
             what = f"update {updates}{end}, epoch {iterator.epoch} ({share:.0%})"
-            self.pace.say(what, seconds_left(trainer, iterator, updates, each))
+            left = seconds_left(trainer, iterator, updates, each)
+            if left == float("inf") and each < left:  # nothing but patience ends it
+                rest = updates_to(trainer, iterator, iterator.epoch) * each
+                what += f", the epoch ends in about {spoken(rest)}"
+            self.pace.say(what, left)
         if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
             began = time.monotonic()
             checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
@@ -89,10 +93,15 @@ def seconds_left(trainer: Any, iterator: Any, updates: int, each: float) -> floa
     if most.stop_time_hours > 0:
         left.append(most.stop_time_hours * 3600 - trainer.cumulative_training_time())
     if most.max_epoch:
-        frequency = most.update_freq[min(iterator.epoch, len(most.update_freq)) - 1]
-        batches = (most.max_epoch - iterator.epoch + 1) * len(iterator) - iterator.iterations_in_epoch
-        left.append(batches / frequency * each)
+        left.append(updates_to(trainer, iterator, most.max_epoch) * each)
     return max(0.0, min(left))
+
+
+def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
+    """How many updates it is to the end of an epoch."""
+    frequencies = trainer.cfg.optimization.update_freq
+    frequency = frequencies[min(iterator.epoch, len(frequencies)) - 1]
+    return ((epoch - iterator.epoch + 1) * len(iterator) - iterator.iterations_in_epoch) / frequency
 
 
 def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:

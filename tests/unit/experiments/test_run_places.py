@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from gtransformer.cli.run import build_parser, main
 from gtransformer.cli.score import main as score
@@ -13,6 +14,7 @@ from gtransformer.experiments.needs import missing_first
 from gtransformer.experiments.recipe import language_changes
 from gtransformer.experiments.run import Run, make_run
 from gtransformer.experiments.run_places import RUNS, Corpus, run_directory
+from gtransformer.experiments.run_record import search_of_run
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
@@ -240,9 +242,9 @@ def test_a_run_in_the_checkout_is_named(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setattr(Run, "execute", lambda *_: None)
     (tmp_path / "checkout" / "runs" / "base" / "data").mkdir(parents=True)
     assert main(["base", str(raw), "all"]) == 0
-    assert f"give --runs {tmp_path / 'checkout' / 'runs'}" in capsys.readouterr().out
+    assert f"give --runs {tmp_path / 'checkout' / 'runs'}" in capsys.readouterr().err
     assert main(["base", str(raw), "all", "--runs", str(tmp_path / "checkout" / "runs")]) == 0
-    assert "give --runs" not in capsys.readouterr().out
+    assert "give --runs" not in capsys.readouterr().err
 
 
 def test_the_page_of_options_shows_what_a_dry_run_says(tmp_path: Path, monkeypatch, capsys):
@@ -258,3 +260,40 @@ def test_the_page_of_options_shows_what_a_dry_run_says(tmp_path: Path, monkeypat
     assert [line.split() for line in shown.replace("\\\n", "").splitlines()] == [
         line.split() for line in said.splitlines()
     ]
+
+
+def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path: Path, capsys):
+    """With a directory of its own nothing is done for other recipes; what is to be typed has the languages."""
+    raw = write_raw(tmp_path / "data", pair=("en", "fr"))
+    options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
+    assert main(["gtransformer/warm", str(raw), "all", *options]) == 1
+    said = capsys.readouterr().err
+    assert "not there yet" in said and f"bash scripts/run.sh sent_base {raw} train --langs en,fr" in said
+    assert not (tmp_path / "own").exists()
+
+
+def test_training_from_a_model_of_another_vocabulary_is_refused(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("gtransformer.experiments.run.run_stage", pretend)
+    raw, prepared = write_raw(tmp_path / "data"), prepared_with(tmp_path / "prepared")
+    (prepared / "bin").mkdir()
+    (prepared / "bin" / "train.en-de.en.idx").touch()
+    for number, noted in enumerate((prepared, prepared_with(tmp_path / "other", dictionary="2"))):
+        model = model_of(noted, tmp_path / f"model{number}")
+        torch.save({"model": {}}, model)
+        options = ["--prepared", prepared, "--output", tmp_path / f"run{number}"]
+        run = make_run(parse("base", raw, "train", *options, "--set", f"train.finetune-from-model={model}"))
+        if noted == prepared:
+            run.execute("train")
+        else:
+            with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of"):
+                run.execute("train")
+
+
+def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
+    raw = write_raw(tmp_path / "data")
+    run = make_run(parse("gtransformer/warm", raw, "train", "--set", "generate.beam=7"))
+    run.corpus.note(run.directory, generate=run.recipe.options("generate"))
+    found = search_of_run(run.directory)
+    assert (found["beam"], found["strategy"]) == (7, "sequential")
+    write_json(run.directory / "train.json", {"generate": {"beam": 3}})
+    assert search_of_run(run.directory) == {"beam": 3}

@@ -84,7 +84,7 @@ def side_of(
         side.of_token.append(len(side.words) - 1)
         before = symbol
     if sentencepiece:
-        side.words[:] = map(spelled, side.words)
+        side.words[:] = (spelled(word.removeprefix(SPACE) or word) for word in side.words)  # the blank alone stays
     return side
 
 

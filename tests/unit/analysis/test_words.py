@@ -136,7 +136,7 @@ def test_subwords_become_words():
     assert bpe.words == ["<s>", "das", "Hausboot", "##", "</s>", "<s>", "a", "</s>"]
     assert bpe.of_token == [0, 1, 2, 2, 2, 3, 4, 5, 6, 7] and bpe.sentences == [0, 0, 0, 0, 0, 1, 1, 1]
     pieces = side_of(["<s>", "\u2581das", "\u2581Haus", "boot", "\u2581", ".", "</s>"], [0] * 7, marks, True)
-    assert pieces.words == ["<s>", "das", "Hausboot", "\u2581.", "</s>"]
+    assert pieces.words == ["<s>", "das", "Hausboot", ".", "</s>"]
     wordpieces = side_of(["<s>", "the", "house", "##boat", "</s>"], [0] * 5, marks, False)
     assert wordpieces.words == ["<s>", "the", "houseboat", "</s>"]
     assert wordpieces.by_sentence() == [["<s>", "the", "houseboat", "</s>"]]

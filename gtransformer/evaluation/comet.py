@@ -11,6 +11,7 @@ from dataclasses import replace
 from gtransformer.errors import UserError
 from gtransformer.evaluation.metrics import MetricScore, check_pairs
 from gtransformer.evaluation.segments import Documents, Segments
+from gtransformer.optional import hide_broken
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 
@@ -20,6 +21,7 @@ def load_comet(model: str = DEFAULT_MODEL):
 
     Raises UserError, saying what to do, where the package is not installed or the model cannot be had.
     """
+    hide_broken("torchaudio")  # COMET imports transformers
     try:
         from comet import download_model, load_from_checkpoint
     except ImportError as error:

@@ -35,7 +35,7 @@ ALLOWED = {
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "installation", "optim", "preprocess", "models", "search"},
-    "evaluation": TEXT | {"preprocess", "tasks"},
+    "evaluation": TEXT | {"preprocess", "tasks", "optional"},
     "translation": TEXT | {"settings", "preprocess", "search", "tasks"},
     "analysis": NETWORK | {"colours", "files", "models", "preprocess", "tasks", "translation"},
     "benchmark": NETWORK | {"files", "models", "criterions", "optim", "tasks"},

@@ -9,6 +9,7 @@ import types
 import pytest
 
 from gtransformer.cli.score import main
+from gtransformer.evaluation.comet import load_comet
 from gtransformer.evaluation.references import raw_tokenizer
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
@@ -251,6 +252,23 @@ def test_without_comet(prepared, hypotheses, capsys, monkeypatch) -> None:
     assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
     assert "COMET is not installed" in (message := error_of(capsys)) and "pip install '.[comet]'" in message
     assert not hypotheses.with_suffix(".scores.json").exists()
+
+
+def test_comet_beside_a_torchaudio_for_another_pytorch(tmp_path, monkeypatch) -> None:
+    """What COMET is built upon imports it wherever it is found; it is not needed, so it is as good as not there."""
+    (tmp_path / "torchaudio.py").write_text("raise RuntimeError('compiled with another CUDA')\n")
+    (tmp_path / "comet.py").write_text(
+        "import importlib.util\nif importlib.util.find_spec('torchaudio'):\n    import torchaudio\n"
+        "download_model = load_from_checkpoint = str.upper\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("comet", "torchaudio"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    try:
+        assert load_comet("a/model") == "A/MODEL"
+    finally:
+        for name in ("comet", "torchaudio"):
+            sys.modules.pop(name, None)
 
 
 def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsys, monkeypatch, helpers) -> None:

@@ -6,6 +6,8 @@ is wrong from its first update on. It is compared with every checkpoint, the tra
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from gtransformer.modules.combine import stays_shut
 from gtransformer.tasks.checkpoint_file import read_settings
 from gtransformer.tasks.decoder_start import check_start_of_training
 from gtransformer.tasks.finetuning import LAST, check_system, goes_on, pretrained_path
+
+logger = logging.getLogger(__name__)
 
 MASKING = ("doc_noise_mask", "coword_dropout")
 FUSED = "fused_label_smoothed_cross_entropy"
@@ -50,6 +54,22 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_system(model_cfg, whole)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
     check_reading(model_cfg, read_settings(path), path)
+
+
+def say_defaults(model_cfg: Any, task_cfg: Any, arguments: Sequence[str]) -> None:
+    """Log which options a command leaves to defaults that are other ones than the release's.
+
+    fairseq does not keep which options were given, so the command line is asked; without ``--task`` on it
+    (fairseq-hydra-train) nothing is known.
+    """
+    given = {argument.partition("=")[0] for argument in arguments}
+    differing = {
+        "--doc-mode": (str(task_cfg.doc_mode), "full", hasattr(model_cfg, "encoder_ctxlayers")),
+        "--doc-noise-epochs": (task_cfg.doc_noise_epochs, 0, task_cfg.doc_noise_mask > 0),
+    }
+    for option, (ours, theirs, matters) in differing.items():
+        if matters and "--task" in given and option not in given:
+            logger.info("%s is %s by default (in the release %s); give it to choose", option, ours, theirs)
 
 
 def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Path) -> None:

@@ -29,10 +29,10 @@ class TranslationDocConfig(TranslationConfig):
     doc_mode: ChoiceEnum(DOC_MODES) = option(
         "partial",
         "partial: group attention, gated global attention on the top layers; "
-        "full: a plain Transformer over the document",
+        "full: a plain Transformer over the document (the release's default)",
     )
     doc_noise_mask: float = option(0.0, "probability of replacing an input word by <mask> in training, both sides")
-    doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1")
+    doc_noise_epochs: int = option(30, "word dropout in epochs 1 to N - 1 (the release's default is 0: none)")
     coword_dropout: float = option(
         0.0,
         "CoWord: probability of replacing a word of the current source sentence by <mask> in training, context "
@@ -136,11 +136,14 @@ class TranslationDocConfig(TranslationConfig):
         "place (0: all of the batch)",
     )
     doc_double_lr: bool = option(
-        False, "two learning rates: --lr for global attention and gates, --lr-scale-pretrained times it for the rest"
+        False,
+        "two learning rates: --lr for global attention and gates (with --load-partial-global-from-local for gates "
+        "alone), --lr-scale-pretrained times it for the rest",
     )
     lr_scale_pretrained: float = option(0.2, "--doc-double-lr: learning rate of pretrained parameters over --lr")
+    # None is that of older checkpoints, whose new parameters had --weight-decay, too.
     weight_decay_randinit: Optional[float] = option(  # noqa: UP045
-        None, "--doc-double-lr: weight decay of global attention and gates (default: --weight-decay)"
+        0.0, "--doc-double-lr: weight decay of what learns at --lr; --weight-decay is that of the rest"
     )
     doc_attn_entropy: bool = option(
         False,

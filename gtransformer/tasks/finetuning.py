@@ -149,18 +149,18 @@ def set_two_rates(model: nn.Module, task_cfg: Any, whole: DictConfig | None) -> 
     """Mark the model's parameters, and let ``--optimizer adam`` be the Adam that minds it (``--doc-double-lr``).
 
     Args:
-        model: a model that says of its parameters by name whether it ``is_pretrained(name)``.
+        model: a model that says of its parameters by name whether each ``learns_as_new``.
         task_cfg: with ``lr_scale_pretrained`` and ``weight_decay_randinit``.
         whole: all options of the training, which are changed; None leaves the choice of optimizer to the caller.
 
     Raises UserError for another kind of model, another optimizer than Adam, and a scale that is not positive.
     """
-    if not hasattr(model, "is_pretrained"):
+    if not hasattr(model, "learns_as_new"):
         raise UserError(f"--doc-double-lr is for the architectures gtransformer_*, not for {type(model).__name__}")
     if task_cfg.lr_scale_pretrained <= 0:
         raise UserError(f"--lr-scale-pretrained {task_cfg.lr_scale_pretrained}: give a number greater than 0")
     for name, parameter in model.named_parameters():
-        fresh = not model.is_pretrained(name)
+        fresh = model.learns_as_new(name)
         mark_parameter(parameter, fresh, task_cfg.lr_scale_pretrained, task_cfg.weight_decay_randinit)
     if whole is None:
         return

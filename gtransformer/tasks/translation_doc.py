@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,7 +29,7 @@ from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, ch
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
 from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
-from gtransformer.tasks.beginning import check_beginning
+from gtransformer.tasks.beginning import check_beginning, say_defaults
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.decoder_start import check_saved_with
 from gtransformer.tasks.dictionaries import add_symbols, language_index, languages_of, load_dictionary
@@ -217,6 +218,7 @@ class TranslationDocTask(MeasuredTask):
         if not from_checkpoint:
             check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
             whole = whole_config(cfg)
+            say_defaults(cfg, self.cfg, sys.argv[1:])
             if whole is not None and whole.checkpoint.restore_file == LAST:
                 finish_interrupted_save(whole.checkpoint.save_dir)
             check_order_options(whole)

@@ -104,8 +104,12 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.decoder.output_words is not None or str(self.cfg.marks_loss) == OFF
 
     def is_pretrained(self, name: str) -> bool:
-        """Whether fine-tuning takes this parameter from a pretrained model (for ``--doc-double-lr``)."""
+        """Whether fine-tuning takes this parameter from a pretrained model, where it has the same name."""
         return not is_new(name)
+
+    def learns_as_new(self, name: str) -> bool:
+        """Whether this parameter learns at ``--lr`` with ``--doc-double-lr``, since nothing pretrained is put there."""
+        return not self.is_pretrained(name)
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """A complete state of this model with a Transformer's parameters."""

@@ -46,6 +46,11 @@ def is_new(name: str) -> bool:
     return NEW_MODULE.search(name) is not None
 
 
+def is_copied(name: str) -> bool:
+    """Whether a parameter of global attention has a counterpart in group attention, which it may be a copy of."""
+    return "_attn_global." in name and "_numbers." not in name
+
+
 def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_local: bool = False) -> dict[str, Tensor]:
     """A complete state of ``model`` with the parameters of a Transformer (or of its own kind, unchanged).
 
@@ -71,8 +76,8 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     _check_ties(given, tied)
     fresh = sorted(own.keys() - given.keys())
     for name in fresh:
-        local = name.replace("_global.", "_local.")
-        given[name] = given[local] if global_from_local and local in given else own[name]
+        copied = global_from_local and is_copied(name)
+        given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
     if any(map(is_new, fresh)):
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
         logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)

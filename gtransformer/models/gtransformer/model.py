@@ -8,7 +8,7 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import MARKS, POSITIONS
 from gtransformer.models.common.model import DocumentModel, check_choices
-from gtransformer.models.common.pretrained import from_transformer, make_neutral
+from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 from gtransformer.models.gtransformer.config import TRAINED, GTransformerConfig
 from gtransformer.models.gtransformer.layers import decoder_blocks, encoder_blocks
 
@@ -31,6 +31,10 @@ class GTransformerModel(DocumentModel):
 
     encoder_blocks = staticmethod(encoder_blocks)
     decoder_blocks = staticmethod(decoder_blocks)
+
+    def learns_as_new(self, name: str) -> bool:
+        """As for any document model; a copy of group attention counts as pretrained, as in the release."""
+        return super().learns_as_new(name) and not (self.cfg.load_partial_global_from_local and is_copied(name))
 
     def from_transformer(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """As for any document model; global attention may be a copy of group attention, and gates neutral."""

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq import optim, tasks
 from fairseq import options as fairseq_options
-from fairseq import tasks
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
@@ -65,6 +65,20 @@ def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
         assert parameter.param_group == ("fresh" if is_new(name) else "pretrained")
         wanted = {"lr_scale": 1.0, "weight_decay": 0.01} if is_new(name) else {"lr_scale": 0.3}
         assert parameter.optim_overrides == {"optimizer": wanted}
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_learns_at_the_full_rate(prepared, tmp_path, copied):
+    """As in the release: gates, and global attention unless it is copied; without weight decay, which the rest has."""
+    start = "--load-partial-global-from-local" if copied else "--load-partial"
+    model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", start, "--positions=sentence")
+    trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    fresh, rest = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
+    assert [group["weight_decay"] for group in trained.param_groups] == [0.0, 0.1]
+    new = ("_gate.", "_numbers.") if copied else ("_gate.", "_global.")
+    assert {name for name in names.values() if any(part in name for part in new)} == set(fresh)
+    assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(names)
 
 
 def test_without_the_option_nothing_changes(prepared, tmp_path, on_gpu):

@@ -10,6 +10,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
+from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
 from gtransformer.preprocess.bpe import codes_fit, given_codes
 from gtransformer.preprocess.clean import WHOLE
@@ -162,8 +163,8 @@ def check_given(settings: Settings) -> None:
     """Raise UserError for a pretrained model's codes, pieces and dictionaries that cannot be used, or not together."""
     dictionaries = settings.given_dictionaries()
     words = frozenset(word for path in dictionaries for word in dictionary_words(path))
-    if settings.bert and not Path(settings.bert).is_dir():
-        raise UserError(f"{settings.bert}: no such directory; it should hold a BERT as transformers saves it")
+    if settings.bert:
+        read_wordpiece_tokeniser(settings.bert)
     fits = True
     if settings.bpe_codes:
         fits = codes_fit(given_codes(settings.bpe_codes), words)

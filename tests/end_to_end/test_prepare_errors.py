@@ -90,6 +90,20 @@ def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
     assert not output.exists()
 
 
+def test_a_pretrained_model_that_is_none(raw, tmp_path, capsys):
+    """Said before anything is prepared."""
+    pytest.importorskip("transformers")
+    output, model = tmp_path / "out", tmp_path / "model"
+    model.write_text("no model")
+    assert "no tokeniser of a BERT" in failure(capsys, str(raw), str(output), "--bert", str(tmp_path))
+    err = failure(capsys, str(raw), str(output), "--sentencepiece", str(model), "--dictionary", str(model))
+    assert f"{model}, line 1: not a dictionary entry" in err
+    (tmp_path / "dict.txt").write_text("a 1\n")
+    given = ["--sentencepiece", str(model), "--dictionary", str(tmp_path / "dict.txt")]
+    assert f"{model}: not a SentencePiece model" in failure(capsys, str(raw), str(output), *given)
+    assert not output.exists()
+
+
 @pytest.mark.parametrize("shard", ["2", "2/2", "-1/2", "0/0", "a/b", "1/2/3"])
 def test_shards_that_there_are_not(raw, tmp_path, capsys, shard):
     output = tmp_path / "out"

@@ -14,7 +14,10 @@ from gtransformer.evaluation.metrics import BLEU_LC, check_pairs, make_metric
 
 @dataclass(frozen=True)
 class BleuScore:
-    """One corpus BLEU score (0 to 100) and everything needed to reproduce it."""
+    """One corpus BLEU score (0 to 100) and everything needed to reproduce it.
+
+    ``fourgrams``: of the translation; without any the score is 0, whatever it says.
+    """
 
     score: float
     signature: str
@@ -23,10 +26,11 @@ class BleuScore:
     brevity_penalty: float
     hypothesis_length: int
     reference_length: int
+    fourgrams: int
 
     def to_json(self) -> dict:
         """The score as a JSON object."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "fourgrams"}
 
 
 def corpus_bleu(
@@ -50,6 +54,7 @@ def corpus_bleu(
         brevity_penalty=result.bp,
         hypothesis_length=result.sys_len,
         reference_length=result.ref_len,
+        fourgrams=result.totals[-1],
     )
 
 

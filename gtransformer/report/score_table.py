@@ -39,6 +39,11 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
             comparable = _comparable(key, found)
             for values in comparable:
                 first = next(value for value in values if value is not None)
+                if any(isinstance(value, BleuScore) and not value.fourgrams for value in values):
+                    short = (
+                        f"note: {TITLES[key]}: no translated segment has four words, so it is 0 however good they are"
+                    )
+                    warned[short] = None
                 digits = 4 if key.startswith("comet") else 2
                 shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
                 rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])

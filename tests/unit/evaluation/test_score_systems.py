@@ -95,6 +95,17 @@ def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference
     assert score["score"] > 10 and raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
 
 
+def test_sentences_too_short_for_bleu(plain, capsys) -> None:
+    """A perfect translation of a few short lines has 0; a reader is told why."""
+    (plain / "short").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
+    (plain / "same").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
+    assert main(["--reference-file", str(plain / "short"), "--hypotheses", str(plain / "same")]) == 0
+    printed = capsys.readouterr().out
+    assert "note: s-BLEU: no translated segment has four words" in printed and "note: d-BLEU" not in printed
+    result = json.loads((plain / "same.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
+    assert (result["s_bleu"]["score"], result["d_bleu"]["score"]) == (0, pytest.approx(100))
+
+
 def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
     """Beside the cased one, of sentences and documents, as sacrebleu's command has it; not counted by case."""
     (plain / "titles.txt").write_text(SYSTEM.title().replace("<D>", "<d>"), encoding="utf-8")

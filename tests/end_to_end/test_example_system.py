@@ -58,7 +58,7 @@ def test_commands_as_printed(copy_corpus, tmp_path):
     found = []
     for name, more in (("slow", [slow]), ("fast", [])):
         output = printed("fairseq-generate", tmp_path, *SHORT, f"--gen-output={tmp_path / name}", *more)
-        assert "Translated 20 sentences" in output
+        assert "Translated 60 sentences" in output
         found.append([json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()])
     for one, other in zip(*found, strict=True):
         assert len(one["hypotheses"][0]["sentences"]) == one["sentences"] == 3

@@ -79,11 +79,13 @@ class Corpus:
     raw: where it lies; None for a corpus that is known by its name alone.
     files: SHA-256 of the raw files of training and development set (of others where these are missing), by name.
         A corrected test set leaves models what they are.
+    pair: source and target language; the same files serve both directions.
     """
 
     name: str
     raw: Path | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    pair: tuple[str, str] = ("", "")
 
     @classmethod
     def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
@@ -97,20 +99,21 @@ class Corpus:
         except UserError:
             splits = {}
         files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
-        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files))
+        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair)
 
     def owns(self, directory: Path) -> bool:
         """Whether a run's directory is of this corpus; where nothing is known of its files, the path decides."""
-        known = _files_of(directory)
+        known, pair = _files_of(directory)
         if known and self.files:
-            return without_test(known) == self.files
+            return without_test(known) == self.files and pair in ((), self.pair)
         noted = {read_stamp(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
     def note(self, directory: Path, **more: Any) -> None:
         """Write down in a run's directory what corpus it is of, and ``more``, before anything else is there."""
         if self.files:
-            write_json(directory / RAW, {"raw": str(self.raw.resolve()), "files": self.files, **more})
+            noted = {"raw": str(self.raw.resolve()), "files": self.files, "pair": self.pair}
+            write_json(directory / RAW, noted | more)
 
 
 @lru_cache(maxsize=256)
@@ -118,20 +121,29 @@ def _sum(path: Path, _changed: int) -> str:
     return sha256(path)
 
 
-def _files_of(directory: Path) -> dict[str, str]:
-    """The raw files of a run's corpus, as it or its prepared corpus noted them; that may be another recipe's."""
+def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The raw files and the languages of a run, as it or its prepared corpus noted them; empty where nothing is known.
+
+    That corpus may be another recipe's, which the command of its training names.
+    """
+    noted = read_stamp(directory / RAW)
+    if noted.get("files"):
+        return noted["files"], tuple(noted.get("pair", ()))
     trained = read_stamp(directory / "train.json").get("command") or []
     elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
-    for path, name in ((directory / RAW, "files"), *((one, "inputs") for one in (directory / PREPARED, *elsewhere))):
-        if found := read_stamp(path).get(name):
-            return found
-    return {}
+    for path in (directory / PREPARED, *elsewhere):
+        manifest = read_stamp(path)
+        if manifest.get("inputs"):
+            settings = manifest.get("settings") or {}
+            pair = (settings[side] for side in ("source_lang", "target_lang") if side in settings)
+            return manifest["inputs"], tuple(pair)
+    return {}, ()
 
 
 def run_directory(recipe: str, corpus: Corpus) -> Path:
     """Where a recipe's run on a corpus lies: under the corpus's name, and where another has it, under a longer one."""
     plain = runs_directory() / recipe / corpus.name
-    longer = plain.with_name(f"{corpus.name}-{digest(dict(corpus.files))[:8]}")
+    longer = plain.with_name(f"{corpus.name}-{digest([dict(corpus.files), corpus.pair])[:8]}")
     if corpus.files and (longer.is_dir() or (plain.is_dir() and not corpus.owns(plain))):
         return longer
     return plain

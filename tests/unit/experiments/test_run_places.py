@@ -14,7 +14,7 @@ from gtransformer.experiments.needs import missing_first
 from gtransformer.experiments.recipe import language_changes
 from gtransformer.experiments.run import Run, make_run
 from gtransformer.experiments.run_places import RUNS, Corpus, run_directory
-from gtransformer.experiments.run_record import search_of_run
+from gtransformer.experiments.run_record import first_pass_of_run, search_of_run
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
@@ -78,6 +78,20 @@ def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: 
     french = make_run(parse("base", raw, "all", *changes))
     assert french.directory != runs / "base" / "data" == make_run(parse("base", raw, "all")).directory
     assert french.recipe.preparing()["langs"] == "en,fr"
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_two_directions_of_one_corpus_are_two_runs(tmp_path: Path, runs: Path, earlier: bool):
+    """Of the same files; a run of an earlier version has its languages in its prepared corpus alone."""
+    raw = write_raw(tmp_path / "data")
+    there, back = (Corpus.find(str(raw), pair) for pair in (PAIR, PAIR[::-1]))
+    directory = run_directory("base", there)
+    if earlier:
+        settings = {"source_lang": "en", "target_lang": "de"}
+        write_json(directory / "prepared" / "manifest.json", {"inputs": dict(there.files), "settings": settings})
+    else:
+        there.note(directory)
+    assert run_directory("base", there) == directory != run_directory("base", back)
 
 
 def test_runs_of_recipes_that_share_a_corpus_are_told_apart_by_what_they_trained_on(tmp_path: Path, runs: Path):
@@ -297,3 +311,16 @@ def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
     assert (found["beam"], found["strategy"]) == (7, "sequential")
     write_json(run.directory / "train.json", {"generate": {"beam": 3}})
     assert search_of_run(run.directory) == {"beam": 3}
+
+
+@pytest.mark.parametrize("named", ["start", "given.pt", "translations.jsonl", None])
+def test_the_first_pass_of_a_run(tmp_path: Path, named):
+    """What training started from, or a checkpoint that the recipe names; translations translate no other text."""
+    model = tmp_path / "start.pt"
+    for path in (model, tmp_path / "given.pt", tmp_path / "translations.jsonl"):
+        path.touch()
+    command = ["fairseq-train", "bin", "--finetune-from-model", str(model), "--cpu"]
+    first = named if named in ("start", None) else str(tmp_path / named)
+    write_json(tmp_path / "run" / "train.json", {"command": command, "generate": {"first-pass": first}})
+    wanted = {"start": model, "given.pt": tmp_path / "given.pt"}.get(named)
+    assert first_pass_of_run(tmp_path / "run") == wanted

@@ -13,6 +13,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 from torch import Tensor
+from torch.nn import functional
 
 from gtransformer.data.loss_mask import MASKED, counted
 from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
@@ -27,7 +28,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     For models of this package whose output layer is one product; with ``--report-accuracy`` or
     ``--ignore-prefix-size``, which need all logits, and for other models it is the ordinary criterion. Losses that a
-    model has beside it are added with weight 1, and logged.
+    model has beside it, of yes or no for each instance, are smoothed and summed as that of the tokens is, added, and
+    logged by instance.
 
     Validation says, too, what words and ``</s>`` cost alone (``word_nll_loss`` in bits a token, ``word_ppl``). ``<s>``
     between sentences and the language symbol cost next to nothing once they are learned, and much before; documents
@@ -49,7 +51,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             validation = not model.training and hasattr(self.task, "forced_symbols")
             of_words = self._of_words(features, decoder.output_weight, targets, nll) if validation else {}
         sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
-        own = {OWN + name: one * sample_size for name, one in extra.get(LOSSES, {}).items()}  # summed, as the loss is
+        own = {OWN + name: binary_loss(*one, self.eps) for name, one in extra.get(LOSSES, {}).items()}
         loss = sum(own.values(), loss)
         logs = {
             **{name: one.detach() for name, one in own.items()},
@@ -70,7 +72,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """As fairseq's; what words cost; and models' own losses, in bits, over the batches that have them."""
+        """As fairseq's; what words cost; and models' own losses, in bits by instance, of batches that have them."""
         super().reduce_metrics(logging_outputs)
         if words := sum(int(logs.get(WORDS, 0)) for logs in logging_outputs):
             nll = sum(float(logs[WORD_NLL]) for logs in logging_outputs if WORD_NLL in logs)
@@ -78,5 +80,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
             metrics.log_derived("word_ppl", lambda meters: utils.get_perplexity(meters[f"{WORD_NLL}_loss"].avg))
         for name in sorted({name for logs in logging_outputs for name in logs if name.startswith(OWN)}):
             having = [logs for logs in logging_outputs if name in logs]
-            total, size = (sum(float(logs[key]) for logs in having) for key in (name, "sample_size"))
+            total, size = (sum(float(logs[key]) for logs in having) for key in (name, "nsentences"))
             metrics.log_scalar(name.removeprefix(OWN), total / size / math.log(2), size, round=3)
+
+
+def binary_loss(logits: Tensor, truth: Tensor, eps: float) -> Tensor:
+    """Summed cross-entropy in nats of yes (n,) bool from logits (n,), label-smoothed: the other answer has ``eps``."""
+    exact = logits if logits.dtype == torch.float64 else logits.float()
+    wanted = truth.to(exact.dtype) * (1 - 2 * eps) + eps
+    return functional.binary_cross_entropy_with_logits(exact, wanted, reduction="sum")

@@ -25,7 +25,7 @@ LARGE_VOCABULARY = (
 )
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
-LOSSES = "losses"  # what a model hands to its loss beside its states: scalars by name, in nats, added with weight 1
+LOSSES = "losses"  # what a model hands to its loss beside its states: by name (logits, truth), both (instances,)
 
 
 def fused_cross_entropy(features: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -90,8 +90,8 @@ class DocumentModel(FairseqEncoderDecoderModel):
         ``more`` is what else the encoder may read of a batch.
 
         With ``ragged``, the top states (tokens, channels) of the real target tokens instead, and ``layout`` among the
-        extras, for losses that make logits themselves; and ``losses`` where the encoder has some of its own, scalars by
-        name, in nats.
+        extras, for losses that make logits themselves; and ``losses`` where the encoder has some of its own: by name
+        logits and truth, both (instances,), the truth bool.
         """
         layout = self.decoder.layout(prev_output_tokens)  # read now: behind the encoder the host would wait for it
         encoder_out = self.encoder(src_tokens, src_lengths, **more)

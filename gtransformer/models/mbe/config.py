@@ -15,6 +15,10 @@ class MbeConfig(DocumentModelConfig):
     """A Transformer, and which of its sides see the vector of the batch."""
 
     batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")
+    doc_encoder_layer_norm: bool = option(
+        False, "layer norm over the encoder's words and vector, in front of its layers, as in the authors' scripts"
+    )
+    doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
     batch_classifier: bool = option(
         False,
         "learn whether the sentences of a batch are of one document or drawn from the corpus, and multiply the vector "

@@ -11,7 +11,6 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model
 from torch import Tensor, nn
-from torch.nn import functional
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
@@ -75,6 +74,7 @@ class VectorEncoder(DocumentEncoder):
     def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.batch_vector = BatchVector(cfg)
+        self.batch_vector_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.doc_encoder_layer_norm else None
 
     def forward(
         self,
@@ -89,7 +89,7 @@ class VectorEncoder(DocumentEncoder):
 
         ``stretch`` (batch,) int64, ascending from 0: which of several batches each instance is of; None: of one.
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
-        the corpus. Where it is known, its loss is returned, too, the mean over instances of the cross-entropy.
+        the corpus. Where it is known, it is returned with the logits, for the loss.
         """
         with self.autocast():
             layout = self.layout(src_tokens)
@@ -105,13 +105,12 @@ class VectorEncoder(DocumentEncoder):
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout
                 x = layout.pack(torch.cat([shorter.pad(x), known[VECTOR].to(x.dtype).unsqueeze(1)], dim=1))
+            x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
             x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
             output = self.output(src_tokens, layout, x, known)
         if logits is None or in_order is None:
             return output
-        exact = logits if logits.dtype == torch.float64 else logits.float()
-        loss = functional.binary_cross_entropy_with_logits(exact, in_order.to(exact.dtype))
-        return output | {LOSSES: [{"batch_classifier": loss}]}
+        return output | {LOSSES: [{"batch_classifier": (logits, in_order)}]}
 
 
 class VectorDecoder(DocumentDecoder):
@@ -119,6 +118,10 @@ class VectorDecoder(DocumentDecoder):
 
     Translating, it goes through the whole prefix for each token.
     """
+
+    def __init__(self, cfg: MbeConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.batch_vector_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.doc_decoder_layer_norm else None
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         if str(self.cfg.batch_vector_in) == ENCODER:
@@ -131,6 +134,7 @@ class VectorDecoder(DocumentDecoder):
         )
         longer.whole = layout.whole
         x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
+        x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
         x = self.run_layers(x, View(str(self.cfg.group_attention), longer, memory.by_name()))
         return layout.pack(longer.pad(x)[:, 1:])
 
@@ -149,9 +153,15 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:
-        """UserError for an unknown side, and for sides of different width, which cannot have one vector."""
+        """UserError for an unknown side, for sides of different width, which cannot have one vector, and for a norm
+        over the vector of a decoder that has none.
+        """
         given = str(cfg.batch_vector_in)
         check_choices(cfg, batch_vector_in=PLACES)
+        if given == ENCODER and cfg.doc_decoder_layer_norm:
+            raise UserError(
+                "--doc-decoder-layer-norm: with --batch-vector-in encoder the decoder has no vector; leave it out"
+            )
         if given != ENCODER and cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise UserError(
                 f"--batch-vector-in {given} needs equal dimensions, not --encoder-embed-dim {cfg.encoder_embed_dim} "

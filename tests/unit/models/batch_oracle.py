@@ -142,12 +142,14 @@ class BatchOracle:
         """(tokens, vocabulary) of each instance of the batch."""
         cfg = self.cfg
         x, y = (self.embeddings(side, rows, first) for side, rows in (("encoder", sources), ("decoder", targets)))
-        behind = 0
+        behind, norms = 0, [getattr(cfg, f"doc_{side}_layer_norm", False) for side in ("encoder", "decoder")]
         if hasattr(cfg, "batch_vector_in"):
             vector, where = self.vector(x)[None], str(cfg.batch_vector_in)
             x = [np.concatenate([one, vector]) for one in x] if where != "decoder" else x
             if where != "encoder":
                 y, behind = [np.concatenate([vector, one]) for one in y], 1
+            x = [self.norm("encoder.batch_vector_norm", one) for one in x] if norms[0] else x
+            y = [self.norm("decoder.batch_vector_norm", one) for one in y] if norms[1] else y
         else:
             x, y = self.front("encoder", sources, x), self.front("decoder", targets, y)
         found = []

@@ -40,25 +40,26 @@ def criterion(dictionary):
 
 
 def test_its_loss_is_added(dictionary, criterion):
-    """The cross-entropy of NumPy's logits, mean over instances, as often as the translation's loss has tokens."""
+    """The cross-entropy of NumPy's logits, smoothed by 0.1 and summed over instances, as in the authors' code."""
     model = system(dictionary, "MBE classifier")
     batches = [document(dictionary, seed, sentences) for seed, sentences in ((3, 6), (4, 3))]
     in_order = torch.tensor([True] * 6 + [False] * 3)
     plain = sample_of(dictionary, batches)
     sample = as_read(plain | {"in_order": in_order}, model)
     without, _, logs_without = criterion(model, plain)
-    loss, size, logs = criterion(model, sample)
+    loss, _, logs = criterion(model, sample)
     oracle, expected = BatchOracle(model), 0.0
     for batch, right in zip(batches, (1, 0), strict=True):
         x = oracle.embeddings("encoder", batch.rows(batch.source), batch.first)
         states = [oracle.stack("encoder.batch_vector", "encoder", 1, one).mean(axis=0) for one in x]
         logit = oracle.classified(np.mean(states, axis=0))[0]
-        expected += len(batch.source) * math.log1p(math.exp(-logit if right else logit)) / 9
-    assert float((loss - without).detach()) == pytest.approx(size * expected, rel=1e-9)
+        costs = [math.log1p(math.exp(-logit)), math.log1p(math.exp(logit))]  # of saying that it is, that it is not
+        expected += len(batch.source) * ((0.9 if right else 0.1) * costs[0] + (0.1 if right else 0.9) * costs[1])
+    assert float((loss - without).detach()) == pytest.approx(expected, rel=1e-9)
     assert logs["nll_loss"] == logs_without["nll_loss"] and "own_loss_batch_classifier" not in logs_without
     with metrics.aggregate() as found:
         FusedLabelSmoothedCrossEntropy.reduce_metrics([logs, logs])
-    assert found["batch_classifier"].avg == pytest.approx(expected / math.log(2), abs=1e-3)
+    assert found["batch_classifier"].avg == pytest.approx(expected / 9 / math.log(2), abs=1e-3)
     loss.backward()
     assert all(one.grad is not None and one.grad.any() for one in model.encoder.batch_vector.classifier.parameters())
 

@@ -26,6 +26,11 @@ pytestmark = pytest.mark.slow
         ),
         (DOCFLAT, {"gate_threshold": 1.5}, "--gate-threshold 1.5: gates are between 0 and 1"),
         (ABD, {"sentence_numbers": "yes"}, "--sentence-numbers yes is unknown; choose one of on, off"),
+        (
+            MBE,
+            {"batch_vector_in": "encoder", "doc_decoder_layer_norm": True},
+            "encoder the decoder has no vector; leave",
+        ),
         (MBE, {"batch_vector_in": "none"}, "--batch-vector-in none is unknown; choose one of encoder, decoder, both"),
         (MBE, {"encoder_embed_dim": 20, "share_all_embeddings": False}, "both needs equal dimensions, not --encoder"),
     ],

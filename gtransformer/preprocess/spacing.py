@@ -67,7 +67,8 @@ class KeptTogether:
         marks = re.escape(STOPS + OPENING + CLOSING + QUOTES + WIDE)
         a, sign = f"[{letters}]", f"[^{letters}{marks}`\\s-]"
         either = f"[^{marks}`\\s-]"
-        word = f"{a}+(?:(?:[.'’-]|(?<=\\d),(?=\\d)){a}+)*"
+        # Possessive, and tried only where a word begins: what is no text may be one word of any length.
+        word = f"{a}++(?:(?:[.'’-]|(?<=\\d),(?=\\d)){a}++)*+"
         inner = ":([{" if lang in UNSPACED else ":([{,;?!"
         between = "|".join(
             (
@@ -77,7 +78,7 @@ class KeptTogether:
                 f"[)\\]}}](?={either})",
             )
         )
-        self._signs = f"(?=\\S\\S)(?:(?<!{a}){word})?(?:(?:{between})(?:[.'’-]*{word})?)+"
+        self._signs = f"(?=\\S\\S)(?:(?<!{a})(?<!{a}[.'’-]){word})?(?:(?:{between})(?:[.'’-]*{word})?)+"
         self._has_sign = re.compile(f"{sign}|[{re.escape(inner + ')]}')}]{a}|{a}[(\\[{{]")
         self._dots = f"{a}*\\.\\.+(?={a})"
         self._english, self._elided = lang == "en", None

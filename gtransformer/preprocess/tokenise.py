@@ -78,9 +78,9 @@ class Tokeniser:
         form = {"escape": self.escaped, "aggressive_dash_splits": self.escaped, "return_str": True}
         if self._kept is None:
             return self._tokenizer.tokenize(line, **form)
-        line, patterns = self._kept(line)
+        marked, patterns = self._kept(line)
         try:
-            return self._tokenizer.tokenize(line, **form, protected_patterns=patterns)
+            return self._tokenizer.tokenize(marked, **form, protected_patterns=patterns)
         except ValueError:  # sacremoses takes no more than a thousand such places: no line of text
             return self._tokenizer.tokenize(line, **form)
 

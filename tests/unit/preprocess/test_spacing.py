@@ -91,6 +91,7 @@ def test_no_text_is_lost_whatever_it_is(lang):
     parts = [*signs, "<mask>", "[de]", "</s>", "@@", " ", " ", "THISISPROTECTED000", "wort", "don't"]
     texts = ["".join(draw.choices(parts, k=draw.randint(1, 25))) for _ in range(400)]
     texts += ["1%2/3:4 " * 700, "a" * 3000, "(" * 500, "a.b" * 500 + "@", "'" * 50, "x/" * 400]
+    texts += ["中," * 1500, "a/b " * 1500, "a.b" * 20_000 + " #x", "a-b" * 20_000 + "/c"]
     texts = [" ".join(text.split()) for text in texts if text.strip()]
     tokenise, detokenise = both(lang)
     tokens = tokenise(texts)

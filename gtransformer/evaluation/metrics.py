@@ -42,7 +42,14 @@ def make_metric(name: str, tokenizer: str = "13a") -> Metric:
             f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
         )
     if name in ("bleu", BLEU_LC):
-        return BLEU(lowercase=name == BLEU_LC, tokenize=tokenizer, force=tokenizer == "none")
+        try:
+            return BLEU(lowercase=name == BLEU_LC, tokenize=tokenizer, force=tokenizer == "none")
+        except (ImportError, OSError, RuntimeError) as error:  # a package, or a model that it fetches
+            said = " ".join(str(error).split())[:120] or type(error).__name__
+            raise UserError(
+                f"sacrebleu's tokeniser {tokenizer!r} cannot be used here ({said}); install what it needs (pip install "
+                "'sacrebleu[ja]', 'sacrebleu[ko]' or sentencepiece; spm and flores also fetch a model), or give another"
+            ) from None
     if name == "chrf":
         return CHRF()
     if name == "ter":

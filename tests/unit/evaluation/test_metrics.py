@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from sacrebleu.metrics import BLEU
 
 from gtransformer.errors import UserError
+from gtransformer.evaluation import metrics
 from gtransformer.evaluation.breakdown import by_document, by_position, position_name
 from gtransformer.evaluation.metrics import METRICS, SegmentStatistics, make_metric
 from gtransformer.evaluation.segments import segments_of_text
@@ -16,6 +20,26 @@ REFERENCE = [["Das Haus, sagte er, ist alt.", "Wir sehen 3,5 Hunde.", "Ja, gewis
 
 def flat(documents: list[list[str]]) -> list[str]:
     return [sentence for document in documents for sentence in document]
+
+
+def test_a_tokeniser_whose_package_or_model_is_not_there(monkeypatch):
+    """sacrebleu fetches models and needs packages: one sentence, whatever the library raises."""
+    for error in (RuntimeError("pip install sacrebleu[ja]"), OSError("no network"), ImportError("sentencepiece")):
+        monkeypatch.setattr(metrics, "BLEU", Raising(error))
+        with pytest.raises(UserError, match=rf"'ja-mecab' cannot be used here \({re.escape(str(error))}\); install"):
+            make_metric("bleu", "ja-mecab")
+
+
+class Raising:
+    """sacrebleu's BLEU where what it needs is not installed."""
+
+    TOKENIZERS = BLEU.TOKENIZERS
+
+    def __init__(self, error: Exception):
+        self.error = error
+
+    def __call__(self, **options):
+        raise self.error
 
 
 @pytest.mark.parametrize(

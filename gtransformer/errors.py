@@ -115,6 +115,7 @@ def explain(error: BaseException) -> str | None:
         message = (
             _damaged_checkpoint(link)
             or _checkpoint_that_does_not_fit(link)
+            or _other_training(link)
             or _missing_checkpoint(link)
             or _value_that_cannot_be(link)
             or _file_that_cannot_be_used(link, _variable(error, SAVERS))
@@ -216,6 +217,19 @@ def _checkpoint_that_does_not_fit(error: BaseException) -> str | None:
     return (
         f"checkpoint {_checkpoint_of(error)} does not fit this model: {' and '.join(reasons)}; use the "
         "architecture options and the data (dictionary) that it was trained with, or another --save-dir"
+    )
+
+
+def _other_training(error: BaseException) -> str | None:
+    """fairseq's assertion, of a checkpoint that another criterion or optimizer has trained."""
+    found = re.match(r"(Criterion|Optimizer) does not match; .*\. (\S+) vs (\S+)\Z", str(error))
+    if not isinstance(error, AssertionError) or found is None:
+        return None
+    option, theirs, ours = found[1].lower(), found[2], found[3]
+    path = _variable(error, LOADERS) or "given"
+    return (
+        f"checkpoint {path} was trained with another --{option} ({theirs}, not {ours}); give that, "
+        "or --reset-optimizer to begin with its parameters alone"
     )
 
 

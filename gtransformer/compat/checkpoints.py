@@ -19,6 +19,7 @@ def mend() -> None:
     import omegaconf
     import torch
     from fairseq.distributed.utils import _TensorPlaceholder
+    from fairseq.logging import meters
     from omegaconf.base import ContainerMetadata, Metadata
     from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
 
@@ -53,6 +54,11 @@ def mend() -> None:
             scalar,
             (scalar, "numpy.core.multiarray.scalar"),
             (_reconstruct, "numpy.core.multiarray._reconstruct"),
+            # Until fairseq 0.9 checkpoints held meters.
+            *(
+                (kind, f"fairseq.meters.{kind.__name__}")
+                for kind in (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+            ),
             *(type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")),
         ]
     )

@@ -66,6 +66,13 @@ class AdamTwoRates(FusedAdam):
         super().__init__(cfg, [group for group in groups.values() if group["params"]])
         self.set_lr(self.optimizer_config["lr"])
 
+    def load_state_dict(self, state_dict, optimizer_overrides=None) -> None:
+        """fairseq's, but that each group has the scale and the weight decay that it is given now."""
+        own = [{name: group[name] for name in ("lr_scale", "weight_decay")} for group in self.param_groups]
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group, settings in zip(self.param_groups, own, strict=True):
+            group.update(settings)
+
     @property
     def supports_flat_params(self) -> bool:
         """No: a flat parameter would be of both groups."""

@@ -151,6 +151,8 @@ REFUSED = {
 # In training it names files that a training to be resumed does not look for.
 NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
 ALLOWED = {"required_batch_size_multiple": 1}  # which is what documents have
+FUSED = "fused_label_smoothed_cross_entropy"
+SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 BACKENDS = ("fully_sharded", "slowmo")
 PACKAGES = {
     "wandb_project": ("wandb",),
@@ -227,6 +229,13 @@ def check_training(whole: DictConfig | None) -> None:
         return
     changed = dict(_changed(whole))
     check_given({name: value for name, value in changed.items() if name not in BY_HYDRA}, TRAIN)
+    shared = any(getattr(whole.model, name, False) for name in SHARED)
+    several = whole.distributed_training.distributed_world_size > 1
+    if changed.get("find_unused_parameters") and several and str(whole.criterion._name) == FUSED and not shared:
+        raise UserError(
+            f"--find-unused-parameters: PyTorch does not see that --criterion {FUSED} uses the output layer; leave it "
+            "out, or give label_smoothed_cross_entropy"
+        )
     if torch.cuda.is_available() and not whole.common.cpu:
         return
     for name in FOR_GPUS:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.models.common.architectures import system_of
-from gtransformer.tasks.checkpoint_file import read_settings, read_state, updates_of
+from gtransformer.tasks.checkpoint_file import difference, read_settings, read_state, updates_of
 from gtransformer.tasks.finetuning import STRUCTURE
 
 AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
@@ -94,5 +94,6 @@ def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[
     systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
     other = other or ("_name" if len(systems) > 1 else None)
     other = other or next((key for key in STRUCTURE if theirs.get(key) != ours.get(key)), None)
+    other = other or difference(theirs, ours)
     if other:
         raise UserError(f"{path}: of another model than {first} ({other}); average checkpoints of one training")

@@ -19,14 +19,14 @@ from gtransformer.models.common.config import BOTH, DOCUMENT
 from gtransformer.models.gtransformer.config import ALL
 from gtransformer.models.gtransformer.layers import COMBINED, attention_kinds
 from gtransformer.modules.combine import stays_shut
+from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoint_file import read_settings
 from gtransformer.tasks.decoder_start import check_start_of_training
-from gtransformer.tasks.finetuning import LAST, check_system, goes_on, pretrained_path
+from gtransformer.tasks.finetuning import LAST, check_same, check_system, goes_on, keep_given, pretrained_path
 
 logger = logging.getLogger(__name__)
 
 MASKING = ("doc_noise_mask", "coword_dropout")
-FUSED = "fused_label_smoothed_cross_entropy"
 LEAST, MOST = -3, 10  # of neutral gates the bias; at the least group attention is scaled up twentyfold
 SYSTEM = "gtransformer"  # the architectures whose positions and marks can be chosen
 READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
@@ -54,6 +54,8 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_system(model_cfg, whole)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
     check_reading(model_cfg, read_settings(path), path)
+    check_same(model_cfg, task_cfg, whole)
+    keep_given(whole)
 
 
 def say_defaults(model_cfg: Any, task_cfg: Any, arguments: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,6 +13,18 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
+
+# A model's options that may be others when its training goes on: what is drawn and kept while it computes, how it
+# computes, where it began and what of it is trained (which has checks of its own), how it translates.
+FREE = frozenset(
+    """
+    _name arch dropout attention_dropout activation_dropout
+    group_attention checkpoint_activations autocast
+    load_partial load_partial_global_from_local sentence_model bert_checkpoint gate_bias neutral_gates
+    trained_parameters freeze_sentence_parameters
+    max_source_positions max_target_positions decode_alignment length_ratio
+    """.split()
+)
 
 
 def read_settings(path: Path) -> dict[str, dict[str, Any]]:
@@ -49,6 +62,20 @@ def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
             section = OmegaConf.to_container(section, resolve=False)
         sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
     return sections
+
+
+def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first of a model's options that makes another model of it, and differs; None if they are of one model.
+
+    Options that one of the two lacks, as older checkpoints do, and values that refer to others are passed over.
+    """
+    return next((key for key in one if key in other and key not in FREE and not _same(one[key], other[key])), None)
+
+
+def _same(one: Any, other: Any) -> bool:
+    plain = all(value is None or isinstance(value, str | int | float | Enum) for value in (one, other))
+    link = any(isinstance(value, str) and value.startswith("${") for value in (one, other))
+    return not plain or link or one == other or str(one) == str(other)
 
 
 def trained_seconds(path: Path) -> float:

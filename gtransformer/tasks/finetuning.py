@@ -6,6 +6,7 @@ as its sentence model is.
 
 from __future__ import annotations
 
+import ast
 import logging
 import re
 from argparse import Namespace
@@ -17,6 +18,7 @@ from typing import Any
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_REGISTRY
+from fairseq.utils import eval_str_list
 from omegaconf import DictConfig, open_dict
 from torch import nn
 
@@ -25,7 +27,7 @@ from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.config import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from gtransformer.tasks.checkpoint_file import read_settings
+from gtransformer.tasks.checkpoint_file import difference, read_settings
 
 logger = logging.getLogger(__name__)
 
@@ -206,6 +208,47 @@ def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
         raise UserError(
             f"{path}: a checkpoint of {theirs}, which training of {ours} cannot go on from; choose another --save-dir, "
             "or start from it with --finetune-from-model and --load-partial"
+        )
+
+
+def keep_given(whole: DictConfig) -> None:
+    """Let a training that is resumed have the settings of Adam that it is given, not those of its optimizer's state.
+
+    fairseq restores them with the state, and logs what is given. What ``--optimizer-overrides`` says goes before.
+    """
+    cfg = whole.get("optimizer")
+    if getattr(cfg, "_name", None) not in ("adam", fused_adam.NAME, NAME):
+        return
+    betas = tuple(float(one) for one in eval_str_list(cfg.adam_betas))
+    given = {"betas": betas, "eps": float(cfg.adam_eps), "weight_decay": float(cfg.weight_decay)}
+    whole.checkpoint.optimizer_overrides = repr(given | ast.literal_eval(whole.checkpoint.optimizer_overrides))
+
+
+def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
+    """Raise UserError where a training would go on as another model, or in another direction, than its checkpoint is.
+
+    Parameters need not show it: gates that are continuous or discrete, say, are as many.
+    """
+    path = _gone_on_from(whole)
+    if path is None and whole.checkpoint.restore_file == LAST and getattr(whole.checkpoint, "continue_once", None):
+        path = pretrained_path(whole)
+    if path is None or (whole.checkpoint.restore_file != LAST and getattr(model_cfg, "load_partial", False)):
+        return
+    settings = read_settings(path)
+    theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
+    key = difference(theirs, ours)
+    if key is None:
+        theirs, ours = (
+            {name: getattr(one, name, None) for name in ("source_lang", "target_lang")}
+            for one in (SimpleNamespace(**settings.get("task", {})), task_cfg)
+        )
+        key = next(
+            (name for name in theirs if None not in (theirs[name], ours[name]) and theirs[name] != ours[name]), None
+        )
+    if key is not None:
+        raise UserError(
+            f"{path}: trained with --{key.replace('_', '-')} {theirs[key]}, this training has {ours[key]}; give "
+            "what it was trained with to go on with it, or another --save-dir"
         )
 
 

@@ -122,6 +122,18 @@ def check_context(cfg: TranslationDocConfig, model: object) -> None:
         )
 
 
+def check_direction(cfg: TranslationDocConfig, model: object) -> None:
+    """Raise UserError for a model that translates between other languages; ``model``: as of ``check_context``."""
+    whole = whole_config(model)
+    saved = None if whole is None else whole.get("task")
+    pairs = [[getattr(one, f"{side}_lang", None) for side in ("source", "target")] for one in (saved, cfg)]
+    if all(None not in pair for pair in pairs) and pairs[0] != pairs[1]:
+        raise UserError(
+            f"the model translates {'-'.join(pairs[0])}, and this is to be {'-'.join(pairs[1])} (--source-lang, "
+            "--target-lang); give a model of these languages, or the languages of the model"
+        )
+
+
 def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bool:
     """Whether translations have as many sentences as their source.
 
@@ -174,6 +186,8 @@ def generator_maker(
 ) -> Callable[..., DocumentGenerator]:
     """What fairseq's ``build_generator`` is to call with models, dictionary, search strategy and options.
 
+    An ensemble is held to the sentence rule if one of its members needs it, in whatever order they are named.
+
     Args:
         task: a task translation_doc.
         args: options of generation; a ``sentence_rule`` among them goes before the task's.
@@ -182,7 +196,6 @@ def generator_maker(
     """
     source, target = task.source_dictionary, task.target_dictionary
     marks = [source.bos(), source.eos(), source.pad(), *task.language_symbols(source)]
-    model = getattr(models[0], "cfg", None)
     last_only = translates_last_only(models[0])
     if any(translates_last_only(one) != last_only for one in models):
         raise UserError("models that translate one sentence and models that translate documents make no ensemble")
@@ -192,13 +205,14 @@ def generator_maker(
             "it out"
         )
     if task.datasets or not last_only:  # what is typed or handed in stands as the model wants it
-        check_sides(task.cfg, models[0], trained=True)
+        for one in models:
+            check_sides(task.cfg, one, trained=True)
     rule = None
     chosen = str(getattr(args, "sentence_rule", task.cfg.sentence_rule))
     check_marks(models, chosen, args)
     if last_only and chosen == OFF:
         raise UserError("--sentence-rule off: the model translates one sentence at a time; leave it out")
-    if last_only or keeps_sentences(task.cfg, model, chosen):
+    if last_only or any(keeps_sentences(task.cfg, getattr(one, "cfg", None), chosen) for one in models):
         forbidden = [target.bos(), target.pad(), target.index("<mask>"), *task.language_symbols()]
         min_len = getattr(args, "min_len", 1)
         rule = SentenceRule(target.bos(), target.eos(), task.language, torch.tensor(forbidden), min_len)

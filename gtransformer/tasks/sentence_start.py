@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, END, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_new
+from gtransformer.models.gtransformer.layers import COMBINED
 from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
 from gtransformer.tasks.sentence_model import check_sentence_model
@@ -38,6 +39,7 @@ STRUCTURE = (
     "layernorm_embedding",
 )
 ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
+INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
 OWN_TASK = "translation_doc"
 
 
@@ -90,6 +92,16 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
             cfg.gate_bias, cfg.neutral_gates = 0.0, True
         marks = settings["model"].get("sentence_marks") or BOTH, settings["model"].get("output_words")
         cfg.sentence_marks, cfg.output_words = marks if own else (END, tables["decoder"])
+    changed = [one for one in INEXACT if getattr(cfg, one, False)]
+    if str(getattr(cfg, "context_attention", COMBINED)) != COMBINED:
+        changed.insert(0, f"context_attention {cfg.context_attention}")
+    if changed:
+        logger.warning(
+            "--sentence-model %s: the start is not exact, since with --%s its attention sees other sentences from the "
+            "first update on; leave it out to begin where the sentence model is",
+            path,
+            " and --".join(one.replace("_", "-") for one in changed),
+        )
     if whole is not None:
         with open_dict(whole):
             whole.checkpoint.finetune_from_model = str(path)

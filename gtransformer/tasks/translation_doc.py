@@ -39,6 +39,7 @@ from gtransformer.tasks.first_pass import check_first_pass, open_first_pass
 from gtransformer.tasks.generation import (
     check_alignment,
     check_context,
+    check_direction,
     check_generation,
     check_sides,
     generator_maker,
@@ -201,6 +202,7 @@ class TranslationDocTask(MeasuredTask):
         """
         if from_checkpoint:
             check_saved_with(cfg)
+            check_direction(self.cfg, cfg)
             check_context(self.cfg, cfg)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:

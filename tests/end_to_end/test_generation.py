@@ -68,3 +68,16 @@ def test_options_keep_the_constraint(copier, options, tmp_path):
 def test_mistakes_are_explained_in_one_line(copier, options, message):
     line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={copier.checkpoint}", *options]
     assert message in only_error(run(*line, status=1))
+
+
+def test_a_document_model_is_for_documents_and_its_own_direction(copier):
+    """Without --task it would translate sentence by sentence, and with -s and -t exchanged words of no language."""
+    given = [copier.corpus / "bin", f"--path={copier.checkpoint}", *LIMITS, "--cpu"]
+    said = only_error(run("generate", *given, "--source-lang=en", "--target-lang=de", status=1))
+    assert said == "--task translation: the model is for documents; give --task translation_doc"
+    exchanged = ["--task=translation_doc", "--langs=en,de", "--source-lang=de", "--target-lang=en"]
+    said = only_error(run("generate", *given, *exchanged, status=1))
+    assert said.startswith("the model translates en-de, and this is to be de-en (--source-lang, --target-lang); ")
+    # The release's command, without languages: these are those of the data.
+    plain = ["--task=translation_doc", "--langs=en,de", "--tokenizer=moses", "--remove-bpe", "--sacrebleu", "--beam=3"]
+    assert re.search(r"^Generate test with beam=3: BLEU = 100\.00 .*hyp_len = ", run("generate", *given, *plain), re.M)

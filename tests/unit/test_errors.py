@@ -28,6 +28,22 @@ def test_commands_report_user_errors_in_one_line(capsys):
     assert main.__name__ == "main" and main.__doc__ == "Documented."
 
 
+def test_a_checkpoint_that_another_criterion_has_trained():
+    """fairseq's assertion, as its trainer has it."""
+    said = "Criterion does not match; please reset the optimizer (--reset-optimizer). OneCriterion vs OtherCriterion"
+
+    def load_checkpoint(filename):
+        raise AssertionError(said)
+
+    with pytest.raises(AssertionError) as caught:
+        load_checkpoint("last.pt")
+    assert explain(caught.value) == (
+        "checkpoint last.pt was trained with another --criterion (OneCriterion, not OtherCriterion); give that, or "
+        "--reset-optimizer to begin with its parameters alone"
+    )
+    assert explain(AssertionError("something else")) is None
+
+
 def test_exit_status_of_commands(capsys):
     assert cli_main(lambda argv: None)([]) == 0
     assert cli_main(lambda argv: 3)([]) == 3

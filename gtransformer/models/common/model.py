@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
@@ -42,6 +43,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
         """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
+        check_task(task)
         check_sizes(cfg)
         check_choices(cfg, marks_loss=SWITCH)
         cls.check(cfg)
@@ -127,6 +129,13 @@ class DocumentModel(FairseqEncoderDecoderModel):
         dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
         normalise = torch.log_softmax if log_probs else torch.softmax
         return normalise(logits, dim=-1, dtype=dtype)
+
+
+def check_task(task: object) -> None:
+    """UserError for one of fairseq's own tasks, which would give a document model single sentences without marks."""
+    if isinstance(task, FairseqTask) and not hasattr(task, "language_symbols"):
+        name = str(getattr(task.cfg, "_name", None) or getattr(task.cfg, "task", None) or type(task).__name__)
+        raise UserError(f"--task {name}: the model is for documents; give --task translation_doc")
 
 
 def make_embeddings(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> tuple[nn.Embedding, ...]:

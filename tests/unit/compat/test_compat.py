@@ -14,6 +14,7 @@ import torch
 from fairseq import options
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import meters
 from fairseq.logging.meters import StopwatchMeter
 from hydra._internal import config_repository, utils
 from hydra.core.override_parser import overrides_parser
@@ -72,6 +73,17 @@ def test_what_fairseq_stores_can_be_read_safely(tmp_path):
     assert found["config"] == state["config"]
     assert (found["best"], found["number"], found["array"].tolist()) == (1.5, 3, [0, 1, 2])
     assert found["history"] == state["history"]
+
+
+def test_checkpoints_of_fairseq_until_09(tmp_path, monkeypatch):
+    """They held meters, by the names of then."""
+    kinds = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "__module__", "fairseq.meters")
+    state = {"model": {"w": torch.ones(2)}, "extra_state": {"train_meters": {kind.__name__: kind() for kind in kinds}}}
+    torch.save(state, tmp_path / "c.pt")
+    found = torch.load(tmp_path / "c.pt")["extra_state"]["train_meters"]
+    assert [type(found[kind.__name__]) for kind in kinds] == [*kinds]
 
 
 class Foreign:

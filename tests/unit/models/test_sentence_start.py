@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from gtransformer.models.common.decoder import STATE
 from gtransformer.models.common.decoding.prefix import PrefixState
 from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.tasks import sentence_start
 from gtransformer.tasks.sentence_start import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import pad_batch, relative_error, task_config, tiny_model
@@ -267,3 +269,19 @@ def test_a_sentence_longer_than_learned_positions(tmp_path):
     with pytest.raises(UserError, match="a text of 11 tokens does not fit the 10 learned positions"):
         model.encoder(torch.tensor([[0, *words, 2]]))
     assert model.encoder(torch.tensor([[0, *words[:9], 2] * 3]))["memory"][0].layout.total == 30
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "option", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}, {}]
+)
+def test_a_start_that_is_not_exact_is_said(tmp_path, caplog, monkeypatch, option):
+    monkeypatch.setattr(sentence_start.logger, "disabled", False)
+    path, teacher, source, target = save(tmp_path)
+    task, documents = task_of(source, target), pairs_of(source, target)
+    with caplog.at_level(logging.WARNING, sentence_start.logger.name):
+        model = start(path, task, **option)
+    exact = torch.cat(losses_alone(teacher, target, documents))
+    assert (relative_error(torch.cat(losses(model, target, documents)), exact) > 1e-3) == bool(option)
+    assert ("the start is not exact" in caplog.text) == bool(option)
+    assert all(name.replace("_", "-") in caplog.text for name in option)

@@ -107,6 +107,25 @@ def test_state_comes_back(dictionary):
     assert torch.equal(*results)
 
 
+def test_a_resumed_training_has_the_rates_and_decays_that_it_is_given(dictionary):
+    """Not those of its optimizer's state, while the log says the new ones."""
+    pairs, model = documents(dictionary), marked(tiny_model(dictionary), decay_fresh=0.1)
+    before = optimizer(model.parameters(), weight_decay=0.2)
+    step(model, before, pairs)
+    for name, parameter in model.named_parameters():
+        mark_parameter(parameter, is_new(name), 0.5, 0.3)
+    after = optimizer(model.parameters(), weight_decay=0.4)
+    after.load_state_dict(before.state_dict(), {"weight_decay": 0.4, "eps": 1e-6})
+    after.set_lr(1e-3)
+    found = {group["lr_scale"]: (group["lr"], group["weight_decay"], group["eps"]) for group in after.param_groups}
+    assert found == {1.0: (1e-3, 0.3, 1e-6), 0.5: (5e-4, 0.4, 1e-6)}
+    assert all(
+        torch.equal(after.optimizer.state[p]["exp_avg"], before.optimizer.state[p]["exp_avg"])
+        for group in after.param_groups
+        for p in group["params"]
+    )
+
+
 def test_unmarked_parameters_are_refused():
     """Such as the one flat parameter that fairseq's --fp16 makes of all."""
     with pytest.raises(UserError, match="--fp16-no-flatten-grads"):

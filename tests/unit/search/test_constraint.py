@@ -205,6 +205,14 @@ def test_partial_mode_is_constrained_whatever_the_task_says(dictionary, document
     assert len(translate.sentences(best)) == 3
 
 
+def test_an_ensemble_keeps_to_the_sentences_if_a_member_needs_it(dictionary):
+    """In whatever order its members are named."""
+    models = {mode: tiny_model(dictionary, doc_mode=mode) for mode in ("partial", "full")}
+    for names in (("partial", "full"), ("full", "partial"), ("partial",)):
+        assert Translator(dictionary, [models[name] for name in names]).generator.rule is not None
+    assert Translator(dictionary, [models["full"]] * 2).generator.rule is None
+
+
 def test_alignment_is_refused_in_one_sentence(dictionary):
     with pytest.raises(UserError, match="--print-alignment hard: fused attention does not give out its weights"):
         Translator(dictionary, [tiny_model(dictionary)], print_alignment="hard")

@@ -222,6 +222,15 @@ def test_what_is_for_gpus(monkeypatch, option):
     check_training(whole)
 
 
+def test_unused_parameters_and_the_fused_loss():
+    """Its output layer is used outside of what PyTorch watches, unless it is an embedding, too."""
+    words = ["--find-unused-parameters", "--distributed-world-size", "2", "--cpu"]
+    with pytest.raises(UserError, match="--find-unused-parameters: PyTorch does not see that --criterion fused"):
+        check_training(convert_namespace_to_omegaconf(parse("train", *words)))
+    check_training(convert_namespace_to_omegaconf(parse("train", *words, "--share-all-embeddings")))
+    check_training(convert_namespace_to_omegaconf(parse("train", words[0])))
+
+
 def test_sacrebleu_is_the_scoring_of_that_name():
     assert parse("generate").scoring == "bleu"
     cfg = convert_namespace_to_omegaconf(parse("generate", "--sacrebleu"))

@@ -96,6 +96,15 @@ def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, w
     assert str(error.value) == message and not (saved / AVERAGE).exists()
 
 
+@pytest.mark.parametrize(("name", "one", "other"), [("context_gate", "continuous", "discrete"), ("window", 20, 10)])
+def test_checkpoints_that_only_their_options_tell_apart(saved: Path, name: str, one: object, other: object):
+    """Their parameters fit; dropout and the like are free."""
+    paths = [save(saved / "a.pt", 1, {name: one, "dropout": 0.1}), save(saved / "b.pt", 2, {name: one, "dropout": 0.3})]
+    average(paths, saved / AVERAGE)
+    with pytest.raises(UserError, match=rf"c.pt: of another model than .*a.pt \({name}\)"):
+        average([paths[0], save(saved / "c.pt", 3, {name: other})], saved / AVERAGE)
+
+
 def test_what_is_no_checkpoint(saved: Path):
     bad = saved / "checkpoint12.pt"
     for content, message in ((b"PK", "cannot be read as a checkpoint"), (None, "holds no model")):

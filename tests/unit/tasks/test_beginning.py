@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.tasks.beginning import check_beginning, say_defaults
+from gtransformer.tasks.finetuning import keep_given
 
 LAST = "checkpoint_last.pt"
 ENDS = {"positions": "sentence", "sentence_marks": "end", "output_words": 16}
@@ -24,6 +26,7 @@ def begin(tmp_path):
         (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
         path = tmp_path / (LAST if naming == LAST else "other.pt")
         task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
+        task |= {"source_lang": "en", "target_lang": "de"}
         torch.save({"cfg": {"model": {"_name": system, **theirs}, "task": task}, "model": {}}, path)
         if naming is None:
             path.unlink()
@@ -119,3 +122,40 @@ def test_defaults_that_the_release_has_not_are_said(caplog, system, mask, line, 
     task = SimpleNamespace(doc_mode="partial", doc_noise_mask=mask, doc_noise_epochs=30)
     say_defaults(SimpleNamespace(**system), task, line.split())
     assert [message.split(" by default")[0] for message in caplog.messages] == said
+
+
+@pytest.mark.parametrize("system", ["docflat_base", "mbe_base"])
+def test_a_training_does_not_go_on_as_another_model(begin, system):
+    """Where parameters do not show it, too; what may be another is a short list."""
+    theirs = {"context_gate": "discrete", "gate_threshold": 0.5, "batch_vector_in": "both", "encoder_layers": 6}
+    theirs |= {"dropout": 0.1, "doc_mode": "${task.doc_mode}", "group_attention": "packed"}
+    same = theirs | {"gate_threshold": "0.5", "doc_mode": "full", "dropout": 0.3, "group_attention": "dense", "new": 1}
+    begin(same, theirs, system=system)
+    for name, value in (("context_gate", "continuous"), ("gate_threshold", 0.7), ("batch_vector_in", "encoder")):
+        option = f"--{name.replace('_', '-')}"
+        said = f"trained with {option} {theirs[name]}, this training has {value}; give what it was trained with"
+        for naming in (LAST, "restore_file"):
+            with pytest.raises(UserError, match=said):
+                begin(same | {name: value}, theirs, naming, system=system)
+        begin(same | {name: value}, theirs, "finetune_from_model", system=system)  # as before: it has to fit
+
+
+def test_a_training_does_not_go_on_in_another_direction(begin):
+    begin({}, {}, source_lang="en", target_lang="de")
+    for naming in (LAST, "restore_file"):
+        with pytest.raises(UserError, match="trained with --source-lang en, this training has de"):
+            begin({}, {}, naming, source_lang="de", target_lang="en")
+
+
+@pytest.mark.parametrize("name", ["adam", "fused_adam", "adam_two_rates"])
+def test_adam_has_the_settings_that_it_is_given(name):
+    """fairseq restores those of the checkpoint and logs the new ones."""
+    optimizer = {"_name": name, "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-9, "weight_decay": 0.1}
+    whole = OmegaConf.create({"optimizer": optimizer, "checkpoint": {"optimizer_overrides": "{'eps': 1e-7, 'lr': 3}"}})
+    keep_given(whole)
+    overrides = ast.literal_eval(whole.checkpoint.optimizer_overrides)
+    assert overrides == {"betas": (0.9, 0.98), "eps": 1e-7, "weight_decay": 0.1, "lr": 3}
+    whole.optimizer._name = "sgd"
+    whole.checkpoint.optimizer_overrides = "{}"
+    keep_given(whole)
+    assert whole.checkpoint.optimizer_overrides == "{}"

@@ -4,12 +4,11 @@ from argparse import Namespace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import ROOT, task_config, tiny_config, tiny_model
+from tests.support import ROOT, task_config, tiny_model
 
 SLIDING = {"instances": "sliding", "context_sentences": 2}
 
@@ -80,12 +79,6 @@ def test_a_window_shorter_than_a_sentence():
     task = setup(strategy="sliding", window_tokens=5)
     with pytest.raises(UserError, match=r"sentence 1 of document 1 has \d+ source tokens .* --window-tokens 5: give"):
         task.load_dataset("test")
-
-
-def test_not_in_training():
-    task = setup(strategy="sequential")
-    with pytest.raises(UserError, match="--strategy sequential is for generation"):
-        task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer")))
 
 
 def test_not_where_nothing_is_translated():

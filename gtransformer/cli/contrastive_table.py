@@ -39,14 +39,17 @@ def _reach_table(result: dict, side: str) -> str:
     rows = [[f"disclosed by {side}", "items", "chance", *(f"at {distance}" for distance in distances)]]
     for name, part in result["by_phenomenon"].items():
         cells = result[f"by_phenomenon_and_distance_{side}"][name]
-        shown = [_with_error(cells[distance]) if distance in cells else "-" for distance in distances]
+        shown = [with_error(cells[distance]) if distance in cells else "-" for distance in distances]
         rows.append([name, str(part["items"]), f"{part['chance']:.1f}", *shown])
     return align(rows, range(1, len(rows[0]))) + "\n"
 
 
-def _with_error(part: dict) -> str:
-    error = "" if part["standard_error"] is None else f" ±{part['standard_error']:.1f}"
-    return f"{part['accuracy']:.1f}{error}"
+def with_error(part: dict) -> str:
+    """An accuracy with its standard error; without one where all items are right or none, which would have an error of
+    0 however few they are.
+    """
+    known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
+    return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
 
 
 def suite_table(result: dict) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from gtransformer.cli.contrastive_table import with_error
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items
@@ -91,11 +92,10 @@ def table(systems: dict, kind: str) -> str:
     for name, system in systems.items():
         within = {**system.get(f"by_{kind}_and_distance", {}), "all": system.get("by_distance", {})}
         for part, found in {**system[f"by_{kind}"], "all": system["total"]}.items():
-            error = "" if found["standard_error"] is None else f" ±{found['standard_error']:.1f}"
             cells = [within.get(part, {}).get(distance) for distance in distances]
             shown = [f"{cell['right']}/{cell['items']}" if cell else "-" for cell in cells]
             counts = [str(found[outcome]) for outcome in OUTCOMES]
-            rows.append([name, part, f"{found['accuracy']:.1f}{error}", *counts, *shown])
+            rows.append([name, part, with_error(found), *counts, *shown])
     return align(rows, range(2, len(rows[0])))
 
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from gtransformer.data.instances import Grouping
 from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import ByDocument
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
@@ -78,6 +79,17 @@ def has_group_attention(cfg: TranslationDocConfig, model: object) -> bool:
     return getattr(model, "doc_mode", cfg.doc_mode) == "partial"
 
 
+def pairs_sentences(cfg: TranslationDocConfig, module: nn.Module) -> bool:
+    """Whether cross-attention of a model goes to the source sentence of the same number, and so needs one.
+
+    Windows have a check, and a reason, of their own.
+    """
+    decoder = getattr(module, "decoder", None)
+    if not hasattr(decoder, "scopes"):
+        return has_group_attention(cfg, getattr(module, "cfg", None))
+    return not all(isinstance(scope, (ByDocument, AlignedWindow)) for scope in decoder.scopes("source"))
+
+
 def translates_last_only(model: nn.Module) -> bool:
     """Whether a model translates the last sentence of its source alone, behind context that it only reads."""
     return getattr(model, "last_only", False)
@@ -89,14 +101,14 @@ def check_sides(cfg: TranslationDocConfig, module: nn.Module, trained: bool) -> 
     Args:
         trained: whether the model has been trained, so that another mode is no advice.
     """
-    grouping, model = grouping_of(cfg), getattr(module, "cfg", None)
+    grouping = grouping_of(cfg)
     if translates_last_only(module):
         check_current(grouping)
         return
     if not grouping.is_unequal:
         return
     given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
-    if has_group_attention(cfg, model):
+    if pairs_sentences(cfg, module):
         advice = "give equal numbers" if trained else "give equal numbers, or train with --doc-mode full"
         raise UserError(f"{given}: the model (--doc-mode partial) wants as many sentences on both sides; {advice}")
     for option, wanted in (("doc-constraint", cfg.doc_constraint), ("sentence-rule on", str(cfg.sentence_rule) == ON)):
@@ -139,14 +151,16 @@ def keeps_sentences(cfg: TranslationDocConfig, model: object, chosen: str) -> bo
 
     Args:
         model: its configuration.
-        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full``, was trained to end its sentences
-            itself, and neither ``--doc-constraint`` nor ``--first-pass`` nor a ``--strategy`` other than full is given.
+        chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` or the sides of an instance have
+            different numbers of sentences, it was trained to end its sentences itself, and neither
+            ``--doc-constraint`` nor ``--first-pass`` nor a ``--strategy`` other than full is given.
     """
     if chosen != AUTO:
         return chosen == ON
     walked = str(cfg.strategy) != FULL or cfg.first_pass is not None
     ends_itself = str(getattr(model, "marks_loss", ON)) == ON
-    return has_group_attention(cfg, model) or cfg.doc_constraint or walked or not ends_itself
+    equal = has_group_attention(cfg, model) and not grouping_of(cfg).is_unequal
+    return equal or cfg.doc_constraint or walked or not ends_itself
 
 
 def check_current(grouping: Grouping) -> None:

@@ -117,7 +117,7 @@ def generate(models, name: str, *options: str) -> str:
         ),
         (
             "window",
-            ["--model-overrides={'length_ratio': None}"],
+            ["--model-overrides={'length_ratio': None, 'decode_alignment': 'linear'}"],
             "--decode-alignment linear needs --length-ratio",
         ),
         ("window", ["--model-overrides={'length_ratio': -1.0}"], "--length-ratio -1: give a number greater than 0"),

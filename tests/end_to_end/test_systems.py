@@ -21,6 +21,7 @@ SMALL = (
 ).split()
 SYSTEMS = {
     "doc_transformer_mini": ["--instances", "sliding", "--context-sentences", "1"],
+    "doc_transformer_mini of unequal sides": ["--instances", "current", "--context-sentences", "1"],
     "lst_transformer_mini": ["--instances", "parts", "--instance-tokens", "40"],
     "flat_transformer_mini": ["--current-layers", "0", "--instances", "current", "--context-sentences", "2"],
     "window_transformer_mini": ["--window", "3", "--instances", "parts", "--instance-tokens", "40"],
@@ -47,7 +48,7 @@ def sentence_model(tmp_path_factory):
 def test_trained_and_translated_with(sentence_model, tmp_path, system):
     """From a sentence model; resumed; a translation of as many sentences as the source, one line an instance."""
     options, save = SYSTEMS[system], tmp_path / "model"
-    arguments = [*TASK, *options, "--arch", system, *SMALL, f"--save-dir={save}"]
+    arguments = [*TASK, *options, "--arch", system.split()[0], *SMALL, f"--save-dir={save}"]
     start = [f"--finetune-from-model={sentence_model}", "--load-partial"]
     log = run("train", PREPARED / "bin", *arguments, *start, "--max-epoch", "1", "--eval-bleu")
     assert '"valid_bleu"' in log
@@ -69,7 +70,8 @@ def test_trained_and_translated_with(sentence_model, tmp_path, system):
     assert share["mean"] == pytest.approx(1.0) if system.startswith("flat") else 0 < share["mean"] < 1
     if system.startswith("window"):
         assert 0.5 < cfg["length_ratio"] < 2.0 and cfg["window"] == 3
-        changed = '--model-overrides={"decode_alignment": "sentence"}'
+        assert cfg["decode_alignment"] == "sentence"
+        changed = '--model-overrides={"decode_alignment": "linear"}'
         run(
             "generate", PREPARED / "bin", *TASK, *instances(options), f"--path={save / 'checkpoint_last.pt'}",
             *GENERATION, changed,

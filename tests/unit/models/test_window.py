@@ -106,7 +106,7 @@ def test_long_documents_drop_what_no_window_sees(dictionary):
     [
         ({"width": 0}, "--window 0: give at least 1"),
         ({"decode_alignment": "diagonal"}, "--decode-alignment diagonal is unknown; choose one of one-to-one, linear"),
-        ({"length_ratio": None}, "--decode-alignment linear needs --length-ratio"),
+        ({"length_ratio": None, "decode_alignment": "linear"}, "--decode-alignment linear needs --length-ratio"),
         ({"length_ratio": -1.0}, "--length-ratio -1: give a number greater than 0"),
     ],
 )

@@ -1,12 +1,14 @@
 """Groupings that cannot be: options against each other, against the model, and for text that is typed."""
 
 from argparse import Namespace
+from dataclasses import fields
 
 import pytest
 from omegaconf import OmegaConf
 
 from gtransformer.data.instances import BY_TOKENS, GROUPINGS, STORED
 from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import ROOT, task_config, tiny_config, tiny_model
 
@@ -58,6 +60,16 @@ def test_unequal_sides_are_not_for_group_attention(said):
         task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
     for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
         assert task.build_generator([model], Namespace(beam=1)).rule is None
+
+
+@pytest.mark.parametrize("arch", ["doc_transformer", "lst_transformer"])
+def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
+    """Whatever --doc-mode is by default; their translations have as many sentences as they will."""
+    task = setup(instances="current", context_sentences=2)
+    cfg = tiny_config()
+    sizes = {field.name: getattr(cfg, field.name) for field in fields(DocumentModelConfig)}
+    model = task.build_model(OmegaConf.structured(DocumentModelConfig(**sizes | {"_name": arch})), from_checkpoint=True)
+    assert task.build_generator([model], Namespace(beam=1)).rule is None
 
 
 @pytest.mark.parametrize(

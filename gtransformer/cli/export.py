@@ -41,9 +41,10 @@ def main(argv: list[str] | None = None) -> None:
     )
     size = sum(path.stat().st_size for path in args.output.iterdir())
     settings = manifest["settings"]
+    said = ", ".join(f"{name} {value}" for name, value in manifest["search"].items() if value is not None)
     print(
         f"{args.output}: {settings['source_lang']} to {settings['target_lang']}, {manifest['parameters']:,} numbers, "
-        f"{size / 1e6:.1f} MB; search: {', '.join(f'{name} {value}' for name, value in manifest['search'].items())}"
+        f"{size / 1e6:.1f} MB; search: {said}"
     )
 
 

@@ -236,8 +236,8 @@ def with_rules(settings: Settings, places: Sequence[Path]) -> Settings:
 def refuse(output: Path, difference: str, how: str = "with other options") -> NoReturn:
     """Raise UserError for a finished corpus that would become another one."""
     raise UserError(
-        f"{output}: prepared {how} ({difference}), and models of it need it as it is; give another directory, or "
-        "--overwrite to lose it"
+        f"{output}: prepared {how} ({difference}), and models of it need it as it is; give another directory (of "
+        "scripts/run.sh --runs DIR), or, if no model of it is needed any more, --overwrite"
     )
 
 

@@ -63,7 +63,7 @@ def train(data: Path, folder: Path, way: str, device: str, small: bool) -> dict:
         "--max-update", UPDATES, "--save-interval-updates", 1, "--disable-validation", "--no-epoch-checkpoints",
         "--no-save-optimizer-state",
         "--save-dir", folder, "--log-interval", 1, "--log-format", "json", "--seed", 1, "--num-workers", 0,
-        *WAYS[way], *(["--cpu"] if device == "cpu" else []),
+        *(["--cpu", *(word for word in WAYS[way] if word != "--amp")] if device == "cpu" else WAYS[way]),
     ]  # fmt: skip
     path = os.pathsep.join(filter(None, [str(PLUGIN.parent), os.environ.get("PYTHONPATH")]))
     environment, both = os.environ | {"PYTHONPATH": path}, {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -89,7 +89,8 @@ def steps_of(log: str) -> list[dict]:
 def compare(folder: Path, device: str, small: bool, record: Path | None = None) -> dict:
     """Each way's losses, norms and movement; ``errors`` beside float32's, and whether they are ``within`` BOUNDS.
 
-    A way that fails has its ``error`` instead, and is not within. On a CPU there is no float16: ``amp`` alone.
+    A way that fails has its ``error`` instead, and is not within. On a CPU ``amp`` is float32, too, and there is no
+    ``fp16``.
     ``record`` is written after each way.
     """
     data, found = write_data(folder, small), {}

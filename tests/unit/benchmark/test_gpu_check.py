@@ -24,7 +24,6 @@ from gtransformer.cli import run as recipes
 from gtransformer.errors import UserError
 from gtransformer.experiments.recipe import load_recipe
 from gtransformer.experiments.recipe_check import check_options
-from gtransformer.tasks import accepted_options
 from gtransformer.tasks.checkpoint_file import read_state
 from tests.processes import run_forked
 
@@ -257,7 +256,6 @@ def test_a_folder_for_a_machine_without_network(monkeypatch, tmp_path):
 
 def test_updates_in_mixed_precision_are_compared(monkeypatch, tmp_path):
     """On a CPU, where the scale is 1 and all is float32, they are the same; a training that fails is said."""
-    monkeypatch.setattr(accepted_options, "FOR_GPUS", ())  # users are refused --amp without a GPU
     forked = SimpleNamespace(run=run_forked, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
     monkeypatch.setattr(precision, "subprocess", forked)
     found = precision.compare(tmp_path, "cpu", small=True, record=tmp_path / "amp.json")

@@ -61,7 +61,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     instance_tokens: Optional[int] = option(  # noqa: UP045
         None,
-        "N of --instances greedy (of a sentence the longer side counts) and parts (the target does), with <s> and </s>",
+        "N of --instances greedy (of a sentence the longer side counts) and parts (the target does; of test sets, as "
+        "in real use, the source), with <s> and </s>",
     )
     context_sentences: Optional[int] = option(  # noqa: UP045
         None, "K of --instances disjoint, sliding and current (of the source); 0, but for sliding: single sentences"

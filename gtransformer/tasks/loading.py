@@ -85,7 +85,8 @@ class Loader:
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
         exchange = draw if str(self.cfg.shuffled_context) == EVERYTHING else None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
-        groups = [self._group(part, grouping, walked, exchange, limit, lengths) for part in parts]
+        testing = split.startswith("test")  # as in real use, where the source is all that there is
+        groups = [self._group(part, grouping, walked, exchange, limit, lengths, testing) for part in parts]
         shuffled = str(self.cfg.shuffled_context) if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
@@ -249,6 +250,7 @@ class Loader:
         exchange: np.random.RandomState | None,
         limit: int | None,
         lengths: np.random.RandomState | None,
+        testing: bool,
     ) -> Grouped:
         if walked is not None:
             view = part.sentences()
@@ -259,6 +261,8 @@ class Loader:
         if exchange is not None:
             view.exchange(exchange)
         target = None if view.target is None else view.target.lengths
+        if grouping.kind == "parts" and testing:
+            target = None
         made = group(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)

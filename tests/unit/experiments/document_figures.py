@@ -15,7 +15,7 @@ FIGURES = [
     # Corpus.
     ("[3.1]", RECIPES, {"bpe_merges": 32_000}),
     ("", RECIPES, {"max_sentence_tokens": 1024}),
-    ("[code]", RECIPES, {"max_pair_tokens": 256}),
+    ("[code]", RECIPES, {"max_pair_tokens": 255}),
     ("[ours]", RECIPES, {"max_instance_tokens": 512}),
     ("", {"document/sentences"}, {"prepared_from": None}),
     ("", CURRENT, {"prepared_from": "document/sentences"}),
@@ -56,7 +56,8 @@ FIGURES = [
     ("[3.1], [Vaswani]", RECIPES, {"lr_scheduler": "inverse_sqrt"}),
     ("[Vaswani]", {"document/sentences", "flat/base"}, {"warmup_updates": 4000}),
     ("[code]", STEP_2, {"warmup_updates": 4000}),
-    ("", RECIPES, {"adam_eps": 1e-8, "lr_pretrained": None, "total_num_update": None, "max_update": 0}),
+    ("[Vaswani]", RECIPES, {"adam_eps": 1e-9}),
+    ("", RECIPES, {"lr_pretrained": None, "total_num_update": None, "max_update": 0}),
     ("[ours]", RECIPES, {"patience": 10}),
     # Size of an update: 24,000 tokens of single sentences; context counts as tokens.
     ("[3.1]", RECIPES, {"max_tokens": 6000}),

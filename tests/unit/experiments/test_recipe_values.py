@@ -20,7 +20,7 @@ from gtransformer.experiments.commands import to_arguments
 from gtransformer.experiments.recipe import Recipe, find_recipe, load_recipe, recipe_names, recipes_of_rows
 from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
 from tests.support import SHARED
-from tests.unit.experiments.recipe_figures import FIGURES, LABELS, OF_PAPERS, OTHERS, OURS, ROWS, VARIANTS
+from tests.unit.experiments.recipe_figures import FIGURES, LABELS, LONG_CONTEXT, OF_PAPERS, OTHERS, OURS, ROWS, VARIANTS
 
 KEPT = ("keep-last-epochs", "keep-interval-updates")  # of checkpoints to be averaged
 LETTERS = {GROUP: "g", COMBINED: "c", GLOBAL: "d"}  # d: over the whole document
@@ -209,3 +209,10 @@ def test_rows_are_as_the_window_attention_paper_prints_them():
         ours = {row for key, row in ROWS if key == f"window-attention {table}"}
         assert ours and found == ours | VARIANTS.get(table, set()), table
         assert not ours & VARIANTS.get(table, set())
+
+
+@pytest.mark.parametrize("name", sorted(LONG_CONTEXT))
+def test_perplexity_chooses_the_checkpoint_where_the_paper_does(name: str):
+    """Of Herold and Ney (2023), appendix A.2; with label smoothing the loss is another order."""
+    train = training_options(load_recipe(name))
+    assert train.best_checkpoint_metric == "nll_loss" and not train.maximize_best_checkpoint_metric

@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.instances import parts
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -252,6 +254,24 @@ def test_scores_of_references_are_of_the_whole_target():
         found.append([hypothesis[0]["positional_scores"].tolist() for hypothesis in hypotheses])
         assert sorted(map(len, found[-1])) == sorted(dataset.tgt_sizes[:4].tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("split", "lang"), [("valid", "de"), ("test", "en")])
+def test_parts_of_a_test_set_do_not_ask_the_reference(split, lang):
+    """As translating plain text, which has none; in training the target's tokens count."""
+    _, dataset = load(split, instances="parts", instance_tokens=40)
+    found = [(place.document, place.first_sentence, place.sentences) for place in dataset.places()]
+    expected = {}
+    for side in ("en", "de"):
+        lengths = defaultdict(list)
+        for (document, _), words in sorted(documents(split, side).items()):
+            lengths[document].append(len(words) + 2 - words.count("</s>"))
+        expected[side] = [
+            (document, first, last - first)
+            for document, one in sorted(lengths.items())
+            for first, last in parts(np.array(one), 40)
+        ]
+    assert found == expected[lang] != expected["en" if lang == "de" else "de"]
 
 
 @pytest.mark.parametrize("kind", ["greedy", "disjoint", "sliding", "parts"])

@@ -99,6 +99,8 @@ def let_tasks_check() -> None:
     from fairseq.tasks import TASK_REGISTRY
 
     def checked(parser, *arguments, parse=options.parse_args_and_arch, **more):
+        if parser.get_default("task") is None:  # fairseq-validate takes the checkpoint's, but reads the options of one
+            parser.set_defaults(task="translation_doc")
         found = parse(parser, *arguments, **more)
         args = found[0] if isinstance(found, tuple) else found
         check = getattr(TASK_REGISTRY.get(getattr(args, "task", None)), "check_parsed", None)

@@ -247,9 +247,17 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
         )
     if key is not None:
         raise UserError(
-            f"{path}: trained with --{key.replace('_', '-')} {theirs[key]}, this training has {ours[key]}; give "
-            "what it was trained with to go on with it, or another --save-dir"
+            f"{path}: trained {_said(key, theirs[key])}, this training is {_said(key, ours[key])}; give what it was "
+            "trained with to go on with it, or another --save-dir"
         )
+
+
+def _said(name: str, value: Any) -> str:
+    """An option and its value, in a sentence."""
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool) or value is None:
+        return f"{'with' if value else 'without'} {option}"
+    return f"with {option} {value}"
 
 
 def _gone_on_from(whole: DictConfig) -> Path | None:

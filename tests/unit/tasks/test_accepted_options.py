@@ -235,3 +235,13 @@ def test_sacrebleu_is_the_scoring_of_that_name():
     assert parse("generate").scoring == "bleu"
     cfg = convert_namespace_to_omegaconf(parse("generate", "--sacrebleu"))
     assert cfg.scoring._name == "sacrebleu"
+
+
+def test_validation_without_a_task():
+    """It takes the checkpoint's; fairseq looks for the options of none."""
+    line = ["data", "--path", "x", "--max-tokens", "9"]
+    assert options.parse_args_and_arch(options.get_validation_parser(), line).task == "translation_doc"
+    given = options.parse_args_and_arch(options.get_validation_parser(), line, suppress_defaults=True)
+    assert vars(given) == {"data": "data", "path": "x", "max_tokens": 9}
+    with pytest.raises(UserError, match="--save-interval|--criterion"):
+        options.parse_args_and_arch(options.get_validation_parser(), [*line, "--criterion", CRITERION])

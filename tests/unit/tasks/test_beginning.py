@@ -133,7 +133,7 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
     begin(same, theirs, system=system)
     for name, value in (("context_gate", "continuous"), ("gate_threshold", 0.7), ("batch_vector_in", "encoder")):
         option = f"--{name.replace('_', '-')}"
-        said = f"trained with {option} {theirs[name]}, this training has {value}; give what it was trained with"
+        said = f"trained with {option} {theirs[name]}, this training is with {option} {value}; give what it was"
         for naming in (LAST, "restore_file"):
             with pytest.raises(UserError, match=said):
                 begin(same | {name: value}, theirs, naming, system=system)
@@ -143,7 +143,7 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
 def test_a_training_does_not_go_on_in_another_direction(begin):
     begin({}, {}, source_lang="en", target_lang="de")
     for naming in (LAST, "restore_file"):
-        with pytest.raises(UserError, match="trained with --source-lang en, this training has de"):
+        with pytest.raises(UserError, match="trained with --source-lang en, this training is with --source-lang de"):
             begin({}, {}, naming, source_lang="de", target_lang="en")
 
 

@@ -7,14 +7,17 @@ another version of fairseq that nobody has judged fails it.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import torch
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 
 from gtransformer.errors import UserError
@@ -153,6 +156,7 @@ NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give an
 ALLOWED = {"required_batch_size_multiple": 1}  # which is what documents have
 FUSED = "fused_label_smoothed_cross_entropy"
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
+OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
 PACKAGES = {
     "wandb_project": ("wandb",),
@@ -189,8 +193,29 @@ def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = Tru
         if given.get(name) == getattr(args, source, None):
             given.pop(name, None)
     check_given(given, program, model_options(parser))
+    for name in OVERRIDES:
+        check_overrides(name, getattr(args, name, None) or "{}")
     if of_program:
         check_needed(args, program)
+
+
+def check_overrides(name: str, text: str) -> None:
+    """Raise UserError for what is no dictionary, and for a name that no model or task has: fairseq passes over it."""
+    try:
+        found = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{option_of(name)} {text}: is no dictionary; write one, as {{'dropout': 0.1}}")
+    if name != "model_overrides":
+        return
+    kinds = [*MODEL_DATACLASS_REGISTRY.values(), TranslationDocConfig]
+    kinds += [field.type for field in fields(FairseqConfig) if is_dataclass(field.type)]
+    known = {field.name for kind in kinds if is_dataclass(kind) for field in fields(kind)}
+    unknown = next((str(one) for one in found if one not in known), None)
+    if unknown is not None:
+        like = "".join(f", as '{one}'" for one in get_close_matches(unknown, known, n=1))
+        raise UserError(f"{option_of(name)}: no model or task has an option '{unknown}'; give one that there is{like}")
 
 
 def check_needed(args: Namespace, program: str) -> None:

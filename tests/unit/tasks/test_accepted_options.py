@@ -245,3 +245,21 @@ def test_validation_without_a_task():
     assert vars(given) == {"data": "data", "path": "x", "max_tokens": 9}
     with pytest.raises(UserError, match="--save-interval|--criterion"):
         options.parse_args_and_arch(options.get_validation_parser(), [*line, "--criterion", CRITERION])
+
+
+@pytest.mark.parametrize("program", ["generate", "validate", "interactive"])
+def test_overrides_of_what_no_model_has(program):
+    """fairseq replaces what there is, and says nothing of the rest."""
+    for known in ("autocast", "context_gate", "decode_alignment", "doc_mode", "data", "max_source_positions"):
+        parse(program, "--model-overrides", str({known: "x"}))
+    with pytest.raises(UserError, match="--model-overrides: no model or task has an option 'autocats'; .* 'autocast'"):
+        parse(program, "--model-overrides", "{'autocats': 'bfloat16'}")
+    for text in ("{autocast: bfloat16}", "['autocast']", "autocast", "{'autocast'"):
+        with pytest.raises(UserError, match="is no dictionary; write one"):
+            parse(program, "--model-overrides", text)
+
+
+def test_overrides_of_an_optimizer():
+    parse("train", "--optimizer-overrides", "{'weight_decay': 0.1}")
+    with pytest.raises(UserError, match="--optimizer-overrides weight_decay=0.1: is no dictionary"):
+        parse("train", "--optimizer-overrides", "weight_decay=0.1")

@@ -156,6 +156,11 @@ NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give an
 ALLOWED = {"required_batch_size_multiple": 1}  # which is what documents have
 FUSED = "fused_label_smoothed_cross_entropy"
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
+LEAST = {
+    1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
+    "validate_interval",
+    0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates",
+}
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
 PACKAGES = {
@@ -193,10 +198,32 @@ def check_parsed(parser: ArgumentParser, args: Namespace, of_program: bool = Tru
         if given.get(name) == getattr(args, source, None):
             given.pop(name, None)
     check_given(given, program, model_options(parser))
+    check_numbers(args)
     for name in OVERRIDES:
         check_overrides(name, getattr(args, name, None) or "{}")
     if of_program:
         check_needed(args, program)
+
+
+def check_numbers(args: Namespace) -> None:
+    """Raise UserError for numbers that fairseq would divide by, or take without a word, and that mean nothing."""
+    for least, names in LEAST.items():
+        for name in names.split():
+            value = getattr(args, name, None)
+            for one in value if isinstance(value, list) else [value]:
+                if one is not None and not one >= least:
+                    raise UserError(f"{option_of(name)} {one}: give {least} or more")
+    if not getattr(args, "label_smoothing", 0) < 1:
+        raise UserError(
+            f"--label-smoothing {args.label_smoothing}: give less than 1, which leaves nothing for the target"
+        )
+    betas = getattr(args, "adam_betas", "(0.9, 0.98)")
+    try:
+        first, second = map(float, ast.literal_eval(str(betas)))
+    except (SyntaxError, TypeError, ValueError):
+        first = second = -1.0
+    if not (0 <= first < 1 and 0 <= second < 1):
+        raise UserError(f"--adam-betas {betas}: give two numbers of at least 0 and below 1, as '(0.9, 0.98)'")
 
 
 def check_overrides(name: str, text: str) -> None:

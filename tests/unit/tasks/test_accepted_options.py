@@ -263,3 +263,29 @@ def test_overrides_of_an_optimizer():
     parse("train", "--optimizer-overrides", "{'weight_decay': 0.1}")
     with pytest.raises(UserError, match="--optimizer-overrides weight_decay=0.1: is no dictionary"):
         parse("train", "--optimizer-overrides", "weight_decay=0.1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--max-tokens 0", "--max-tokens 0: give 1 or more"),
+        ("--batch-size=-3", "--batch-size -3: give 1 or more"),
+        ("--log-interval 0", "--log-interval 0: give 1 or more"),
+        ("--save-interval 0", "--save-interval 0: give 1 or more"),
+        ("--update-freq 2,0", "--update-freq 0: give 1 or more"),
+        ("--num-workers=-1", "--num-workers -1: give 0 or more"),
+        ("--lr=-0.1", "--lr -0.1: give 0 or more"),
+        ("--label-smoothing=-0.5", "--label-smoothing -0.5: give 0 or more"),
+        ("--label-smoothing 1", "--label-smoothing 1.0: give less than 1"),
+        ("--adam-betas 0.9", "--adam-betas 0.9: give two numbers"),
+        ("--adam-betas (0.9,1.0)", r"--adam-betas \(0.9,1.0\): give two numbers"),
+    ],
+)
+def test_numbers_that_mean_nothing(words, said):
+    with pytest.raises(UserError, match=said):
+        parse("train", *words.split())
+
+
+def test_numbers_at_the_edge():
+    edge = "--lr 0.1,0 --label-smoothing 0 --num-workers 0 --update-freq 1 --warmup-updates 0"
+    parse("train", *edge.split(), "--adam-betas", "(0.9, 0.999)")

@@ -25,17 +25,23 @@ class Pace:
     def __init__(self) -> None:
         self.began = self.said = time.monotonic()
         self.first: float | None = None  # how much was done when the first of it was
+        self.made = 0.0  # since then
 
     def is_time(self) -> bool:
         """Whether something is to be said now."""
         return time.monotonic() - self.said >= SAY and not sys.stderr.isatty()
 
-    def done(self, amount: float) -> float:
-        """Seconds that one of ``amount`` has taken so far; infinite as long as nothing can be said of it."""
+    def done(self, amount: float) -> None:
+        """Note how much is done."""
         if self.first is None:
             self.first, self.began = amount, time.monotonic()
-        made = amount - self.first
-        return (time.monotonic() - self.began) / made if made > 0 else float("inf")
+        self.made = amount - self.first
+
+    def seconds(self, rest: float) -> float:
+        """How long ``rest`` more will take at the pace so far; infinite where that cannot be said yet."""
+        if rest <= 0:
+            return 0.0
+        return rest * (time.monotonic() - self.began) / self.made if self.made > 0 else float("inf")
 
     def say(self, what: str, left: float) -> None:
         """Say it; ``left``: seconds, infinite where they are not known."""
@@ -54,7 +60,7 @@ class TrainingWatch:
         """Say how far training is, and keep it, if it is time to."""
         self.validated = 0
         updates = trainer.get_num_updates()
-        each = self.pace.done(updates)
+        self.pace.done(updates)
         if not trainer.is_data_parallel_master:
             return
         if self.pace.is_time():
@@ -62,9 +68,9 @@ class TrainingWatch:
             end = f" of {most.max_update}" if most.max_update else ""
             share = iterator.iterations_in_epoch / max(1, len(iterator))
             what = f"update {updates}{end}, epoch {iterator.epoch} ({share:.0%})"
-            left = seconds_left(trainer, iterator, updates, each)
-            if left == float("inf") and each < left:  # nothing but patience ends it
-                rest = updates_to(trainer, iterator, iterator.epoch) * each
+            left = self._seconds_left(trainer, iterator, updates)
+            rest = self.pace.seconds(updates_to(trainer, iterator, iterator.epoch))
+            if rest < left == float("inf"):  # nothing but patience ends it
                 what += f", the epoch ends in about {spoken(rest)}"
             self.pace.say(what, left)
         if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
@@ -79,22 +85,19 @@ class TrainingWatch:
         if self.pace.is_time():
             self.pace.say(f"validating, {self.validated} batches so far", float("inf"))
 
+    def _seconds_left(self, trainer: Any, iterator: Any, updates: int) -> float:
+        """Until the first of a training's limits; infinite where it has none but patience.
 
-def seconds_left(trainer: Any, iterator: Any, updates: int, each: float) -> float:
-    """Until the first of a training's limits; infinite where it has none but patience.
-
-    Args:
-        updates: that were made.
-        each: seconds that one takes.
-    """
-    most, left = trainer.cfg.optimization, [float("inf")]
-    if most.max_update:
-        left.append((most.max_update - updates) * each)
-    if most.stop_time_hours > 0:
-        left.append(most.stop_time_hours * 3600 - trainer.cumulative_training_time())
-    if most.max_epoch:
-        left.append(updates_to(trainer, iterator, most.max_epoch) * each)
-    return max(0.0, min(left))
+        ``updates``: that were made.
+        """
+        most, left = trainer.cfg.optimization, [float("inf")]
+        if most.max_update:
+            left.append(self.pace.seconds(most.max_update - updates))
+        if most.stop_time_hours > 0:
+            left.append(max(0.0, most.stop_time_hours * 3600 - trainer.cumulative_training_time()))
+        if most.max_epoch:
+            left.append(self.pace.seconds(updates_to(trainer, iterator, most.max_epoch)))
+        return min(left)
 
 
 def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:

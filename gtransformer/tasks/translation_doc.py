@@ -296,10 +296,11 @@ class TranslationDocTask(MeasuredTask):
     def _say_translated(self, count: int) -> None:
         """How many instances of the split are translated, if it is time to; of several splits, of all."""
         self.translated += count
-        each, total = self.pace.done(self.translated), sum(map(len, self.datasets.values()))
+        self.pace.done(self.translated)
         if self.pace.is_time():
-            left = max(0, total - self.translated)
-            self.pace.say(f"translated {self.translated} of {total} instances", left * each)
+            total = sum(map(len, self.datasets.values()))
+            left = self.pace.seconds(total - self.translated)
+            self.pace.say(f"translated {self.translated} of {total} instances", left)
 
     def _write(self, sample: dict, hypos: list[list[dict]], most: int) -> None:
         self.writer = self.writer or self._make_writer()

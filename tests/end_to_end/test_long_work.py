@@ -74,3 +74,11 @@ def test_of_several_processes_the_first_one_keeps(copy_corpus, tmp_path, impatie
     run(*training(copy_corpus, tmp_path / "parts", *options))
     one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_a_single_batch_and_a_single_update(copy_corpus, tmp_path, impatient):
+    """Of which no pace is known, and nothing is left."""
+    run(*training(copy_corpus, tmp_path, "--max-update=1"))
+    path = f"--path={tmp_path / 'checkpoint_last.pt'}"
+    said = run("generate", copy_corpus / "bin", *GENERATION, path, "--batch-size=100", "--max-len-b=3")
+    assert "translated 20 of 20 instances, about 0 s left" in said

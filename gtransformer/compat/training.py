@@ -86,9 +86,9 @@ def _get_train_iterator(self, *args, **options):
 
 
 def _train_step(self, *args, **options):
-    """fairseq's; then the task is told, unless the update was left out (an overflow)."""
+    """fairseq's; then the task is told, unless the update was left out (an overflow) or batches come from elsewhere."""
     log = _train_step.fairseqs(self, *args, **options)
-    told = getattr(self.task, "after_update", None)
-    if log is not None and told is not None:
-        told(self, self.train_iterator)
+    told, iterator = getattr(self.task, "after_update", None), getattr(self, "train_iterator", None)
+    if None not in (log, told, iterator):
+        told(self, iterator)
     return log

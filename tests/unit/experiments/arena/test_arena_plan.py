@@ -151,7 +151,7 @@ def test_a_file_of_ones_own(tmp_path: Path):
         (["--seeds", 1, 1], "--seeds 1 1: give different numbers"),
         (["--seeds", -1], "--seeds -1: give different numbers, none below 0"),
         (["--systems", "lst", "lst"], "--systems lst lst: name every system once"),
-        (["--systems", "nobody"], "unknown recipe 'nobody'"),
+        (["--systems", "nobody"], "--systems nobody: no system of an arena"),
         (["--systems", "start"], "recipe 'start' starts from no other model, .* all start from 'start'"),
         (["--systems", "cpu_small_finetune"], "'cpu_small_finetune' starts from cpu_small_sent, .* all start from"),
         (["--set", "train.seed=3"], "--set train.seed=3: an arena sets train.seed itself; it comes from --seeds"),

@@ -24,10 +24,13 @@ class RepeatedNgrams(nn.Module):
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
         """``lprobs`` (bsz * beam_size, vocabulary), -inf at words that would end an n-gram which is there already.
 
+        A word that is forced (``--prefix-size``) stays: all others are -inf already, and nothing would be left.
+
         ``tokens``: (bsz * beam_size, longest) int64 prefixes, of which ``step`` + 1 tokens are written.
         """
+        forced = lprobs.isfinite().sum(dim=1).le(1).tolist()
         for row, prefix in enumerate(tokens[:, : step + 1].tolist()):
-            banned = self.banned(prefix)
+            banned = [] if forced[row] else self.banned(prefix)
             if banned:
                 lprobs[row, banned] = -torch.inf
         return lprobs

@@ -66,3 +66,21 @@ def test_padding_behind_the_prefix_does_not_count(dictionary):
     lprobs = torch.zeros(2, len(dictionary))
     found = RepeatedNgrams(2, 0)(tokens, lprobs, 1, 2, 3)
     assert found[0].isneginf().nonzero().flatten().tolist() == [5] and not found[1].isneginf().any()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [1, 2])
+def test_what_is_forced_may_come_twice(dictionary, documents, size):
+    """A prefix of --prefix-size is no choice of the search: it stays, and only what follows is held to the option."""
+    bos, word = dictionary.bos(), dictionary.index("w1")
+    prefix = [word] * 4
+    options = {"beam": 3, "max_len_a": 1, "max_len_b": 6, "min_len": 6, "no_repeat_ngram_size": size}
+    for mode in ("partial", "full"):
+        translate = Translator(dictionary, [tiny_model(dictionary, doc_mode=mode)], {"doc_mode": mode}, **options)
+        for hypotheses in translate(documents(random.Random(4), SHAPES), [prefix, prefix]):
+            assert hypotheses
+            found = hypotheses[0]["tokens"].tolist()
+            assert found[:4] == prefix and bos not in prefix
+            first = sentences(found, dictionary)[0]
+            assert mode == "full" or len(first) > 4
+            assert not twice(first[4 - size + 1 :], size) or mode == "full"

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import torch
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import DictConfig
@@ -153,8 +154,10 @@ REFUSED = {
 }  # fmt: skip
 # In training it names files that a training to be resumed does not look for.
 NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
-ALLOWED = {"required_batch_size_multiple": 1}  # which is what documents have
+ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # which is what documents have
 FUSED = "fused_label_smoothed_cross_entropy"
+# fairseq's losses that read no more than a source, a target and what the model says of it.
+LOSSES = ("label_smoothed_cross_entropy", "cross_entropy", "label_smoothed_cross_entropy_with_rdrop")
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
@@ -211,7 +214,7 @@ def check_numbers(args: Namespace) -> None:
         for name in names.split():
             value = getattr(args, name, None)
             for one in value if isinstance(value, list) else [value]:
-                if one is not None and not one >= least:
+                if one is not None and not _number(name, one) >= least:
                     raise UserError(f"{option_of(name)} {one}: give {least} or more")
     if not getattr(args, "label_smoothing", 0) < 1:
         raise UserError(
@@ -224,6 +227,14 @@ def check_numbers(args: Namespace) -> None:
         first = second = -1.0
     if not (0 <= first < 1 and 0 <= second < 1):
         raise UserError(f"--adam-betas {betas}: give two numbers of at least 0 and below 1, as '(0.9, 0.98)'")
+
+
+def _number(name: str, value: float | str) -> float:
+    """A value as a number: fairseq's parser leaves an option whose default is another's as it was typed."""
+    try:
+        return float(value)
+    except ValueError:
+        raise UserError(f"{option_of(name)} {value}: is no number; give one") from None
 
 
 def check_overrides(name: str, text: str) -> None:
@@ -279,7 +290,7 @@ def check_training(whole: DictConfig | None) -> None:
     """Raise UserError for options of a training, however they are given, that it cannot have on this machine."""
     if whole is None:
         return
-    changed = dict(_changed(whole))
+    changed = dict(_changed(whole)) | {"criterion": whole.criterion._name}
     check_given({name: value for name, value in changed.items() if name not in BY_HYDRA}, TRAIN)
     shared = any(getattr(whole.model, name, False) for name in SHARED)
     several = whole.distributed_training.distributed_world_size > 1
@@ -327,12 +338,18 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
     if program not in used:
         places = " and ".join(f"fairseq-{one}" for one in used)
         return f"is for {places}; fairseq-{program} takes no notice; leave it out"
+    if name == "criterion" and _is_fairseqs(str(value)) and value not in LOSSES:
+        return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"
     if name == "ddp_backend" and value in BACKENDS:
         return _NOT_SHARDED
     packages = PACKAGES.get(name, ())
     if packages and not any(map(importlib.util.find_spec, packages)):
         return f"the package {packages[0]} is not installed; install it, or leave the option out"
     return None
+
+
+def _is_fairseqs(criterion: str) -> bool:
+    return getattr(CRITERION_REGISTRY.get(criterion), "__module__", "").startswith("fairseq.")
 
 
 def _changed(whole: DictConfig) -> Iterator[tuple[str, Any]]:

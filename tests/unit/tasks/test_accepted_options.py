@@ -16,8 +16,10 @@ from gtransformer.errors import UserError
 from gtransformer.tasks.accepted_options import (
     ALLOWED,
     BACKENDS,
+    LOSSES,
     REFUSED,
     USED_IN,
+    check_given,
     check_training,
     option_of,
 )
@@ -144,6 +146,24 @@ def test_what_has_an_effect_is_let_through(program):
     parsed = parse(program, "--seed", "7", "--max-tokens", "11", "--log-interval", "3")
     assert (parsed.seed, parsed.max_tokens, parsed.batch_size) == (7, 11, None)
     parse(program, "--batch-size", "1", "--required-batch-size-multiple", str(ALLOWED["required_batch_size_multiple"]))
+
+
+@pytest.mark.parametrize(
+    "criterion", ["adaptive_loss", "label_smoothed_cross_entropy_with_alignment", "nat_loss", "composite_loss"]
+)
+def test_losses_for_something_else(criterion):
+    """One with alignments would be the plain one, since no alignments are read; others end in a traceback."""
+    whole = convert_namespace_to_omegaconf(parse("train"))
+    whole.criterion._name = criterion
+    with pytest.raises(UserError, match=f"--criterion {criterion}: is for other models, or .*; give fused_"):
+        check_training(whole)
+    with pytest.raises(UserError, match=f"--criterion {criterion}: "):
+        check_given({"criterion": criterion}, "train")
+
+
+@pytest.mark.parametrize("criterion", LOSSES)
+def test_losses_of_pairs(criterion):
+    check_given({"criterion": criterion}, "train")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -273,6 +293,8 @@ def test_overrides_of_an_optimizer():
         ("--log-interval 0", "--log-interval 0: give 1 or more"),
         ("--save-interval 0", "--save-interval 0: give 1 or more"),
         ("--update-freq 2,0", "--update-freq 0: give 1 or more"),
+        ("--max-tokens-valid 0", "--max-tokens-valid 0: give 1 or more"),
+        ("--batch-size-valid x", "--batch-size-valid x: is no number; give one"),
         ("--num-workers=-1", "--num-workers -1: give 0 or more"),
         ("--lr=-0.1", "--lr -0.1: give 0 or more"),
         ("--label-smoothing=-0.5", "--label-smoothing -0.5: give 0 or more"),
@@ -284,6 +306,17 @@ def test_overrides_of_an_optimizer():
 def test_numbers_that_mean_nothing(words, said):
     with pytest.raises(UserError, match=said):
         parse("train", *words.split())
+
+
+def test_sizes_of_batches_in_validation():
+    """fairseq's parser leaves them as text, since their default is another option."""
+    cfg = convert_namespace_to_omegaconf(parse("train", "--max-tokens-valid", "2000", "--batch-size-valid", "8"))
+    assert (cfg.dataset.max_tokens_valid, cfg.dataset.batch_size_valid) == (2000, 8)
+
+
+@pytest.mark.parametrize("program", ["train", "generate"])
+def test_the_storage_that_data_have_may_be_named(program):
+    parse(program, "--dataset-impl", "mmap")
 
 
 def test_numbers_at_the_edge():

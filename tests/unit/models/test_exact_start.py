@@ -13,7 +13,7 @@ from gtransformer.models.gtransformer import GTransformerModel
 from tests.support import pad_batch, random_document, random_lengths, relative_error, tiny_config, tiny_model
 from tests.unit.search.conftest import Translator
 
-SHUT, NEARLY = 1e3, 5.0  # biases of gates; the former's sigmoid is exactly 1
+SHUT, NEARLY = 1e3, 6.0  # biases of gates; the former's sigmoid is exactly 1
 PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 LAYOUTS = {
     "joined, sinusoidal, post-norm": {},
@@ -129,7 +129,7 @@ def test_begun_nearly_shut_a_word_costs_as_much_within_a_hundredth_of_a_nat(dict
         bias: (torch.cat(losses(started(dictionary, teacher, gate_bias=bias), dictionary, documents)) - expected)
         for bias in (None, NEARLY)
     }
-    assert 0 < errors[NEARLY].mean().abs() < 0.01 and errors[NEARLY].abs().mean() < 0.02
+    assert 0 < errors[NEARLY].mean().abs() < 0.01 and errors[NEARLY].abs().mean() < 0.01
     assert errors[None].abs().mean() > 0.05
 
 

@@ -173,6 +173,7 @@ PACKAGES = {
     "tensorboard_logdir": ("tensorboard", "tensorboardX"),
     "fp16_adam_stats": ("apex",),
 }
+SCORERS = {"wer": ("editdistance",), "meteor": ("nltk",), "bert_score": ("bert_score",)}
 COPIED = {"batch_size_valid": "batch_size", "max_tokens_valid": "max_tokens", "tpu": "bf16"}
 BY_HYDRA = ("bf16", "memory_efficient_bf16")  # there they are no options for TPUs
 NEEDED = {
@@ -342,7 +343,7 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
         return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"
     if name == "ddp_backend" and value in BACKENDS:
         return _NOT_SHARDED
-    packages = PACKAGES.get(name, ())
+    packages = SCORERS.get(str(value), ()) if name == "scoring" else PACKAGES.get(name, ())
     if packages and not any(map(importlib.util.find_spec, packages)):
         return f"the package {packages[0]} is not installed; install it, or leave the option out"
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from gtransformer.tasks.accepted_options import (
     BACKENDS,
     LOSSES,
     REFUSED,
+    SCORERS,
     USED_IN,
     check_given,
     check_training,
@@ -159,6 +161,16 @@ def test_losses_for_something_else(criterion):
         check_training(whole)
     with pytest.raises(UserError, match=f"--criterion {criterion}: "):
         check_given({"criterion": criterion}, "train")
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_scorers_whose_packages_are_not_there(monkeypatch, scorer):
+    package = SCORERS[scorer][0]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=f"--scoring {scorer}: the package {package} is not installed; install it"):
+        parse("generate", "--scoring", scorer)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name == package)
+    parse("generate", "--scoring", scorer)
 
 
 @pytest.mark.parametrize("criterion", LOSSES)

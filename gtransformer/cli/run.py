@@ -111,7 +111,7 @@ def main(argv: list[str] | None = None) -> int | None:
     for stage in stages:
         run.execute(stage)
     if not args.dry_run:
-        print(f"results: {run.directory}")
+        print(f"results: {run.prepared if stages == ('prepare',) else run.directory}")
 
 
 def say_place(run: Run) -> None:

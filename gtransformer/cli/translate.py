@@ -230,7 +230,7 @@ def said_on_interrupt(output: ResumableOutput | BinaryIO) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if isinstance(output, ResumableOutput):
-            kept = f"{output.place.lines} lines are kept in {output.part}; the same command goes on behind them"
+            kept = f"{output.place.lines} lines are kept in {output.part}; the same command goes on after them"
             print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
         raise
 

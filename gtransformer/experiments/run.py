@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +82,10 @@ class Run:
         return self.corpus.raw
 
     def check_files(self, stages: Sequence[str]) -> None:
-        """Raise UserError, before anything is done, where the raw corpus lacks a split that one of the stages needs."""
+        """Raise UserError, before anything is done, where the raw corpus lacks a split that one of the stages needs.
+
+        Where it is only prepared, say what it lacks for the others.
+        """
         if "prepare" not in stages or not any(self.raw.glob("concatenated_*")):
             return
         langs = [lang.partition("_")[0] for lang in self.recipe.pair]
@@ -90,14 +94,18 @@ class Run:
         except NoLanguagePair as error:
             advice = "; ".join(f"for {pair} give --langs {pair.replace('-', ',')}" for pair in error.pairs)
             raise UserError(f"{error}; {advice}" if advice else str(error)) from None
-        if len(stages) == 1:
-            return
-        wanted = ["train", "valid"] if "train" in stages else []
-        wanted += [self.split] if {"generate", "score"} & set(stages) else []
+        alone = len(stages) == 1
+        wanted = ["train", "valid"] if alone or "train" in stages else []
+        wanted += [self.split] if alone or {"generate", "score"} & set(stages) else []
         for old, new in RAW_SPLITS.items():
             if new in wanted and new not in splits:
                 what = {"train": "training", "valid": "development", "test": "test"}[new]
                 path = raw_file(self.raw, langs, old, langs[0])
+                if alone:  # corpora to be added to others, or translated by another's model, have not all of them
+                    later = "generate" if new == "test" else "train"
+                    said = f"[prepare] {path}: no such file; stage {later} will need a {what} set"
+                    print(said, file=sys.stderr, flush=True)
+                    continue
                 raise UserError(f"{path}: no such file; 'all' needs a {what} set; give one, or run stage by stage")
 
     def check_pretrained(self) -> None:
@@ -307,8 +315,8 @@ class Run:
             done = f"{last} (update {training_done(last).updates}, written {age} ago) is kept"
             return f"{done}; the same command goes on from there"
         if stage == "prepare":
-            return f"the steps that are done are kept in {self.prepared}; the same command goes on behind them"
-        return "nothing is kept of this stage; the same command begins it anew, behind those that are done"
+            return f"the steps that are done are kept in {self.prepared}; the same command goes on after them"
+        return "nothing is kept of this stage; the same command begins it anew, after those that are done"
 
     def _sources(self, stage: str) -> list[Path]:
         """The records of what a stage builds on; corpus and model may be those of other runs."""

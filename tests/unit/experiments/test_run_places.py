@@ -229,6 +229,15 @@ def test_a_missing_split_or_language_pair_is_said_first(tmp_path: Path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_corpus_that_is_only_prepared_is_said_to_lack_what_later_stages_need(tmp_path: Path, capsys):
+    raw = write_raw(tmp_path / "data", splits=("train",))
+    run = make_run(parse("gtransformer/warm_small", raw, "prepare"))
+    run.check_files(("prepare",))
+    first, second = capsys.readouterr().err.splitlines()
+    assert "concatenated_en2de_dev_en.txt" in first and "train" in first
+    assert "concatenated_en2de_test_en.txt" in second and "generate" in second
+
+
 @pytest.mark.parametrize(
     ("recipe", "pair", "changes"),
     [

@@ -232,7 +232,8 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
     path = _gone_on_from(whole)
     if path is None and whole.checkpoint.restore_file == LAST and getattr(whole.checkpoint, "continue_once", None):
         path = pretrained_path(whole)
-    if path is None or (whole.checkpoint.restore_file != LAST and getattr(model_cfg, "load_partial", False)):
+    anew = getattr(model_cfg, "load_partial", False) or getattr(whole.checkpoint, "reset_optimizer", False)
+    if path is None or (whole.checkpoint.restore_file != LAST and anew):  # a training of its own, from another's model
         return
     settings = read_settings(path)
     theirs, ours = settings.get("model", {}), dict(model_cfg) if isinstance(model_cfg, DictConfig) else vars(model_cfg)
@@ -246,9 +247,10 @@ def check_same(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
             (name for name in theirs if None not in (theirs[name], ours[name]) and theirs[name] != ours[name]), None
         )
     if key is not None:
+        other = "another --save-dir" if whole.checkpoint.restore_file == LAST else "it as --finetune-from-model"
         raise UserError(
             f"{path}: trained {_said(key, theirs[key])}, this training is {_said(key, ours[key])}; give what it was "
-            "trained with to go on with it, or another --save-dir"
+            f"trained with to go on with it, or {other}"
         )
 
 

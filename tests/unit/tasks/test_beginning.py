@@ -22,7 +22,9 @@ ENDS = {"positions": "sentence", "sentence_marks": "end", "output_words": 16}
 def begin(tmp_path):
     """Begins a training with a model's options from a checkpoint with others, named by an option, or from none."""
 
-    def beginning(ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", **task_options):
+    def beginning(
+        ours, theirs, naming=LAST, doc_mode="partial", system="gtransformer_base", reset=False, **task_options
+    ):
         (tmp_path / LAST).unlink(missing_ok=True)  # it would go before others
         path = tmp_path / (LAST if naming == LAST else "other.pt")
         task = {"_name": "translation_doc", "decoder_start": "bos", "doc_mode": doc_mode}
@@ -31,6 +33,7 @@ def begin(tmp_path):
         if naming is None:
             path.unlink()
         options = {"finetune_from_model": None, "continue_once": None, "restore_file": LAST, "save_dir": str(tmp_path)}
+        options["reset_optimizer"] = reset
         whole = OmegaConf.create({"checkpoint": options | ({} if naming in (LAST, None) else {naming: str(path)})})
         check_beginning(SimpleNamespace(_name=system, **ours), SimpleNamespace(**task_options), whole)
 
@@ -138,6 +141,11 @@ def test_a_training_does_not_go_on_as_another_model(begin, system):
             with pytest.raises(UserError, match=said):
                 begin(same | {name: value}, theirs, naming, system=system)
         begin(same | {name: value}, theirs, "finetune_from_model", system=system)  # as before: it has to fit
+        begin(same | {name: value}, theirs, "restore_file", system=system, reset=True)  # fairseq's way to do the same
+        with pytest.raises(UserError, match="to go on with it, or another --save-dir"):
+            begin(same | {name: value}, theirs, system=system, reset=True)
+        with pytest.raises(UserError, match="to go on with it, or it as --finetune-from-model"):
+            begin(same | {name: value}, theirs, "restore_file", system=system)
 
 
 def test_a_training_does_not_go_on_in_another_direction(begin):

@@ -121,7 +121,7 @@ def test_a_mask_that_nobody_has_trained(begin, option):
     ],
 )
 def test_defaults_that_the_release_has_not_are_said(caplog, system, mask, line, said):
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "gtransformer.tasks.beginning")  # commands of other tests quieten the package
     task = SimpleNamespace(doc_mode="partial", doc_noise_mask=mask, doc_noise_epochs=30)
     say_defaults(SimpleNamespace(**system), task, line.split())
     assert [message.split(" by default")[0] for message in caplog.messages] == said

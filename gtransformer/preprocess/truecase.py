@@ -128,7 +128,9 @@ class Truecaser:
     def _first(self, words: list[str]) -> list[str]:
         """The words of a line with the first one in its best casing, if that can be undone."""
         place = first_word(words)
-        if place is not None:
+        if words[:1] == [LOWER]:  # the text's own, which undoing would take for ours
+            words.insert(0, LOWER)
+        elif place is not None:
             word = words[place]
             best = self.best.get(word.lower(), word)
             if capital(best) == word:

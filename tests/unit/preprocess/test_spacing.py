@@ -123,3 +123,10 @@ def test_the_token_is_only_written_where_training_text_has_it(tmp_path):
     """Else it would be unknown to the model, and a capital too many is the lesser evil."""
     write_model(count_casings(["Der Hund", "Er und der Hund"], exact=True), tmp_path / "model")
     assert Truecaser(tmp_path / "model", exact=True)(["der Hund", "Der Hund"]) == ["der Hund", "der Hund"]
+
+
+def test_sign_of_small_letters_in_the_text_itself(tmp_path):
+    write_model(count_casings(["der Hund", "er und der Hund"], exact=True), tmp_path / "model")
+    for line in (LOWER, f"{LOWER} Der Hund", f"{LOWER} der Hund", f"Der {LOWER} Hund", f"{LOWER} {LOWER} der"):
+        cased = Truecaser(tmp_path / "model", exact=True)([line])
+        assert detruecase(cased, exact=True) == [line]

@@ -95,7 +95,7 @@ def read_shaped(path: str | Path, shape: list[int], like: str | Path) -> Documen
 
 def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Path) -> Documents:
     """Lines without ``<d>`` in a shape: each a sentence, or with one blank line between documents, or with any number
-    of them where no sentence is empty.
+    of them where no sentence is empty. Blank lines that may be either are refused.
     """
     total, ends = sum(shape), list(accumulate(shape))
     between = [end + number for number, end in enumerate(ends[:-1])]  # the places of single blank lines
@@ -104,6 +104,13 @@ def _placed(path: str | Path, lines: list[str], shape: list[int], like: str | Pa
         lines = [line for at, line in enumerate(lines) if at not in places]
     elif len(lines) != total and set(accumulate(map(len, blocks))) <= set(ends) and sum(map(len, blocks)) == total:
         lines = [line for block in blocks for line in block]
+    elif len(lines) == total and len(shape) == len(blocks) == total - sum(map(len, blocks)) + 1 > 1:
+        first_blank = list(map(is_blank, lines)).index(True) + 1
+        raise UserError(
+            f"{path}, line {first_blank}: blank, which may separate documents as well as be a sentence without "
+            f"translation, since the file has as many lines as {like} has sentences; open each document by a line "
+            f"{DOCUMENT}"
+        )
     if len(lines) != total:
         blank = f"; where blank lines are empty sentences, open each document by a line {DOCUMENT} in both"
         raise UserError(

@@ -41,6 +41,7 @@ def test_each_line_has_its_place(write, text, documents):
         "a b c - d e f",
         "a b - - - - d e",
         "a b - - c - d -",
+        "a - b - c",
         "<d> a b <d> c d <d> e",
         "x <d> a b <d> c <d> d e",
     ],

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write
+from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.corpus import (
     DROPPED,
     MARKED,
@@ -21,6 +21,7 @@ from gtransformer.preprocess.corpus import (
     document_borders,
     document_lines,
     is_blank,
+    is_document_mark,
     read_documents,
 )
 from gtransformer.preprocess.parallel import progress
@@ -40,6 +41,7 @@ class CleanReport:
     """What cleaning found in one split and what it left.
 
     ``empty``: of text that keeps its lines, (line of the raw file, whether the source is empty, whether the target is).
+    ``first``: the line of the raw file with which the first document opens.
     """
 
     documents_read: int = 0
@@ -56,6 +58,7 @@ class CleanReport:
     lines_escaped: int = 0
     pairs_of_one_text: int = 0
     borders: str = ""
+    first: int = 1
     empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
     def summary(self) -> str:
@@ -132,7 +135,7 @@ def clean_documents(
             source, target = clean_line(pair[0]), clean_line(pair[1])
             no_source, no_target = is_blank(source), is_blank(target)
             if every_line and (no_source or no_target):
-                line = report.sentences_read - len(document) + report.documents_read * marks + len(kept) + 1
+                line = report.sentences_read - len(document) + report.documents_read * marks + len(kept) + report.first
                 report.empty.append((line, no_source, no_target))
                 kept.append(("" if no_source else source, "" if no_target else target))
                 continue
@@ -166,6 +169,8 @@ def clean_files(
     ``clean_documents``. Raises UserError as ``corpus.read_pairs`` does, and if nothing is left.
     """
     report = CleanReport(borders=document_borders(source, sentence_pairs))
+    if report.borders == MARKED:
+        report.first = next(number for number, line in enumerate(read_lines(source), 1) if is_document_mark(line))
     with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
         documents = read_documents(source, target, sentence_pairs)
         for document in clean_documents(progress(documents, label, unit=" documents"), report, share, every_line):

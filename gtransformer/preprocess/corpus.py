@@ -25,6 +25,7 @@ MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one 
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
 _MARKS = ("<d>", "<s>", "</s>")
 DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")  # control characters that cleaning drops
+_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
 
 # What is no plain text, recognised by what stands in no sentence. MARKUP begins a line. OPENINGS count only where a
@@ -117,8 +118,11 @@ def is_document_mark(line: str) -> bool:
 
 
 def is_blank(line: str) -> bool:
-    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only."""
-    return not line or (not line[0].isalnum() and all(unicodedata.category(sign)[0] in "ZC" for sign in line))
+    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only.
+
+    What Python's tables do not know may be seen: emoji and letters newer than these, characters for private use.
+    """
+    return not line or (not line[0].isalnum() and all(unicodedata.category(sign) in _UNSEEN for sign in line))
 
 
 def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:

@@ -32,6 +32,7 @@ def test_clean_line(raw, clean):
 def test_blank():
     assert all(map(is_blank, ["", " ", "\u00a0\u3000", "\u200b", "\u200d\u00ad"]))
     assert not any(map(is_blank, [".", "a", "\u200ba", "\u4e2d"]))
+    assert not any(map(is_blank, ["\U0001fae8", "\ue000", " \U000313a0"])), "newer than Python's tables, or private"
 
 
 def test_counts(write, tmp_path):
@@ -94,3 +95,12 @@ def test_bad_input_leaves_nothing(write, tmp_path):
     with pytest.raises(UserError, match=r"de, line 3: byte 0xff"):
         clean_files(source, target, tmp_path / "x.en", tmp_path / "x.de")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_empty_sides_are_named_by_their_line(write, tmp_path, before):
+    blank = "\n" * before
+    source = write("en", f"{blank}<d>\nOne.\n\n<d>\nThree.\nFour.\n")
+    target = write("de", f"{blank}<d>\nEins.\nZwei.\n<d>\n\nVier.\n")
+    report = clean_files(source, target, tmp_path / "x.en", tmp_path / "x.de", every_line=True)
+    assert report.empty == [(before + 3, True, False), (before + 5, False, True)]

@@ -202,8 +202,8 @@ OURS = {
     "demo": ("base", {
         "bpe_merges": 4000, "arch": "gtransformer_mini", "encoder": (3, 128, 512, 4), "decoder": (3, 128, 512, 4),
         "attention": ("gcc",) * 3, "dropout": 0.1, "doc_noise_mask": 0.0, "doc_noise_epochs": None, "lr": 1e-3,
-        "lr_scheduler": "polynomial_decay", "warmup_updates": 200, "warmup_init_lr": None, "total_num_update": 1000,
-        "max_update": 1000, "patience": -1, "devices": 1, "max_tokens": 3000, "optimizer": "adam",
+        "lr_scheduler": "polynomial_decay", "warmup_updates": 200, "warmup_init_lr": None, "total_num_update": 1400,
+        "max_update": 1400, "patience": -1, "devices": 1, "max_tokens": 3000, "optimizer": "adam",
     }),
     "demo_full": ("demo", {"prepared_from": "demo", "attention": ("ddd",) * 3, "doc_mode": "full"}),
     "concatenation/small_sentences": ("concatenation/sentences", {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import socket
 
 
 def mend() -> None:
@@ -42,12 +42,19 @@ def _call_main(cfg, main, **options):
         group.distributed_backend = "gloo"
         slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # which has started them; fairseq asks it where they meet
         if group.distributed_init_method is None and not group.distributed_no_spawn and not slurm:
-            port = group.distributed_port if group.distributed_port > 0 else random.randint(10_000, 60_000)
+            port = group.distributed_port if group.distributed_port > 0 else free_port()
             group.distributed_init_method = f"tcp://localhost:{port}"
             torch.multiprocessing.spawn(_one_of_several, (cfg, main, options), nprocs=group.distributed_world_size)
             return
         group.distributed_no_spawn = True  # who names the meeting point starts each process
     _call_main.fairseqs(cfg, main, **options)
+
+
+def free_port() -> int:
+    """Return a port that no program uses; one drawn blindly may be taken, which ends the training."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
 
 
 def _by_torchrun() -> bool:

@@ -1,11 +1,11 @@
 """Two or four processes on the CPU learn what one process learns with as many times more batches an update."""
 
-import socket
 from functools import partial
 
 import pytest
 import torch
 
+from gtransformer.compat.launching import free_port
 from tests.end_to_end.commands import SMALL, TRAINING, losses, run, start
 from tests.support import relative_error
 
@@ -15,12 +15,6 @@ BOTH = [
     "--distributed-world-size=2", "--distributed-no-spawn", "--distributed-backend=gloo", "--ddp-backend=legacy_ddp",
 ]  # fmt: skip
 SIZES = [*SMALL[2:-9], *SMALL[-3:]]  # without the architecture and what G-Transformer alone has
-
-
-def free_port():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return server.getsockname()[1]
 
 
 def parameters(path):

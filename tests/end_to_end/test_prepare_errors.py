@@ -10,6 +10,7 @@ import pytest
 from gtransformer.cli.prepare import main
 from gtransformer.preprocess.manifest import check_same
 from gtransformer.preprocess.settings import Settings
+from tests.bert import skip_without_transformers
 from tests.end_to_end.raw_corpus import OPTIONS, lines, make_raw, run
 
 
@@ -92,7 +93,7 @@ def test_bad_input_leaves_nothing(raw, tmp_path, capsys, side, change, message):
 
 def test_a_pretrained_model_that_is_none(raw, tmp_path, capsys):
     """Said before anything is prepared."""
-    pytest.importorskip("transformers")
+    skip_without_transformers()
     output, model = tmp_path / "out", tmp_path / "model"
     model.write_text("no model")
     assert "no tokeniser of a BERT" in failure(capsys, str(raw), str(output), "--bert", str(tmp_path))

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parent
 INSTALLED = PACKAGE / "configs"  # setup.py copies them here; in a checkout they lie beside the package
 # The commands of an installed package are called as the scripts are; those for work on the package itself are none.
 SCRIPT = re.compile(
-    r"(?:bash )?scripts/(?!setup|test|common|check|gpu_check)(\w+)\.sh|python -m gtransformer\.cli\.(\w+)"
+    r"(?:bash )?scripts/(?!setup|test|common|check|gpu_check)(\w+)\.sh|python -m gtransformer\.(?:lab\.)?cli\.(\w+)"
 )
 
 

@@ -5,4 +5,4 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
-run_python -m gtransformer.cli.benchmark "$@"
+run_python -m gtransformer.lab.cli.benchmark "$@"

@@ -10,7 +10,7 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 if [[ -z "${GPU_PACK:-}" ]]; then
     ensure_setup
-    run_python -m gtransformer.cli.gpu_check "$@"
+    run_python -m gtransformer.lab.cli.gpu_check "$@"
 fi
 
 [[ -d "$GPU_PACK/wheels" ]] || fail "GPU_PACK=$GPU_PACK: holds no wheels; make it with scripts/gpu_check.sh pack $GPU_PACK"
@@ -30,4 +30,4 @@ if [[ " $* " != *" --corpus"* && " $* " != *" --prepared"* ]]; then
     if [[ -d "$GPU_PACK/corpus" ]]; then data+=(--corpus "$GPU_PACK/corpus"); fi
     if [[ -f "$GPU_PACK/prepared.tar.xz" ]]; then data+=(--prepared "$GPU_PACK/prepared.tar.xz"); fi
 fi
-run_python -m gtransformer.cli.gpu_check "$@" "${data[@]}"
+run_python -m gtransformer.lab.cli.gpu_check "$@" "${data[@]}"

@@ -14,4 +14,4 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
-run_python -m gtransformer.cli.study "$@"
+run_python -m gtransformer.lab.cli.study "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Run ruff, compare the page of results with the results, and run all tests: scripts/test.sh [pytest options and paths].
-# Without paths, the unit tests come first.
 #
+#   scripts/test.sh --core   the core's tests alone, without those of gtransformer/lab
 #   scripts/test.sh --fast   what one runs after every change, below two minutes: ruff and something of every room's unit
 #                            tests (tests/conftest.py says what)
 #   TEST_WORKERS=N   test processes (default: one for each core, at most 8)
@@ -12,11 +12,16 @@ ensure_setup
 cd "$ROOT"
 say "ruff check"
 "$PYTHON" -m ruff check .
-if [[ " $* " != *" --fast "* ]]; then
+if [[ " $* " != *" --fast "* && " $* " != *" --core "* ]]; then
     say "results page"
     bash scripts/report.sh --check
 fi
 
+paths=()
+arguments=()
+for argument in "$@"; do
+    if [[ "$argument" == --core ]]; then paths=(tests/core); else arguments+=("$argument"); fi
+done
 workers="${TEST_WORKERS:-$(nproc)}"
 ((workers <= 8)) || workers=8
 # One thread a process: the processes share the cores among them, and sums come out in the same order on every machine.
@@ -24,4 +29,4 @@ export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 # Many processes at once: here freed memory is better given back than kept (see common.sh).
 unset MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
 # loadscope keeps a module's tests in one process, so that a model trained in a fixture is trained once.
-exec "$PYTHON" -m pytest -n "$workers" --dist loadscope --no-loadscope-reorder "$@"
+exec "$PYTHON" -m pytest -n "$workers" --dist loadscope --no-loadscope-reorder ${paths[@]+"${paths[@]}"} ${arguments[@]+"${arguments[@]}"}

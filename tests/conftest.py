@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 # Models here are tiny: one thread is faster, and results do not depend on the number of cores.
@@ -14,6 +13,7 @@ import torch  # noqa: E402
 import gtransformer  # noqa: E402, F401  (registers with fairseq)
 from gtransformer.preprocess import binarise  # noqa: E402
 from tests import processes  # noqa: E402
+from tests.saved_model import make_model  # noqa: E402
 from tests.support import tiny_dictionary  # noqa: E402
 
 processes.collect_less()
@@ -33,6 +33,12 @@ def binaries_by_forked_programs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(binarise, "subprocess", forked)
         yield
+
+
+@pytest.fixture(scope="session")
+def saved_model(tmp_path_factory):
+    """A model directory; beside it lie the ``prepared`` corpus and the ``checkpoint.pt`` that it was made of."""
+    return make_model(tmp_path_factory.mktemp("saved"))
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
         return
     cases: dict[str, list] = {}
     for item in items:
-        if "unit" in item.path.relative_to(Path(__file__).parent).parts and not item.get_closest_marker("slow"):
+        if "end_to_end" not in item.path.parts and not item.get_closest_marker("slow"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = {id(some[place]) for some in cases.values() for place in (0, -1)}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
-from gtransformer.experiments import jobs, stage
 from gtransformer.preprocess import binarise
+from gtransformer.run import jobs, stage
 
 
 class Stage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.experiments.text_table import align
+from gtransformer.evaluation.text_table import align
 
 
 def table(result: dict) -> str:

@@ -35,7 +35,7 @@ from gtransformer.evaluation.cxmi import (
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.experiments.text_table import align
+from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 

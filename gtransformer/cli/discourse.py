@@ -14,10 +14,10 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.discourse.files import score_files
 from gtransformer.evaluation.discourse.taggers import MODELS
+from gtransformer.evaluation.discourse_table import table
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.systems import name_systems
 from gtransformer.files import write_json
-from gtransformer.report.discourse_table import table
 
 
 def build_parser() -> argparse.ArgumentParser:

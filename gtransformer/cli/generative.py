@@ -19,7 +19,7 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.suites.ctxpro import is_ctxpro, judge_lines, read_expectations
 from gtransformer.evaluation.systems import name_systems
-from gtransformer.experiments.text_table import align
+from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, read_json, sha256, write_json
 
 RULES = {

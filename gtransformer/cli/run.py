@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.experiments.needs import missing_first
-from gtransformer.experiments.recipe import UnknownRecipe, language_changes, listing
-from gtransformer.experiments.recipe_check import check_recipe
-from gtransformer.experiments.run import SPLITS, Run, make_run, stages_of
-from gtransformer.experiments.run_places import RUNS, runs_directory
 from gtransformer.installation import as_typed, project_root
+from gtransformer.run.needs import missing_first
+from gtransformer.run.recipe import UnknownRecipe, language_changes, listing
+from gtransformer.run.recipe_check import check_recipe
+from gtransformer.run.run import SPLITS, Run, make_run, stages_of
+from gtransformer.run.run_places import RUNS, runs_directory
 
 
 class _Parser(CommandParser):

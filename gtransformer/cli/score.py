@@ -16,15 +16,15 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.contrastive import Item, read_items
 from gtransformer.evaluation.metrics import METRICS, USUAL
+from gtransformer.evaluation.pages.compare import write_comparison
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
+from gtransformer.evaluation.score_table import breakdown_tables, table
 from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
 from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
 from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
-from gtransformer.report.pages.compare import write_comparison
-from gtransformer.report.score_table import breakdown_tables, table
 
 PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
 

@@ -15,7 +15,7 @@ from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.start import NEUTRAL, PAPER, measure
-from gtransformer.experiments.text_table import align
+from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.parallel import progress
 

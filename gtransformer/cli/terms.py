@@ -16,8 +16,8 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.systems import name_systems
 from gtransformer.evaluation.term_files import REFERENCE, score_files
 from gtransformer.evaluation.terms import MOST
+from gtransformer.evaluation.terms_table import table
 from gtransformer.files import write_json
-from gtransformer.report.terms_table import table
 
 
 def build_parser() -> argparse.ArgumentParser:

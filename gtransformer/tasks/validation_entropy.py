@@ -10,6 +10,8 @@ from fairseq.logging import metrics
 from torch import nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.common.entropy import EntropyMeter
+from gtransformer.models.common.watching import can_be_watched
 
 QUERIES = re.compile(r"_entropy_(\w+)_queries")  # of a part and a reach
 
@@ -20,10 +22,6 @@ def measured(model: nn.Module) -> Iterator[dict[str, float]]:
 
     ``model`` may be wrapped for distributed training. Raises UserError if nothing in it can be watched.
     """
-    # An analysis: training code that does not ask for it does not import it.
-    from gtransformer.analysis.entropy import EntropyMeter
-    from gtransformer.analysis.watching import can_be_watched
-
     inner = next(filter(can_be_watched, model.modules()), None)
     if inner is None:
         raise UserError(f"--doc-attn-entropy is for the architectures gtransformer_*, not for {type(model).__name__}")

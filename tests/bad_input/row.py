@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support import ROOT
@@ -58,9 +59,10 @@ def filled(text: str, paths: Mapping[str, Path]) -> str:
 
 
 def run_here(words: list[str]) -> int:
-    """A command of gtransformer/cli in this process; its exit status."""
+    """A command of gtransformer/cli or gtransformer/lab/cli in this process; its exit status."""
+    lab = "" if find_spec(f"gtransformer.cli.{words[0]}") else ".lab"
     try:
-        return import_module(f"gtransformer.cli.{words[0]}").main(words[1:])
+        return import_module(f"gtransformer{lab}.cli.{words[0]}").main(words[1:])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import torch
 
 import gtransformer  # noqa: F401  (registers with fairseq)
-from gtransformer.cli import demo_corpus, export, prepare
+from gtransformer.cli import export, prepare
+from gtransformer.lab.cli import demo_corpus
+from tests.commands import run
 from tests.compatibility import observe
 from tests.compatibility.observe import CHECKPOINTS, HERE, MODEL, PREPARED, TRAINING
-from tests.end_to_end.commands import run
 
 KEPT = ("bin", "bpe.codes", "truecase.en", "truecase.de", "manifest.json")
 UPDATES = 800

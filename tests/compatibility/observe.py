@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils
 
 from gtransformer import GTransformer
 from gtransformer.cli import contrastive
-from tests.end_to_end.commands import run
+from tests.commands import run
 
 HERE = Path(__file__).resolve().parent
 PREPARED, MODEL = HERE / "prepared", HERE / "model"

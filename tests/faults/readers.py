@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gtransformer.analysis.curves import read_curve, read_series
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.stored import HEAD, MAGIC, check_binary
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.contrastive import read_items
 from gtransformer.evaluation.suites.ctxpro import read_expectations
 from gtransformer.evaluation.suites.read import read_suite
-from gtransformer.experiments.recipe import find_recipe, load_recipe
+from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.corpus import read_pairs
 from gtransformer.preprocess.document_ids import read_with_ids
@@ -26,6 +25,7 @@ from gtransformer.preprocess.opus import read_opus
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.preprocess.postprocess import Postprocessor
 from gtransformer.preprocess.truecase import Truecaser
+from gtransformer.run.recipe import find_recipe, load_recipe
 from gtransformer.tasks.dictionaries import load_dictionary
 from gtransformer.translation.resumable import ResumableOutput
 from tests.faults.damage import Damage, damaged_bytes, damaged_json, damaged_lines_of_json

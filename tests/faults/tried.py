@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-from gtransformer.cli import demo_corpus, run
+from gtransformer.cli import run
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.files import read_json
-from tests.end_to_end.raw_corpus import make_raw
+from gtransformer.lab.cli import demo_corpus
+from tests.raw_corpus import make_raw
 from tests.saved_model import WORDS, make_model
 from tests.support import SMALLEST_STUDY
 
@@ -162,9 +163,9 @@ COMMANDS = {
     "train": Tried("gtransformer.cli.run", make_prepared, train_line, 6),
     "generate": Tried("gtransformer.cli.run", make_trained, generate_line, 4, ("test.jsonl",)),
     "translate": Tried("gtransformer.cli.translate", make_text, translate_line, 5, ("text.de",)),
-    "compare": Tried("gtransformer.cli.compare", make_demo, compare_line, 2, ("comparison.json",)),
-    "study": Tried("gtransformer.cli.study", make_study, study_line, 2, ("smallest.json",)),
-    "arena": Tried("gtransformer.cli.arena", lambda given: None, arena_line, 2, ("arena.json",)),
+    "compare": Tried("gtransformer.lab.cli.compare", make_demo, compare_line, 2, ("comparison.json",)),
+    "study": Tried("gtransformer.lab.cli.study", make_study, study_line, 2, ("smallest.json",)),
+    "arena": Tried("gtransformer.lab.cli.arena", lambda given: None, arena_line, 2, ("arena.json",)),
 }
 
 

@@ -1,0 +1,133 @@
+"""The page that sets systems side by side: source, reference and translations, document by document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.breakdown import POSITIONS, position_name
+from gtransformer.evaluation.contrastive import Item
+from gtransformer.evaluation.pages.colours import system_colours
+from gtransformer.evaluation.pages.page import write_page
+from gtransformer.evaluation.score_table import TITLES, UNITS, notes
+from gtransformer.evaluation.segments import Documents, Segments
+from gtransformer.evaluation.systems import ScoredSystem
+
+REFERENCE = "raw"  # what a reader sees
+WORD = re.compile(r"\w+|[^\w\s]")  # as the page's script cuts text
+
+
+def write_comparison(
+    path: str | Path,
+    systems: Sequence[ScoredSystem],
+    source: Documents | None,
+    items: Sequence[Item] = (),
+    title: str = "Translations side by side",
+) -> None:
+    """Write the page.
+
+    Args:
+        systems: scored against the untouched text.
+        source: documents of sentences, in the shape of the reference; None: there is none to show.
+        items: contrastive items of the split, whose words are marked.
+
+    Raises UserError for items of another text.
+    """
+    evaluations = [system.evaluation.scores[REFERENCE] for system in systems]
+    first = evaluations[0].segments
+    names = [system.name for system in systems]
+    colours = system_colours(names)
+    marks = marked(items, first)
+    shown = [{"name": name, "colour": colours[name]} for name in names]
+    languages = systems[0].evaluation.source_lang, systems[0].evaluation.target_lang
+    ranges = {position_name(place) for _, place in first.places}
+    phenomena = sorted({mark[0] for some in marks.values() for mark in some})
+    data = {
+        "systems": shown,
+        "languages": [(lang or "").replace("_", "-") for lang in languages],
+        "source": source is not None,
+        "documents": documents([scores.segments for scores in evaluations], source, marks),
+    }
+    rows = []
+    for key in dict.fromkeys(key for scores in evaluations for key in scores.values if UNITS[key] != "instances"):
+        values = [scores.values.get(key) for scores in evaluations]
+        digits = 4 if key == "comet" else 2
+        cells = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
+        rows.append((TITLES[key], cells, next(value for value in values if value is not None).signature))
+    write_page(
+        path,
+        "compare.html",
+        data,
+        title=title,
+        systems=shown,
+        rows=rows,
+        notes=[note.removeprefix("note: ") for system in systems for note in notes(system, len(systems) > 1)],
+        positions=[(position_name(low), low, high or "") for low, high in POSITIONS if position_name(low) in ranges],
+        phenomena=phenomena,
+        documents=len(data["documents"]),
+        sentences=len(first.places),
+        signature=first.statistics("chrf", "sentences").signature,
+    )
+
+
+def documents(systems: Sequence[Segments], source: Documents | None, marks: Mapping[tuple[int, int], list]) -> list:
+    """``[number, [[position, source, texts, scores, marks], ...]]`` of every document; numbers and positions from 1.
+
+    ``texts``: the reference, then a translation by system; one that is equal to an earlier one is that one's number.
+    ``scores``: chrF of each translation of the sentence, in tenths. ``marks`` is left out where there are none.
+    """
+    found: dict[int, list] = {}
+    statistics = [segments.statistics("chrf", "sentences") for segments in systems]
+    # Which sentences are scored is the split's matter, so the places are the same for all systems.
+    for index, (document, position) in enumerate(systems[0].places):
+        texts = [systems[0].sentences.references[index], *(one.sentences.hypotheses[index] for one in systems)]
+        same = [texts.index(text) for text in texts]
+        sentence = [
+            position,
+            source[document][position - 1] if source else "",
+            [text if at == number else at for number, (text, at) in enumerate(zip(texts, same, strict=True))],
+            [round(10 * one.score([index])) for one in statistics],
+        ]
+        if (document, position - 1) in marks:
+            sentence.append(marks[document, position - 1])
+        found.setdefault(document, []).append(sentence)
+    return [[number + 1, sentences] for number, sentences in found.items()]
+
+
+def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], list]:
+    """``[phenomenon, detail, distance, right words, wrong words]`` of the items, by document and sentence, from 0.
+
+    Raises UserError for an item whose sentence is not there, or has another reference.
+    """
+    references = dict(zip(segments.places, segments.sentences.references, strict=True))
+    found: dict[tuple[int, int], list] = {}
+    for item in items:
+        name, place = f"contrastive item {item.id}", f"sentence {item.sentence} of document {item.document}"
+        if not (0 <= item.document < len(segments.text) and 0 <= item.sentence < len(segments.text[item.document])):
+            raise UserError(f"{name}: the text has no {place}; use the items that belong to it")
+        reference = references.get((item.document, item.sentence + 1))
+        if reference is None:  # no instance holds the sentence, so it is not shown
+            continue
+        if reference != item.correct:
+            raise UserError(
+                f"{name}: its right translation {item.correct!r} is not the reference of {place}; use the items that "
+                "belong to the text"
+            )
+        mark = [item.phenomenon, item.detail, item.distance, *telling_words(item.correct, item.wrong)]
+        found.setdefault((item.document, item.sentence), []).append(mark)
+    return found
+
+
+def telling_words(correct: str, wrong: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The words by which a right translation differs from wrong ones, and those that only the wrong ones have."""
+    words, right, others = WORD.findall(correct), {}, {}
+    for text in wrong:
+        other = WORD.findall(text)
+        for kind, a, b, c, d in SequenceMatcher(None, words, other, autojunk=False).get_opcodes():
+            if kind != "equal":
+                right |= dict.fromkeys(words[a:b])
+                others |= dict.fromkeys(other[c:d])
+    return list(right), [word for word in others if word not in words]

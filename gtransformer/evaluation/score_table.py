@@ -1,0 +1,159 @@
+"""Scores as tables of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gtransformer.evaluation.bleu import BleuScore
+from gtransformer.evaluation.breakdown import KEYS, OF_DOCUMENTS
+from gtransformer.evaluation.levels import LEVELS
+from gtransformer.evaluation.metrics import MetricScore
+from gtransformer.evaluation.realignment import MWER
+from gtransformer.evaluation.references import REFERENCES
+from gtransformer.evaluation.score import Scores
+from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES
+from gtransformer.evaluation.systems import ScoredSystem
+from gtransformer.evaluation.text_table import align
+
+TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
+UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
+TEST_NAMES = {
+    "documents": "documents exchanged",
+    "sentences": "sentences exchanged",
+    "sign": "sign test",
+}
+
+
+def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
+    """All scores, a column per system, each with its signature; below a score the tests against the first system.
+
+    Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
+    know to read them.
+    """
+    names = [system.name for system in systems] if len(systems) > 1 else [""]
+    warned: dict[str, None] = {}
+    rows = [["reference", "score", *names, "segments", "signature"]]
+    for reference in systems[0].evaluation.scores:
+        found = [system.evaluation.scores[reference] for system in systems]
+        for key in dict.fromkeys(key for scores in found for key in scores.values):
+            comparable = _comparable(key, found)
+            for values in comparable:
+                first = next(value for value in values if value is not None)
+                if any(isinstance(value, BleuScore) and not value.fourgrams for value in values):
+                    short = (
+                        f"note: {TITLES[key]}: no translated segment has four words, so it is 0 however good they are"
+                    )
+                    warned[short] = None
+                digits = 4 if key.startswith("comet") else 2
+                shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
+                rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
+            if len(comparable) > 1:
+                warned[f"note: {TITLES[key]}: the systems' {UNITS[key]} differ; compare only what is in one row"] = None
+            rows += _test_rows(tests.get(reference, {}).get(key, {}))
+    lines = [align(rows, range(2, 2 + len(systems)))]
+    if list(systems[0].evaluation.scores) != ["raw"]:
+        lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
+    borders, counts = systems[0].evaluation.borders, systems[0].evaluation.counts
+    if borders is not None:
+        several = "" if counts["documents"] == 1 else "s"
+        lines.append(f"{counts['sentences']} sentences in {counts['documents']} document{several}, {borders}")
+    lines += [*warned, *_test_notes(tests, counts["documents"])]
+    for system in systems:
+        lines += notes(system, len(systems) > 1)
+    return "\n".join(lines)
+
+
+def _comparable(key: str, found: Sequence[Scores]) -> list[list[BleuScore | MetricScore | None]]:
+    """The score ``key`` of every system, None where it has none; a row for each set of instances that it is over."""
+    rows: list[tuple[list[str] | None, list[BleuScore | MetricScore | None]]] = []
+    for number, scores in enumerate(found):
+        if key not in scores.values:
+            continue
+        over = scores.segments.instances.references if UNITS[key] == "instances" else None
+        row = next((row for other, row in rows if other == over), None)
+        if row is None:
+            row = [None] * len(found)
+            rows.append((over, row))
+        row[number] = scores.values[key]
+    return [row for _, row in rows]
+
+
+def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[str]]:
+    """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
+    for test in next(iter(results.values()), {}):
+        parts = [found[test] for found in results.values()]
+        yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(test_cell, parts), "", parts[0]["signature"]]
+
+
+def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
+    """What a reader must know of tests: that there are too few documents, or that sentences are not independent."""
+    made = {test for found in tests.values() for one in found.values() for parts in one.values() for test in parts}
+    if DOCUMENTS in made and documents < FEWEST:
+        yield (
+            f"note: {documents} document(s): a test over documents needs {FEWEST} or more; open each by a line <d>, or "
+            "take --test sentences for sentences that do not belong together"
+        )
+    if SENTENCES in made and documents > 1:
+        yield (
+            "note: sentences of a document are not independent, so p-values over sentences are too small where systems "
+            "differ from document to document; --test documents is the test to quote"
+        )
+
+
+def test_cell(part: Mapping) -> str:
+    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
+    if part["p_value"] is None:
+        return f"too few {part['unit']}"
+    if "interval" not in part:
+        return f"+{part['better']} -{part['worse']} p {_p_value(part['p_value'])}"
+    low, high = part["interval"]
+    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {_p_value(part['p_value'])}"
+
+
+def _p_value(value: float) -> str:
+    """Four digits, or the power of ten where these would be zeros."""
+    if value >= 0.0001:
+        return f"{value:.4f}"
+    return f"{value:.1e}" if value > 0 else "<1e-300"
+
+
+def notes(system: ScoredSystem, named: bool) -> Iterator[str]:
+    """What a reader must know of a system's translations: sentences that are aligned by order, or left out."""
+    counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
+    if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
+        yield (
+            f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
+            "sentences than their source; for scores over sentences they were cut anew where words differ least"
+        )
+    elif counts["misaligned_instances"]:
+        overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
+        yield (
+            f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
+            "number of sentences than they have; "
+            + (
+                "these were aligned by order from the end, where the current sentence stands (missing: empty, surplus: "
+                "joined to the first), for s-BLEU and d-BLEU alike"
+                if overlapping
+                else "for s-BLEU these were aligned by order (missing: empty, surplus: joined to the last), d-BLEU is "
+                "unaffected"
+            )
+        )
+    if counts["left_out_sentences"]:
+        yield (f"{start}{counts['left_out_sentences']} sentences are in no instance and were left out of all scores")
+
+
+def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) -> Iterator[str]:
+    """A table per breakdown and reference: a row per document or position, the scores of every system side by side."""
+    for name in breakdowns:
+        first = next(iter(results.values()))[f"by_{name}"]
+        for reference, rows in first.items():
+            keys = [key for key in (*KEYS.values(), *OF_DOCUMENTS.values()) if key in rows[0]]
+            head = [
+                TITLES[key] if len(results) == 1 else f"{TITLES[key]} {system}" for key in keys for system in results
+            ]
+            lines = [[name, "sentences", *head]]
+            for number, row in enumerate(rows):
+                parts = [result[f"by_{name}"][reference][number] for result in results.values()]
+                cells = [f"{part[key]:.2f}" for key in keys for part in parts]
+                lines.append([str(row[name]), str(row["sentences"]), *cells])
+            yield f"by {name}, reference {reference}\n" + align(lines, range(1, 2 + len(head)))

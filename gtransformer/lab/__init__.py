@@ -1,0 +1,1 @@
+"""Experiments around the core: comparisons, arena, studies, made corpora, benchmarks, analyses and reports."""

@@ -1,0 +1,178 @@
+"""Attention and gates of one document, by sentence: what the model looks at while it translates.
+
+Weights are worked out beside the model, from what its attention modules are given, with the dense engine's masks of
+who sees whom; the model itself goes on as it is, whatever its engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.watching import AttentionSite, can_be_watched, watching
+from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.relative import clipped_distance
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Attention of one layer, averaged over its heads.
+
+    Attributes:
+        part: of ``watching.PARTS``, CONTEXT_PARTS or BATCH_PARTS; reach: "group", or "global" over the document.
+        layer: from 1, the lowest.
+        mean: (query sentences, key sentences) float64, Eq. 12 of DocFlat.
+        mass: (query tokens, key sentences) float64, how much of a token's attention falls on each sentence.
+    """
+
+    part: str
+    reach: str
+    layer: int
+    mean: np.ndarray
+    mass: np.ndarray
+
+
+@dataclass(frozen=True)
+class GateValues:
+    """A gate of one layer, averaged over channels.
+
+    Of PARTS that of Eq. 10 (Bao et al. 2021), 1 is group attention alone; of CONTEXT_PARTS that of Eq. 22 (Zhang et al.
+    2018), 1 is the sentence alone, without what was found in its context; of BATCH_PARTS that of Eq. 8 and 9 (Wu et al.
+    2023), 1 is what was found in the batch alone.
+    tokens: (query tokens,) float64; sentences: (query sentences,) their means.
+    """
+
+    part: str
+    layer: int
+    tokens: np.ndarray
+    sentences: np.ndarray
+
+
+@dataclass
+class Inspection:
+    """All maps and gates of a document, lowest layer first; ``tags`` (tokens,): group tags of a part's queries."""
+
+    maps: list[AttentionMap] = field(default_factory=list)
+    gates: list[GateValues] = field(default_factory=list)
+    tags: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def find(self, part: str, reach: str) -> list[AttentionMap]:
+        """The maps of a part and reach, by layer."""
+        return [one for one in self.maps if (one.part, one.reach) == (part, reach)]
+
+    def drawn_from(self, part: str = "cross") -> np.ndarray:
+        """How much each target sentence drew on each source sentence, (target, source) float64; rows sum to 1.
+
+        The share of cross-attention that falls on the sentence: in a layer with a gate, group and global attention
+        weighted as the gate weighs them, g and 1 - g; averaged over those layers (over all, if none has a gate), then
+        over the tokens of the target sentence. Of another ``part``, the same with its queries and keys.
+        """
+        gates = {gate.layer: gate.tokens[:, None] for gate in self.gates if gate.part == part}
+        local = {one.layer: one.mass for one in self.maps if one.part == part and one.reach != "global"}
+        whole = {one.layer: one.mass for one in self.find(part, "global")}
+        if gates:
+            layers = [gates[layer] * local[layer] + (1 - gates[layer]) * whole[layer] for layer in gates]
+        else:
+            layers = list((local | whole).values())  # without gates a layer has one of them
+        return token_means(np.mean(layers, axis=0), self.tags[part])
+
+
+class Watcher(Protocol):
+    """Who is told of every attention and gate while ``recording``: see ``words.WordWatch``."""
+
+    def see(self, place: AttentionSite, weights: Tensor, queries: Ragged, keys: Ragged) -> None: ...
+
+    def see_gate(self, part: str, layer: int, tokens: np.ndarray) -> None: ...
+
+
+def sentence_means(weights: Tensor, query_tags: Tensor, key_tags: Tensor) -> Tensor:
+    """Eq. 12 of DocFlat (Wu et al. 2023, appendix D): the mean of each patch of a token-wise attention map.
+
+    A_S(i, j) = sum of the patch A_ij of sentence i attending to sentence j, over its size.
+
+    Args:
+        weights: (queries, keys); query_tags (queries,), key_tags (keys,) int64: sentences from 1, 0 belongs to none.
+
+    Returns:
+        (query sentences, key sentences) float64.
+    """
+    rows, columns = memberships(query_tags), memberships(key_tags)
+    sizes = rows.sum(dim=0).unsqueeze(1) * columns.sum(dim=0)
+    return rows.T @ weights.double() @ columns / sizes.clamp(min=1)
+
+
+def memberships(tags: Tensor) -> Tensor:
+    """(tokens,) tags -> (tokens, sentences) float64, 1 where a token is of a sentence; tag 0 is of none."""
+    return torch.nn.functional.one_hot(tags, int(tags.max()) + 1)[:, 1:].double()
+
+
+def token_means(values: np.ndarray, tags: np.ndarray) -> np.ndarray:
+    """(tokens, ...) -> (sentences, ...), means over the tokens of each sentence."""
+    return np.stack([values[tags == tag].mean(axis=0) for tag in range(1, int(tags.max()) + 1)])
+
+
+@torch.no_grad()
+def inspect(
+    model: nn.Module, source: Sequence[int], target: Sequence[int], watcher: Watcher | None = None
+) -> Inspection:
+    """Run one document through the model and keep what it looked at.
+
+    Args:
+        source, target: ``<s> a b </s> <s> c </s>`` as indices, what encoder and decoder read.
+        watcher: is told of it token by token, too.
+
+    Raises UserError for another kind of model.
+    """
+    if not can_be_watched(model):
+        raise UserError(f"{type(model).__name__}: attention can be shown for G-Transformer models only")
+    device = next(model.parameters()).device
+    found = Inspection()
+    with recording(model, found, watcher):
+        tokens = torch.tensor([source], device=device)
+        model.eval()(tokens, None, torch.tensor([target], device=device))
+    return found
+
+
+@contextmanager
+def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = None) -> Iterator[None]:
+    """Fill ``found`` while the model runs on a single document.
+
+    If it is given as a batch of pseudo-documents, what attends across the batch is kept, and nothing within them.
+    """
+
+    def see(place: AttentionSite, module, x: Tensor, memory: Tensor, pattern) -> None:
+        queries, keys = pattern.reach.queries, pattern.reach.keys
+        if queries.batch > 1:
+            return
+        relative, rows = None if module.relative is None else module.relative(), None
+        if relative is not None:
+            rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
+        q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))
+        allowed = DensePattern(pattern.reach).allowed
+        weights = attention_weights(q, k, allowed, relative, rows)[0].double().mean(dim=0)
+        weights = weights[queries.index][:, keys.index].cpu()  # of tokens that layers have: not all have <s>
+        query_tags, key_tags = torch.from_numpy(queries.tag), torch.from_numpy(keys.tag)
+        mean = sentence_means(weights, query_tags, key_tags)
+        mass = weights @ memberships(key_tags)
+        found.maps.append(AttentionMap(place.part, place.reach, place.layer, mean.numpy(), mass.numpy()))
+        found.tags[place.part] = queries.tag
+        if watcher is not None:
+            watcher.see(place, weights, queries, keys)
+
+    def see_gate(part: str, layer: int, values: Tensor) -> None:
+        tokens = values.double().mean(dim=-1).cpu().numpy()
+        # The gate runs behind the attention of its own block, whose queries are its tokens.
+        found.gates.append(GateValues(part, layer, tokens, token_means(tokens, found.tags[part])))
+        if watcher is not None:
+            watcher.see_gate(part, layer, tokens)
+
+    with watching(model, see, see_gate):
+        yield

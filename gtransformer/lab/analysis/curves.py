@@ -1,0 +1,148 @@
+"""Learning curves: perplexity over updates, read from fairseq's JSON log and drawn to a PNG.
+
+fairseq writes such entries with ``--log-format json``, on the console as ``... | INFO | train_inner | {"ppl": "3.41",
+"num_updates": "100", ...}`` and bare, several times over, into a ``--log-file``; both are read. Entries of a validation
+set have its name before every key: ``valid_ppl``. A resumed training appends to the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from operator import itemgetter
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.pages.colours import system_colours
+from gtransformer.files import NO_JSON, read_lines
+from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure
+
+
+@dataclass
+class Curve:
+    """Perplexity of one training run: lists of (updates, perplexity), ascending in updates.
+
+    ``words`` is validation without ``<s>`` and the language symbol: what models on sentences and on documents have in
+    common. Empty in logs of other criterions than this package's, and of before it was there. ``best`` is the update
+    of the lowest validation loss, of equals the last, whose model fairseq keeps as the best; None without validation.
+    """
+
+    train: list[tuple[int, float]] = field(default_factory=list)
+    valid: list[tuple[int, float]] = field(default_factory=list)
+    words: list[tuple[int, float]] = field(default_factory=list)
+    best: int | None = None
+    seconds: float | None = None
+
+    @property
+    def last_valid(self) -> float | None:
+        """Validation perplexity at the end, None if there was no validation."""
+        return self.valid[-1][1] if self.valid else None
+
+
+def read_curve(path: str | Path, valid: str = "valid") -> Curve:
+    """The learning curve in a log of fairseq; ``valid`` is the name of the validation set.
+
+    Perplexity is fairseq's: 2 to the negative log likelihood per token, without label smoothing. Where a resumed
+    training repeats updates, the later numbers stand. ``seconds`` is the time spent on training and validation, over
+    all resumptions. Entries that an interrupted training has cut off are passed over. Raises UserError if the file is
+    missing or holds no curve.
+    """
+    curve = Curve()
+    epochs: list[tuple[int, float]] = []
+    losses: list[tuple[int, float]] = []
+    walls: list[float] = []
+    for line in read_lines(path):
+        stats = _entry(line)
+        for prefix, points in (("", curve.train), ("train_", epochs), (f"{valid}_", curve.valid)):
+            if f"{prefix}num_updates" not in stats:
+                continue  # train_inner has a key train_wall, too, which is something else
+            if f"{prefix}ppl" in stats:
+                _append(points, stats[f"{prefix}num_updates"], stats[f"{prefix}ppl"])
+            if f"{prefix}word_nll_loss" in stats:
+                _append(curve.words, stats[f"{prefix}num_updates"], round(2 ** stats[f"{prefix}word_nll_loss"], 4))
+            if prefix == f"{valid}_" and f"{prefix}loss" in stats:
+                _append(losses, stats[f"{prefix}num_updates"], stats[f"{prefix}loss"])
+            if f"{prefix}wall" in stats:
+                walls.append(stats[f"{prefix}wall"])
+    curve.train = curve.train or epochs
+    curve.best = min(reversed(losses), key=itemgetter(1), default=(None,))[0]
+    if not curve.train and not curve.valid:
+        raise UserError(f"{path}: no learning curve in it; train with --log-format json and keep the output")
+    if walls:
+        # The clock starts again at 0 whenever training is resumed.
+        ends = [wall for wall, following in zip(walls, [*walls[1:], -1.0], strict=True) if following < wall]
+        curve.seconds = sum(ends)
+    return curve
+
+
+def read_series(path: str | Path, names: Sequence[str], valid: str = "valid") -> dict[str, list[tuple[int, float]]]:
+    """Whatever a log of fairseq holds over updates, by name: (updates, value), ascending.
+
+    ``names`` are keys of its entries, or patterns such as ``valid_entropy_*``; what is not there is not in the result.
+    Where a resumed training repeats updates, the later values stand. Raises UserError if the file is missing.
+    """
+    series: dict[str, list[tuple[int, float]]] = {}
+    for line in read_lines(path):
+        stats = _entry(line)
+        for key, value in stats.items():
+            counter = f"{valid}_num_updates" if key.startswith(f"{valid}_") else "num_updates"
+            if counter in stats and any(fnmatchcase(key, name) for name in names):
+                _append(series.setdefault(key, []), stats[counter], value)
+    return series
+
+
+def _entry(line: str) -> dict[str, float]:
+    """The numbers of the JSON object at the end of a line, empty if there is none; counters are whole."""
+    try:
+        stats = json.loads(line[line.index("{") :])
+    except NO_JSON:
+        return {}
+    found = {}
+    for key, value in stats.items() if isinstance(stats, dict) else ():
+        try:
+            found[key] = int(value) if key.endswith("num_updates") else float(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return found
+
+
+def _append(points: list[tuple[int, float]], updates: int, perplexity: float) -> None:
+    while points and points[-1][0] >= updates:
+        points.pop()
+    points.append((updates, perplexity))
+
+
+def plot_learning_curves(curves: Mapping[str, Curve], path: str | Path, title: str) -> None:
+    """Draw the curves of several systems into one figure: a colour a system, training dashed, validation solid.
+
+    Validation is that of words where all have it. The perplexity axis is logarithmic. The PNG appears under ``path``
+    only when it is complete.
+    """
+    by_words = all(curve.words for curve in curves.values() if curve.valid)
+    validation = "validation, words" if by_words else "validation"
+    figure = new_figure(7.5, 4.5, dpi=150)
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes, drawn = figure.add_subplot(), Curves()
+    colours = system_colours(curves)
+    for name, curve in curves.items():
+        validated = curve.words if by_words else curve.valid
+        for points, style, kind in ((curve.train, "--", "training"), (validated, "-", validation)):
+            if points:
+                updates, perplexities = zip(*points, strict=True)
+                look = {"marker": "o", "markersize": 3.5} if kind == validation else {"alpha": 0.5}
+                label, marked = drawn.add(f"{name}, {kind}", points)
+                look = {"linestyle": style, "color": colours[name], **look, **marked}
+                axes.plot(updates, perplexities, label=label, **look)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("updates")
+    axes.set_ylabel("perplexity (logarithmic)")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    save_figure(figure, path)

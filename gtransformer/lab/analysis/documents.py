@@ -1,0 +1,124 @@
+"""One document looked at while a model translates it, instance by instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.lab.analysis.attention import Inspection, inspect
+from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
+from gtransformer.lab.analysis.attention_text import drawn_text, gate_table, to_json
+from gtransformer.lab.analysis.word_sides import word_sides
+from gtransformer.lab.analysis.words import WordWatch
+from gtransformer.preprocess.corpus import text_lines
+from gtransformer.preprocess.instances import greedy_instances
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.lines import InputLine
+from gtransformer.translation.options import SearchOptions
+
+
+@dataclass(frozen=True)
+class InspectedInstance:
+    """One instance of a document.
+
+    Attributes:
+        first: number of its first sentence, from 1.
+        table: its gates as text; paragraphs: what each sentence drew on; numbers: all of it for a JSON file.
+        words: word by word, where that was asked for.
+    """
+
+    first: int
+    table: str
+    paragraphs: str
+    numbers: dict[str, Any]
+    found: Inspection
+    words: WordWatch | None
+
+
+def inspect_document(
+    model: GTransformer,
+    document: list[InputLine],
+    given: list[str] | None,
+    options: SearchOptions,
+    output: Path,
+    title: str,
+    top: int,
+    by_word: bool = False,
+) -> Iterator[InspectedInstance]:
+    """Look at every instance, and draw its attention and gates into the folder ``output``.
+
+    Args:
+        given: BPE of the translation to look at, line by line; None for the model's own.
+        top: source sentences listed for each.
+        by_word: keep what each word drew on, too.
+    """
+    cuts = greedy_instances(
+        [len(line.tokens[0]) for line in document], None, model.max_instance_tokens, model.directory.max_sents
+    )
+    for number, (first, count) in enumerate(cuts, 1):
+        lines = document[first : first + count]
+        read = document[max(0, first - (model.directory.sentences_beside or 0)) : first + count]
+        target = given[first : first + count] if given else translate(model, read, options)
+        pieces = [line.tokens[0] for line in read]
+        words = WordWatch(word_sides(model, pieces, target)) if by_word else None
+        source = model.engine.instance_tokens(pieces).tolist()
+        found = inspect(model.engine.model, source, target_tokens(model, target), words)
+        several = len(cuts) > 1
+        end = f".{number}" if several else ""
+        here = f"{title}, sentences {first + 1} to {first + count}" if several else title
+        draw_attention(found, output / f"attention{end}.png", here)
+        if found.gates:
+            draw_gates(found, output / f"gates{end}.png", here)
+        plain = model.chain.decode(target)
+        source = [line.sentences[0] for line in lines]
+        numbers = {"first_sentence": first + 1, "source": source, "translation": plain, **to_json(found)}
+        text = drawn_text(found, source, plain, first + 1, top)
+        yield InspectedInstance(first + 1, f"{here}\n{gate_table(found)}", text, numbers, found, words)
+
+
+def find_document(lines: Iterable[InputLine], number: int, name: str) -> list[InputLine]:
+    """The sentences of the document with this number, from 1.
+
+    Raises UserError if there are fewer documents, or if one of the sentences is too long for the model.
+    """
+    found: list[InputLine] = []
+    documents = 0
+    for line in lines:
+        documents = line.place.documents
+        if documents == number and line.tokens:
+            found.append(line)
+        if documents > number:
+            break
+    if not found:
+        raise UserError(f"{name}: has {documents} documents, there is no document {number}; choose one with --document")
+    cut = next((line for line in found if line.was_cut), None)
+    if cut is not None:
+        raise UserError(f"{name}, line {cut.place.lines}: has more tokens than the model has positions; split the line")
+    return found
+
+
+def given_translation(path: str, number: int, document: list[InputLine], model: GTransformer) -> list[str]:
+    """BPE of the document's lines in a file that is aligned line by line with an input of so many lines.
+
+    Raises UserError for a file of more or fewer lines.
+    """
+    lines = list(text_lines(path))
+    if len(lines) != number:
+        raise UserError(f"{path}: has {len(lines)} lines, but the text has {number}; give a line for each line")
+    texts = [lines[line.place.lines - 1] for line in document]
+    return [" ".join(tokens) for tokens in model.chain.encode_target(texts)]
+
+
+def translate(model: GTransformer, lines: list[InputLine], options) -> list[str]:
+    """The model's own best translation, in BPE."""
+    return model.engine.translate([[line.tokens[0] for line in lines]], options)[0][0].sentences
+
+
+def target_tokens(model: GTransformer, sentences: list[str]) -> list[int]:
+    """``<s> a b </s> <s> c </s>`` as indices."""
+    dictionary = model.engine.target
+    bos, eos = dictionary.bos(), dictionary.eos()
+    return [index for text in sentences for index in (bos, *map(dictionary.index, text.split()), eos)]

@@ -1,0 +1,165 @@
+"""Share of cross-attention on the aligned source sentence, what Herold and Ney (2023) have in Table 1.
+
+How much a model looks at source sentence n while it writes target sentence n: for each token that the decoder reads for
+it, the sum of its weights on the tokens of the source sentence (``<s>`` and ``</s>`` included), averaged over heads,
+tokens and layers. No system of theirs joins two attentions to the source. Here group and global attention of
+G-Transformer count as the gate of Eq. 10 weighs them, token by token (its mean over channels), g and 1 - g, since in
+that proportion they make up what the layer goes on with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gtransformer.data.group_tags import group_tags, tag_of_newest
+from gtransformer.models.common.watching import AttentionSite, watching
+from gtransformer.models.common.weights import per_query, projections
+from gtransformer.modules.attention import MultiheadAttention, Pattern
+
+
+def aligned_sentences(
+    source: Tensor, target: Tensor, dictionaries: tuple[Dictionary, Dictionary], current: Tensor | None = None
+) -> Tensor:
+    """Which source sentence each token of the decoder's input helps to translate.
+
+    Counted are the tokens that the words of a sentence and its ``</s>`` are predicted from, its ``<s>`` and its words:
+    the one that has read ``</s>`` has nothing left to say of it.
+
+    Args:
+        source, target: (batch, length) int64, what encoder and decoder read, padded on either side.
+        dictionaries: of source and target.
+        current: (batch,) int64, how many sentences of each instance are current: the last ones of both sides; the
+            context before them does not count. None: all are, and the first sentences belong together, the second, ...
+
+    Returns:
+        (tokens,) int64, of the target without padding, as ``Ragged`` has it: sentences counted from 1; 0: not counted.
+    """
+    before, after = dictionaries
+    tags = group_tags(target, after.bos(), after.pad())
+    there = tag_of_newest(source, before.bos()).unsqueeze(1)
+    found, counts = tags, target.ne(after.eos())
+    if current is not None:
+        written = tag_of_newest(target, after.bos()).unsqueeze(1)
+        found = tags + there - written
+        counts = counts & (tags > written - current.unsqueeze(1))
+    return found.masked_fill(~counts | (found < 1) | (found > there), 0)[target.ne(after.pad())]
+
+
+def query_shares(module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern, sentences: Tensor) -> Tensor:
+    """How much of each query's attention falls on one sentence.
+
+    Args:
+        module, x, memory, pattern: as ``watching`` gives them.
+        sentences: (Nq,) int64, the sentence of the keys that is meant for each query, from 1; 0: none.
+
+    Returns:
+        (Nq, 2) float64: the share, mean over heads; and what it would be, if the query attended evenly to the keys that
+        it may see. 0 for a query that sees nothing of the sentence.
+    """
+    tags = torch.from_numpy(pattern.reach.keys.tag).to(x.device)
+
+    def shares(weights: Tensor, allowed: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+        own = tags[keys].unsqueeze(1) == sentences[queries].unsqueeze(2)
+        flat = (allowed & own).sum(dim=-1, dtype=weights.dtype) / allowed.sum(dim=-1).clamp(min=1)
+        return torch.stack([(weights.mean(dim=1) * own).sum(dim=-1), flat], dim=-1)
+
+    q, k, relative = projections(module, x, memory, pattern.reach)
+    return per_query(q, k, pattern, 2, shares, relative).double()
+
+
+@dataclass
+class ShareMeter:
+    """Collects the shares of all cross-attention over batches.
+
+    Attributes:
+        queries: tokens counted, the same ones in each layer.
+        attentions: sums over them for each attention, (3,) float64: share, flat, and how many were added up.
+        layers: the same for each layer, of its attentions together, (4,): share, flat, gate (nan without one), number.
+    """
+
+    queries: int = 0
+    attentions: dict[AttentionSite, Tensor] = field(default_factory=dict)
+    layers: dict[int, Tensor] = field(default_factory=dict)
+
+    @contextmanager
+    def on(self, model: nn.Module, sentences: Tensor) -> Iterator[None]:
+        """Measure while the model runs once, over a batch.
+
+        ``sentences`` (tokens,): what ``aligned_sentences`` says of it.
+        """
+        counted = sentences > 0
+        found: dict[int, dict[nn.Module, list[Tensor]]] = {}  # by layer and module, (counted, 2) of each scope
+        gates: dict[int, Tensor] = {}  # (counted, 1)
+
+        @torch.no_grad()
+        def see(place: AttentionSite, module: MultiheadAttention, x: Tensor, memory: Tensor, pattern: Pattern) -> None:
+            if place.part != "cross":
+                return
+            shares = query_shares(module, x, memory, pattern, sentences)[counted]
+            found.setdefault(place.layer, {}).setdefault(module, []).append(shares)
+            _add(self.attentions, place, shares)
+
+        def see_gate(part: str, layer: int, values: Tensor) -> None:
+            if part == "cross":
+                gates[layer] = values.detach()[counted].double().mean(dim=-1, keepdim=True)
+
+        with watching(model, see, see_gate):
+            yield
+        self.queries += int(counted.sum())
+        for layer, modules in found.items():
+            # Several scopes of a module are side by side, one as wide as the other.
+            shares = [torch.stack(scopes).mean(dim=0) for scopes in modules.values()]
+            gate = gates.get(layer)
+            if gate is None:
+                gate, together = torch.full_like(shares[0][:, :1], torch.nan), torch.stack(shares).mean(dim=0)
+            else:
+                group, whole = shares
+                together = gate * group + (1 - gate) * whole
+            _add(self.layers, layer, torch.cat([together, gate], dim=1))
+
+    def to_json(self) -> dict:
+        """For a result file: the mean over layers, each layer, and each attention by itself; shares from 0 to 1."""
+        layers = {layer: sums[:-1] / sums[-1] for layer, sums in sorted(self.layers.items())}
+        mean, flat, _ = torch.stack(list(layers.values())).mean(dim=0).tolist()
+        return {
+            "queries": self.queries,
+            "mean": round(mean, 6),
+            "flat": round(flat, 6),
+            "layers": [{"layer": layer, **_record(values)} for layer, values in layers.items()],
+            "attentions": [
+                {"reach": place.reach, "layer": place.layer, **_record(sums[:-1] / sums[-1])}
+                for place, sums in sorted(self.attentions.items(), key=lambda item: (item[0].reach, item[0].layer))
+            ],
+        }
+
+
+def _add(sums: dict, key: object, values: Tensor) -> None:
+    """Add up rows, (n, numbers) float64, on the host, and how many they are."""
+    total = functional.pad(values, (0, 1), value=1.0).sum(dim=0).cpu()
+    sums[key] = sums[key] + total if key in sums else total
+
+
+def _record(means: Tensor) -> dict[str, float | None]:
+    """Share, flat and, where there are three means, the gate."""
+    values = [None if math.isnan(value) else round(value, 6) for value in means.tolist()]
+    return dict(zip(("share", "flat", "gate"), values, strict=False))
+
+
+def table(result: dict) -> str:
+    """``ShareMeter.to_json`` in lines: each attention, the gated layers, and the mean."""
+    lines = ["attention on the aligned source sentence (%)", "reach     layer    flat   share"]
+    lines += [_line(one["reach"], one["layer"], one) for one in result["attentions"]]
+    lines += [_line("gated", one["layer"], one) for one in result["layers"] if one["gate"] is not None]
+    return "\n".join([*lines, _line("mean", "", {"share": result["mean"], "flat": result["flat"]})])
+
+
+def _line(name: str, layer: int | str, values: dict) -> str:
+    return f"{name:8} {layer:>6}  {100 * values['flat']:6.2f}  {100 * values['share']:6.2f}"

@@ -1,0 +1,181 @@
+"""What an arena has come to: the results of its runs put together, written and shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import atomic_write, read_json, write_json
+from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve, read_series
+from gtransformer.lab.analysis.reach_figure import draw_reach
+from gtransformer.lab.arena.arena import Arena
+from gtransformer.lab.arena.beside import put_beside
+from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
+from gtransformer.lab.arena.plan import BASELINE
+from gtransformer.lab.arena.result import accuracies, contexts_of, error_of, scores_of, spread
+from gtransformer.lab.arena.table import arena_text, main_distance
+from gtransformer.lab.comparison.result import count_parameters
+from gtransformer.run.run_places import last_checkpoint
+from gtransformer.tasks.checkpoint_file import trained_seconds, training_done
+from gtransformer.tasks.peak_memory import GPU_PEAK
+from gtransformer.tasks.strategy import FULL
+
+# How long decoding took, and a first pass before it, as their programs log it.
+DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
+FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
+MADE = re.compile(r"first pass: \d+ sentences by ")  # not read from a file
+
+
+def finish(arena: Arena, argv: list[str] | None) -> None:
+    """Write the results, their table and the picture, and print the table."""
+    result = collect(arena)
+    shown = arena_text(result)
+    with atomic_write(arena.results["txt"]) as stream:
+        stream.write(shown + "\n")
+    if arena.shows_reach:
+        draw_arena(result, arena.results["png"])
+    else:
+        _draw_curves(arena, result)
+    write_json(arena.results["json"], result | provenance("gtransformer.lab.cli.arena", argv))
+    print(f"\n{shown}\n")
+    for path in arena.results.values():
+        print(f"written: {path}", flush=True)
+
+
+def draw_arena(result: dict[str, Any], path: Path) -> None:
+    """The picture of an arena that shows reach, from its result alone."""
+    seeds = len(result["seeds"])
+    terms = f"{_terms_words(result)}, {seeds} seed{'s' * (seeds > 1)}"
+    draw_reach(result, path, terms, main_distance(result["systems"]), error_of)
+
+
+def collect(arena: Arena) -> dict[str, Any]:
+    """The results of all systems, as in ``arena.json``."""
+    folders = {name: [arena.folder(name, seed) for seed in arena.terms.seeds] for name in arena.terms.systems}
+    systems = {name: _system(arena, name, folders[name]) for name in folders}
+    if arena.shows_reach:
+        for what, read in (("accuracy", _choices), ("generative", _written)):
+            found = {name: [read(folder) for folder in folders[name]] for name in folders}
+            for name, runs in found.items():
+                systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
+    own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
+    every = [folder for found in folders.values() for folder in found]
+    every += [] if arena.terms.fresh else [arena.folder(arena.terms.start)]
+    commits = sorted(set().union(*map(_commits, every)))
+    return put_beside(own | {"commits": commits}, arena.beside)
+
+
+def _commits(folder: Path) -> set[str]:
+    """Of the programs that have ended in a run's folder: an arena may be gone on with by later code."""
+    named = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
+    found = (folder / f"{name}.json" for name in named)
+    return {commit for path in found if path.is_file() and (commit := read_json(path).get("commit"))}
+
+
+def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    """All of one system but what shows reach."""
+    recipe = arena.terms.recipe(name)
+    scores, aligned, cxmi = (
+        [read_json(folder / file) for folder in folders]
+        for file in ("test.scores.json", "test.aligned.json", "cxmi.json")
+    )
+    seconds = [seconds_of(arena, folder) for folder in folders]
+    updates = [training_done(last_checkpoint(folder))[0] for folder in folders]
+    pairs = zip(scores, seconds, strict=True)
+    found = {
+        "description": recipe.description,
+        "strategy": recipe.options("task", "generate").get("strategy", FULL),
+        "parameters": count_parameters(folders[0] / "train.log"),
+        "scores": scores_of(scores),
+        "aligned": scores_of(aligned),
+        "cxmi": contexts_of(cxmi),
+        "validation_perplexity": [read_curve(folder / "train.log").last_valid for folder in folders],
+        "updates": updates,
+        "seconds": seconds,
+        "speed": {
+            "updates_per_second": spread(
+                [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
+            ),
+            "sentences_per_second": spread([run["counts"]["sentences"] / one["translation"] for run, one in pairs]),
+            "decoded_per_second": decoded_per_second(scores[0]["counts"]["sentences"], folders),
+        },
+        "peak_bytes": peaks_of(folders),
+    }
+    if arena.has_epoch(name):
+        epoch = read_json(arena.epoch(name))
+        found |= {"epoch": epoch, PER_UPDATE: round(epoch["target_tokens"] / epoch["updates"], 1)}
+    return found
+
+
+def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
+    """How long a run was trained, translated and was asked for its choices."""
+    terms, trained = arena.terms, trained_seconds(last_checkpoint(folder))
+    if not terms.fresh:
+        trained -= trained_seconds(arena.model(terms.start))  # fairseq goes on counting from the start's
+    found = {"training": round(trained, 1), "translation": read_json(folder / "generate.test.json")["seconds"]}
+    if arena.shows_reach:
+        found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
+    return found
+
+
+def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any] | None:
+    """Sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
+
+    Args:
+        sentences: that were translated; a first pass that is made then adds its time and no sentences.
+
+    None where a log does not say how long decoding took, or the first pass: those of earlier versions.
+    """
+    found = []
+    for folder in folders:
+        log = (folder / "generate.test.log").read_text(encoding="utf-8", errors="replace").rpartition("\n$ ")[2]
+        times = [DECODED.search(log), *([FIRST_PASS.search(log)] if MADE.search(log) else [])]
+        if None in times:
+            return None
+        found.append(sentences / max(0.1, sum(float(one[1]) for one in times)))
+    return spread(found)
+
+
+def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:
+    """Peak memory over seeds: of the programs that trained and translated, and of the GPU in training.
+
+    None where it was not recorded: by earlier versions, or where there is no GPU.
+    """
+    values = {
+        "training": [read_json(folder / "train.json").get("peak_bytes") for folder in folders],
+        "translation": [read_json(folder / "generate.test.json").get("peak_bytes") for folder in folders],
+        "training_gpu": [_gpu_peak(folder / "train.log") for folder in folders],
+    }
+    return {name: None if None in found else spread(found) for name, found in values.items()}
+
+
+def _gpu_peak(log: Path) -> int | None:
+    """What fairseq has logged of it, over all resumptions."""
+    found = read_series(log, [GPU_PEAK]).get(GPU_PEAK, [])
+    return round(max(value for _, value in found) * 2**30) if found else None
+
+
+def _choices(folder: Path) -> list[dict[str, Any]]:
+    return read_json(folder / "contrastive.json")["items"]
+
+
+def _written(folder: Path) -> list[dict[str, Any]]:
+    (found,) = read_json(folder / "generative.json")["systems"].values()
+    return found["outcomes"]
+
+
+def _terms_words(result: dict[str, Any]) -> str:
+    begun = "one sentence model" if result["start"] else "random weights"
+    return f"{budget_words(result)} from {begun}"
+
+
+def _draw_curves(arena: Arena, result: dict[str, Any]) -> None:
+    """Validation perplexity while training, of the first seed, in place of what shows reach."""
+    seed = arena.terms.seeds[0]
+    logs = {name: arena.folder(name, seed) / "train.log" for name in arena.terms.systems}
+    curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}
+    title = f"{result['corpus']['name']}: validation perplexity, {_terms_words(result)}, seed {seed}"
+    plot_learning_curves(curves, arena.results["png"], title)

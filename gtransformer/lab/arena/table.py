@@ -1,0 +1,225 @@
+"""The results of an arena as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gtransformer.evaluation.contrastive import SIDES
+from gtransformer.evaluation.provenance import short_commit
+from gtransformer.evaluation.text_table import align
+from gtransformer.lab.arena.beside import STARTED
+from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
+from gtransformer.lab.arena.result import BOTH, MEAN, error_of
+
+SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
+ALL = "all"  # the context that a system takes
+CONTEXT = ("cxmi", "log_probability")  # with it
+SOURCE, TARGET = SIDES
+SIDE_TITLES = {TARGET: " on the target side", SOURCE: " on the source side"}
+MEMORY = {"training": "training MiB", "training_gpu": "GPU MiB", "translation": "translation MiB"}
+
+
+def arena_text(result: Mapping[str, Any]) -> str:
+    """Scores, then accuracy over distance and differences from the baseline: mean of the phenomena, by distance on
+    either side and on both, then each phenomenon.
+
+    Of a corpus without a set that shows reach, scores alone.
+    """
+    systems, seeds = result["systems"], len(result["seeds"])
+    blocks, notes = [align(score_rows(systems))], []
+    reach = _have(systems, "accuracy")
+    if reach:
+        notes += [
+            "accuracy in per cent, mean of the seeds, and its standard error over items (those that depend on each "
+            "other together) and over seeds; the start is one for all seeds"
+        ]
+        kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
+        for kind in sorted(kinds, key=lambda kind: kind != MEAN):
+            title = "mean of the phenomena" if kind == MEAN else kind
+            sides = [main_distance(systems), *SIDE_TITLES] if kind == MEAN else [main_distance(systems)]
+            for side in dict.fromkeys(sides):
+                table = reach_table(systems, kind, side)
+                blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
+    if _have(systems, "generative"):
+        # Few sentences of test documents have the same distance on both sides.
+        title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(TARGET)}"
+        blocks.append(f"{title}\n{reach_table(systems, MEAN, TARGET, 'generative')}")
+        notes += [
+            "translated: sentences of the test documents that need context and have the right form, in per cent, mean "
+            "of the phenomena"
+        ]
+    if _have(systems, "cxmi"):
+        known = ", ".join(sorted({system["cxmi"]["signature"] for system in systems.values()}))
+        notes += [
+            f"CXMI: nats per token, with all the context that a system takes; {known}",
+            "log q: log probability of a token of the reference with that context; CXMI is what is gained over the "
+            "same model without context, which may be a bad one, log q says how good it is with it",
+        ]
+    if any(PER_UPDATE in system for system in systems.values()):
+        notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
+    if _have(systems, "peak_bytes"):
+        notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
+    commits = [short_commit(commit) for commit in result.get("commits", [])]
+    scores = (score_of(system, key) for system in systems.values() for key in SCORES)
+    signatures = {one["signature"] for one in scores if one}
+    blocks.append(
+        "\n".join(
+            [
+                f"scores: mean of {seeds} seed(s) and its standard error over them; {', '.join(sorted(signatures))}",
+                *notes,
+                f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that"
+                if reach
+                else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
+                "what was translated",
+                *origin_lines(result),
+                *([f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []),
+                f"all: {terms_line(result)}",
+            ]
+        )
+    )
+    return "\n\n".join(blocks)
+
+
+def _have(systems: Mapping[str, Mapping[str, Any]], key: str) -> bool:
+    """Whether all systems have a part of the result, which those of earlier versions may lack."""
+    return all(key in system for system in systems.values())
+
+
+def terms_line(result: Mapping[str, Any]) -> str:
+    """What all systems were trained for, and from what."""
+    words, start = budget_words(result), result["start"]
+    if start is None:
+        return f"{words} from random weights"
+    return f"{words} from '{start['recipe']}', a sentence Transformer of {start['updates']} updates"
+
+
+def origin_lines(result: Mapping[str, Any]) -> list[str]:
+    """Where systems of other arenas come from, a line for each of these arenas."""
+    return [_origin(one, result) for one in result.get("beside", [])]
+
+
+def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    known = [word for word in (beside["machine"]["processor"], short_commit(beside.get("commit"))) if word]
+    score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
+    starts = [one.get("files", {}).get(STARTED) for one in (beside, result)]
+    started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
+    compared = f"compared with its '{result['baseline']}' (s-BLEU {score})"
+    return f"of another arena ({', '.join(known)}){started}, {compared}: {names}"
+
+
+def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """A heading, and a row a system: scores, validation perplexity, parameters, seconds and memory, means over seeds.
+
+    Columns that no system has (results of earlier versions) are left out.
+    """
+    keys = [key for key in SCORES if any(score_of(system, key) for system in systems.values())]
+    judged, gained = _have(systems, "generative"), _have(systems, "cxmi")
+    sized = any(PER_UPDATE in system for system in systems.values())
+    updated = len({count for system in systems.values() for count in system.get("updates", [])}) > 1
+    peaks = [key for key in MEMORY if any(_peak(system, key) for system in systems.values())]
+    more = [*(["translated"] if judged else []), *(["CXMI", "log q"] if gained else [])]
+    more += ["validation ppl", "parameters"]
+    rows = [["system", *(SCORES[key] for key in keys), *more, *(["updates"] if updated else [])]]
+    rows[0] += ["tokens/update"] if sized else []
+    rows[0] += ["training s", "translation s", *(MEMORY[key] for key in peaks)]
+    for name, system in systems.items():
+        seconds = {key: [one[key] for one in system["seconds"]] for key in ("training", "translation")}
+        perplexities = [one for one in system["validation_perplexity"] if one is not None]
+        rows.append(
+            [
+                name,
+                *(_score(score_of(system, key)) for key in keys),
+                *([_accuracy(system["generative"]["by_phenomenon"][MEAN])] if judged else []),
+                *(_nats(system["cxmi"]["contexts"][ALL][key]) for key in CONTEXT if gained),
+                f"{_mean(perplexities):.3f}" if perplexities else "-",
+                f"{system['parameters']:,}" if system["parameters"] else "-",
+                *([f"{_mean(system['updates']):.0f}" if "updates" in system else "-"] if updated else []),
+                *([f"{system[PER_UPDATE]:,.0f}" if PER_UPDATE in system else "-"] if sized else []),
+                *(f"{_mean(values):.0f}" for values in seconds.values()),
+                *(_peak(system, key) or "-" for key in peaks),
+            ]
+        )
+    return rows
+
+
+def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
+    """By which distance systems are compared: BOTH, or the target side's where a result of before has no other."""
+    return BOTH if all(f"by_{BOTH}" in system["accuracy"] for system in systems.values()) else TARGET
+
+
+def distance_title(side: str) -> str:
+    """What a table by this distance says of it."""
+    return SIDE_TITLES.get(side, ", the same on both sides")
+
+
+def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
+    """A heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by ``main_distance``."""
+    side = main_distance(systems)
+    reach = {name: system["accuracy"][f"by_{side}"] for name, system in systems.items()}
+    distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
+    rows = [["system", "s-BLEU", "d-BLEU", *distances]]
+    for name, system in systems.items():
+        found = [score_of(system, key) for key in ("s_bleu", "d_bleu")]
+        cells = [reach[name][distance][MEAN] for distance in distances]
+        accuracy = [_accuracy(cell) if errors else f"{cell['accuracy']:.1f}" for cell in cells]
+        rows.append([name, *(_score(one, 1, errors) for one in found), *accuracy])
+    return rows
+
+
+def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
+    """A row a system, a column a distance; two rows a system where it is compared with the baseline.
+
+    ``side``: which distance; ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
+    """
+    cells = {name: system[what][f"by_{side}"] for name, system in systems.items()}
+    some = next(iter(cells.values()))
+    distances = [distance for distance, row in some.items() if kind in row]
+    rows = [["system", *distances]]
+    rows.append(["(items)", *(str(some[distance][kind]["items"]) for distance in distances)])
+    if all("chance" in some[distance][kind] for distance in distances):
+        rows.append(["(chance)", *(f"{some[distance][kind]['chance']:.1f}" for distance in distances)])
+    for name, by_distance in cells.items():
+        found = [by_distance[distance][kind] for distance in distances]
+        rows.append([name, *map(_accuracy, found)])
+        if all("difference" in one for one in found):
+            rows.append(
+                ["", *(f"({_signed(one['difference'])}{_error(error_of(one, 'difference_'))})" for one in found)]
+            )
+    return align(rows)
+
+
+def score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """A score: where sentences had to be aligned anew, that of this alignment."""
+    return system["scores"].get(key) or system.get("aligned", {}).get(key)
+
+
+def _accuracy(cell: Mapping[str, Any]) -> str:
+    return f"{cell['accuracy']:.1f}{_error(error_of(cell))}"
+
+
+def _signed(points: float) -> str:
+    return f"{round(points, 1) + 0.0:+.1f}"  # no -0.0
+
+
+def _nats(found: Mapping[str, Any]) -> str:
+    return f"{found['mean']:.4f}{_error(found['standard_error'], 4)}"
+
+
+def _peak(system: Mapping[str, Any], key: str) -> str | None:
+    found = system.get("peak_bytes", {}).get(key)
+    return None if found is None else f"{found['mean'] / 2**20:,.0f}"
+
+
+def _score(score: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
+    if score is None:
+        return "-"
+    return f"{score['mean']:.{digits}f}{_error(score['standard_error'] if errors else None, digits)}"
+
+
+def _error(error: float | None, digits: int = 1) -> str:
+    return "" if error is None else f" ±{error:.{digits}f}"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,280 @@
+"""The systems that are compared: fairseq's own Transformer, G-Transformer (dense and packed), the other systems."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor, nn
+
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
+from gtransformer.lab.benchmark.kept import Kept
+from gtransformer.models.common.windows import SENTENCE
+from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+from gtransformer.modules import attention
+from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.optim.fused_adam import FusedAdam
+from gtransformer.tasks.batch_readers import as_read
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.finetuning import freeze_pretrained
+from gtransformer.tasks.translation_doc import TranslationDocTask
+
+UNLIMITED = 1 << 20
+FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
+SENTENCES, BESIDE = "doc_transformer", "document_transformer"
+GTRANSFORMER = ("dense", "entropy", "packed")  # by its engine
+DENSE = "_dense"  # by the dense engine
+OTHERS = (SENTENCES, f"{SENTENCES}{DENSE}", LST, WINDOWS, BESIDE)
+PSEUDO = "pseudo_documents"  # doc_transformer over them
+BATCHED = (PSEUDO, "docflat", "abd", "mbe")  # over consecutive sentences of a document, each with local context
+SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS, *BATCHED)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the benchmark.
+
+    ``system``: fairseq; G-Transformer as dense, entropy (dense, with attention entropies in every step, as the release
+    does) or packed, with ``context`` top layers of combined attention; or another system of this package.
+    doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
+    window_transformer has windows of ``window`` on either side, by sentence, and relative positions.
+    document_transformer reads ``beside`` previous source sentences, is trained as in its second step, all that a
+    sentence model has being frozen, and its documents are single sentences, the same as the others'. So are those of
+    pseudo_documents, docflat, abd and mbe, each behind ``local`` previous ones on both sides. ``precision``:
+    float32, bfloat16 or float16 (fairseq: autocast); ``tokens`` of a document and ``sentence``, of a sentence with its
+    ``<s>`` and ``</s>``; ``uneven``: source sentences are shorter and longer in turn, so that windows jump. ``arch``:
+    G-Transformer of a size, which every system has.
+    """
+
+    system: str
+    tokens: int
+    batch_tokens: int
+    context: int = 0
+    precision: str = "float32"
+    arch: str = "gtransformer_base"
+    vocabulary: int = 32000
+    sentence: int = 30
+    dropout: float = 0.3
+    checkpoint: bool = False
+    device: str = "cpu"
+    window: int = 20
+    uneven: bool = False
+    beside: int = 2
+    local: int = 3
+
+    @property
+    def name(self) -> str:
+        """As it stands in tables."""
+        detail = f"{self.context} global" if self.system in GTRANSFORMER else ""
+        detail = f"{self.beside} beside" if self.system == BESIDE else detail
+        detail = f"{self.local} local" if self.system in BATCHED else detail
+        parts = [self.system, f"w={self.window}" if self.has_windows else detail, self.precision]
+        return " ".join(part for part in [*parts, "checkpointed" if self.checkpoint else ""] if part)
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether ``window`` makes a difference."""
+        return self.system == WINDOWS
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model for fairseq; that of a size (of fairseq's Transformer, too) with G-Transformer."""
+        own = self.system.removesuffix(DENSE) if self.system in (*OTHERS, *BATCHED) else "gtransformer"
+        own = SENTENCES if self.system == PSEUDO else own
+        return self.arch.replace("gtransformer", own, 1)
+
+    @property
+    def documents(self) -> int:
+        """Documents in a training batch."""
+        return max(1, self.batch_tokens // self.tokens)
+
+    @property
+    def workload(self) -> str:
+        """What systems must have in common to be compared: precision, and what they work on."""
+        return (
+            f"{self.precision}, {self.arch}, documents of {self.tokens} tokens, sentences of {self.sentence}"
+            f"{' (uneven)' if self.uneven else ''}, {self.vocabulary} words, dropout {self.dropout}"
+        )
+
+
+class EntropyPattern(DensePattern):
+    """The dense engine with the entropy of every attention row, computed and thrown away, in every step."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
+        """As DensePattern."""
+        with torch.no_grad():
+            weights = attention_weights(self.queries.pad(q), self.keys.pad(k), self.allowed)
+            self.entropy = -(weights * weights.clamp_min(1e-12).log2()).sum(dim=-1).mean()
+        return super().attend(q, k, v, dropout, relative)
+
+
+class System:
+    """A model with its optimizer and one batch on which it is timed."""
+
+    def __init__(self, setting: Setting):
+        torch.manual_seed(1)
+        self.setting = setting
+        self.dictionary = make_dictionary(setting.vocabulary)
+        self.task = Namespace(source_dictionary=self.dictionary, target_dictionary=self.dictionary)
+        self.model = self._fairseq() if setting.system == FAIRSEQ else self._ours()
+        self.model.to(setting.device)
+        self.optimizer = None
+        self.kept_bytes: int | None = None
+
+    def _ours(self) -> nn.Module:
+        setting, name = self.setting, self.setting.architecture
+        cfg = MODEL_DATACLASS_REGISTRY[name](share_all_embeddings=True, dropout=setting.dropout)
+        cfg.doc_mode = "partial"
+        cfg.max_source_positions = cfg.max_target_positions = UNLIMITED
+        cfg.checkpoint_activations = setting.checkpoint
+        cfg.autocast = "none" if setting.precision == "float32" else setting.precision
+        if setting.system.endswith(DENSE):
+            cfg.group_attention = "dense"
+        if setting.has_windows:
+            cfg.window, cfg.train_alignment, cfg.decode_alignment = setting.window, SENTENCE, SENTENCE
+        if setting.system in GTRANSFORMER:
+            cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
+            attention.ENGINES["entropy"] = EntropyPattern
+            cfg.group_attention = setting.system
+        model = MODEL_REGISTRY[name].build_model(cfg, self.task)
+        if setting.system == BESIDE:
+            freeze_pretrained(model, None)
+        return model
+
+    def _fairseq(self) -> TransformerModelBase:
+        sizes = ARCHITECTURES[self.setting.arch]
+        cfg = TransformerConfig()
+        for side in ("encoder", "decoder"):
+            part = getattr(cfg, side)
+            part.embed_dim, part.ffn_embed_dim = sizes[f"{side}_embed_dim"], sizes[f"{side}_ffn_embed_dim"]
+            part.layers, part.attention_heads = sizes[f"{side}_layers"], sizes[f"{side}_attention_heads"]
+        cfg.decoder.input_dim = cfg.decoder.output_dim = cfg.decoder.embed_dim
+        cfg.share_all_embeddings, cfg.dropout = True, self.setting.dropout
+        # fairseq makes tables of so many positions at once: for a million they would be most of its memory.
+        cfg.max_source_positions = cfg.max_target_positions = self.setting.tokens + 2
+        cfg.checkpoint_activations = self.setting.checkpoint
+        return TransformerModelBase.build_model(cfg, self.task)
+
+    def _batch(self, documents: int) -> dict:
+        setting = self.setting
+        if setting.system in BATCHED:
+            batch = make_stretch(documents, setting.sentence, setting.local, self.dictionary)
+            return to_device(as_read(batch, self.model), setting.device)
+        before = setting.beside if setting.system == BESIDE else 0
+        batch = make_batch(documents, setting.tokens, setting.sentence, self.dictionary, setting.uneven, before)
+        return to_device(batch, setting.device)
+
+    def _precision(self) -> AbstractContextManager:
+        """Autocast for fairseq's Transformer; the others have an option for it."""
+        setting = self.setting
+        if setting.precision == "float32" or setting.system != FAIRSEQ:
+            return nullcontext()
+        return torch.autocast(setting.device, dtype=getattr(torch, setting.precision))
+
+    def train_step(self) -> dict:
+        """What fairseq's trainer does for an update, with the optimizer of the recipes (fairseq's Transformer: with
+        fairseq's Adam); seconds, target tokens and ``kept_bytes``, activations, counted in the first step."""
+        if self.optimizer is None:
+            kind = LabelSmoothedCrossEntropyCriterion
+            if self.setting.system != FAIRSEQ:
+                kind = FusedLabelSmoothedCrossEntropy
+            self.criterion = kind(self.task, sentence_avg=False, label_smoothing=0.1)
+            kind = FairseqAdam if self.setting.system == FAIRSEQ else FusedAdam
+            trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+            self.optimizer = kind(FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[1e-4]), trained)
+            self.batch = self._batch(self.setting.documents)
+            self.model.train()
+        began = now(self.setting.device)
+        with self._precision(), nullcontext() if self.kept_bytes else Kept(self.model.parameters()) as kept:
+            loss, sample_size, _ = self.criterion(self.model, self.batch)
+        self.kept_bytes = self.kept_bytes or kept.bytes
+        self.optimizer.zero_grad()
+        self.optimizer.backward(loss)
+        self.optimizer.multiply_grads(1.0 / sample_size)
+        self.optimizer.clip_grad_norm(0.0)  # for the logs
+        self.optimizer.step()
+        seconds = now(self.setting.device) - began
+        return {"seconds": seconds, "tokens": self.batch["ntokens"], "kept_bytes": self.kept_bytes}
+
+    def decode(self, documents: int, beam: int) -> dict:
+        """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step.
+
+        Of systems over a stretch of a document, so many consecutive sentences as one batch: the second of two passes,
+        behind given translations of each one's context.
+        """
+        setting = self.setting
+        batch = self._batch(documents)
+        self.model.eval()
+        generator = self._generator(beam)
+        clock = StepClock(generator, setting.device)
+        began = now(setting.device)
+        with self._precision():
+            hypotheses = generator.generate([self.model], batch)
+        seconds = now(setting.device) - began
+        tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
+        return {"seconds": seconds, "tokens": tokens, "steps": clock.seconds()}
+
+    def _generator(self, beam: int):
+        # Every sentence, or with fairseq's Transformer the document, becomes as long as its source.
+        if self.setting.system == FAIRSEQ:
+            length = self.setting.tokens - 1
+            return SequenceGenerator(
+                [self.model], self.dictionary, beam_size=beam, max_len_a=0, max_len_b=length, min_len=length
+            )
+        cfg = TranslationDocConfig()
+        cfg.source_lang, cfg.target_lang = "en", "de"
+        task = TranslationDocTask(cfg, self.dictionary, self.dictionary)
+        options = Namespace(beam=beam, max_len_a=1.0, max_len_b=0, min_len=UNLIMITED)
+        if self.setting.system in BATCHED:
+            options.contexts = self._contexts
+        return task.build_generator([self.model], options)
+
+    def _contexts(self, batch: dict) -> Tensor:
+        """What each translation of a batch over a stretch begins with: all but the current sentence."""
+        return batch["net_input"]["prev_output_tokens"][:, : self.setting.local * self.setting.sentence]
+
+
+class StepClock:
+    """Notes when each step of a generator's search begins."""
+
+    def __init__(self, generator, device: str):
+        self.times: list[float] = []
+        generator = getattr(generator, "generator", generator)  # what searches in the second of two passes
+        if getattr(generator, "fast", False):
+            generator.on_step = lambda: self.times.append(now(device))
+            return
+        search = generator.search
+        step = search.step
+
+        def timed(*args, **kwargs):
+            self.times.append(now(device))
+            return step(*args, **kwargs)
+
+        search.step = timed
+
+    def seconds(self) -> list[float]:
+        """Seconds between successive steps."""
+        return [later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False)]
+
+
+def now(device: str) -> float:
+    """Seconds, after the device has done what it was told."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def to_device(sample, device: str):
+    """A nested dictionary of tensors on ``device``."""
+    if isinstance(sample, dict):
+        return {key: to_device(value, device) for key, value in sample.items()}
+    return sample.to(device) if isinstance(sample, Tensor) else sample

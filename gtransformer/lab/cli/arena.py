@@ -1,0 +1,91 @@
+"""All systems side by side, trained with one budget on one corpus: what they score and how far they see.
+
+Prepares a corpus (demo: generated, with the set that shows reach), trains the sentence model that all start from, then
+each system once a seed, and writes arena.json, arena.txt and arena.png. Run again, it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.lab.arena.arena import Arena
+from gtransformer.lab.arena.budget import DEFAULT, budget_words
+from gtransformer.lab.arena.outcome import finish
+from gtransformer.lab.arena.plan import BASELINE, FRESH, SIZES, check_terms, system_names
+from gtransformer.lab.cli.demo_corpus import at_least
+from gtransformer.run.progress import say
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(
+        prog="scripts/arena.sh",
+        description=" ".join(__doc__.split()),
+        epilog=f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them",
+    )
+    parser.add_argument(
+        "corpus", help="demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
+    )
+    parser.add_argument("output", type=Path, help="directory to write to")
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
+    parser.add_argument("--updates", type=int, metavar="N", help=f"of training, each system (default: {DEFAULT})")
+    parser.add_argument("--minutes", type=float, metavar="M", help="of training, each system, instead of --updates")
+    parser.add_argument(
+        "--tokens", type=int, metavar="N", help="of the target, each system, instead: the corpus's make an epoch"
+    )
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        choices=("start", FRESH),
+        default="start",
+        help=f"where systems come from: start, one sentence model, or {FRESH}, random weights (%(default)s)",
+    )
+    parser.add_argument("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
+    for name, what in (
+        ("documents", "of demo, training: letters, and three documents like the set's to each"),
+        ("dev_documents", "the same for validation"),
+        ("test_documents", "the same for translation and its scores"),
+        ("items", "of its set: at least so many for each phenomenon and row of distances"),
+    ):
+        option, help_text = f"--{name.replace('_', '-')}", f"{what} (default: {SIZES[name]})"
+        parser.add_argument(option, type=at_least(1), metavar="N", help=help_text)
+    parser.add_argument(
+        "--beside",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="arena.json of others, run on the same terms: their systems are shown beside",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
+    )
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Run the arena, print and write what came out."""
+    args = build_parser().parse_args(argv)
+    terms = check_terms(args)
+    arena = Arena(args, terms)
+    with arena.pipeline as pipeline:
+        pipeline.check()
+        for path in arena.results.values():
+            path.unlink(missing_ok=True)
+        seeds = ", ".join(map(str, terms.seeds))
+        say(f"{', '.join(terms.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
+        if arena.at_once > 1 and arena.threads:
+            say(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
+        arena.run()
+        finish(arena, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""Write the demonstration corpus: ``python -m gtransformer.lab.cli.demo_corpus --output DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.lab.demo.corpus import write_corpus
+
+
+def at_least(low: int) -> Callable[[str], int]:
+    """For argparse: a whole number that is not smaller."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least {low}")
+        return value
+
+    return number
+
+
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """The options for the sizes of the splits and for the seed."""
+    for option, default, split in (
+        ("--documents", 500, "training"),
+        ("--dev-documents", 16, "development"),
+        ("--test-documents", 24, "test"),
+    ):
+        parser.add_argument(
+            option, type=at_least(1), default=default, metavar="N", help=f"{split} documents (default {default})"
+        )
+    parser.add_argument(
+        "--seed", type=at_least(0), default=1, metavar="N", help="another seed, another corpus (default 1)"
+    )
+
+
+def split_sizes(options: argparse.Namespace) -> dict[str, int]:
+    """Documents by split, of the options for sizes."""
+    return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(
+        prog="python -m gtransformer.lab.cli.demo_corpus",
+        description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
+        "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    add_sizes(parser)
+    parser.add_argument(
+        "--contrastive-items",
+        type=at_least(1),
+        default=300,
+        metavar="N",
+        help="at most so many contrastive items, shared evenly by phenomenon and document (default 300)",
+    )
+    return parser
+
+
+def print_splits(splits: dict[str, dict]) -> None:
+    """A line for every split."""
+    for split, counts in splits.items():
+        print(
+            f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "
+            f"{counts['tokens_per_document_en']['mean']} English and {counts['tokens_per_document_de']['mean']} German "
+            f"tokens; word types {counts['word_types_en']} and {counts['word_types_de']}"
+        )
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; raises SystemExit with status 2 on a wrong option."""
+    options = build_parser().parse_args(argv)
+    summary = write_corpus(options.output, split_sizes(options), options.seed, options.contrastive_items)
+    print_splits(summary["splits"])
+    items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
+    print(f"contrastive items: {items}")
+    print(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,114 @@
+"""Look inside a model while it translates a document: attention by sentence, gates, and what was drawn on.
+
+``gtransformer-inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and inspection.json.
+Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it looks at across a document of a prepared
+corpus, reading the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import UserError, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import atomic_write, check_output, write_json
+from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
+from gtransformer.lab.analysis.attention_text import HEADING, gate_table, to_json
+from gtransformer.lab.analysis.batch_attention import look_across
+from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
+from gtransformer.lab.report.inspection import write_inspection
+from gtransformer.preprocess.corpus import input_lines
+from gtransformer.tasks.batch_readers import check_alone
+from gtransformer.translation.api import GTransformer
+from gtransformer.translation.lines import read_text
+from gtransformer.translation.options import add_search_options
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="made by scripts/export.sh; or a checkpoint of a model that reads its batch, FILE a prepared corpus",
+    )
+    parser.add_argument("--split", default="test", help="of the prepared corpus (%(default)s)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
+    parser.add_argument("--document", type=int, default=1, metavar="N", help="which document of the file (%(default)s)")
+    parser.add_argument("--translation", metavar="FILE", help="look at this translation, line by line, not the model's")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write a page for a browser, too: what each word drew on"
+    )
+    parser.add_argument("--top", type=int, default=3, help="source sentences listed for each (%(default)s)")
+    add_search_options(parser)
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_user_dir()
+    parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Translate the document instance by instance, look at each, write."""
+    args = build_parser().parse_args(argv)
+    for option in ("document", "top"):
+        if getattr(args, option) < 1:
+            raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
+    for name in ("fairseq", "gtransformer.tasks"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    origin = provenance("gtransformer.lab.cli.inspect_document", argv)
+    if args.html:
+        check_output(args.html)
+    if args.model.is_file():
+        if args.html:
+            raise UserError(
+                "--html shows a model that scripts/export.sh made ready; of a checkpoint there are pictures"
+            )
+        look_at_batch(args, origin)
+        return
+    model = GTransformer.from_pretrained(args.model, "cpu" if args.cpu else None, moses=args.moses)
+    check_alone(model.engine.model, str(args.model))
+    options = model.directory.search.given(vars(args)).changed(nbest=1)
+    name = "standard input" if args.input == "-" else args.input
+    text = list(input_lines(args.input))
+    document = find_document(
+        read_text(text, model.chain.encode, longest=model.max_sentence_tokens), args.document, name
+    )
+    given = given_translation(args.translation, len(text), document, model) if args.translation else None
+    title = f"{Path(name).name}, document {args.document}"
+    found = []
+    by_word = args.html is not None
+    for one in inspect_document(model, document, given, options, args.output, title, args.top, by_word):
+        print(one.table)
+        found.append(one)
+    with atomic_write(args.output / "sources.txt") as stream:
+        stream.write("\n".join([HEADING, *(one.paragraphs for one in found)]))
+    results = [one.numbers for one in found]
+    write_json(args.output / "inspection.json", {"version": 1, "instances": results, **origin})
+    print(f"{args.output}: attention, gates, sources.txt, inspection.json")
+    if args.html:
+        write_inspection(args.html, found, title)
+        print(f"page: {args.html}")
+
+
+def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
+    """What a model looks at across a document of a prepared corpus: pictures, gates as a table, all numbers."""
+    prepared = Path(args.input)
+    found = look_across(prepared, args.model, args.split, args.document)
+    title = f"{prepared.resolve().name}, {args.split}, document {args.document}"
+    draw_attention(found, args.output / "attention.png", title)
+    if found.gates:
+        draw_gates(found, args.output / "gates.png", title)
+    print(f"{title}\n{gate_table(found)}")
+    write_json(args.output / "inspection.json", {"version": 1, "instances": [to_json(found)], **origin})
+    print(f"{args.output}: attention, gates, inspection.json")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

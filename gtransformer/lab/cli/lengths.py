@@ -1,0 +1,61 @@
+"""Scores of one model over test lengths: the same test set, translated in instances of several lengths.
+
+``python -m gtransformer.lab.cli.lengths RECIPE CORPUS OUT --tokens 128 256 512`` takes the model of a recipe's run and
+writes ``lengths.json`` and ``lengths.txt``. Run again, it goes on where it stopped; lengths can be added.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import UserError, check_counts, cli_main
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import atomic_write, write_json
+from gtransformer.lab.comparison.lengths import Lengths, lengths_text
+from gtransformer.run.jobs import shares
+from gtransformer.run.run import SPLITS
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("recipe", help="a recipe, or the path of a YAML file")
+    parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
+    parser.add_argument("output", type=Path, help="directory to write to")
+    parser.add_argument(
+        "--tokens", nargs="+", type=int, default=[], metavar="N", help="instances filled up to N tokens"
+    )
+    parser.add_argument("--sentences", nargs="+", type=int, default=[], metavar="N", help="instances of N sentences")
+    parser.add_argument("--run", type=Path, metavar="DIR", help="the recipe's run (runs/RECIPE/CORPUS)")
+    parser.add_argument("--prepared", type=Path, metavar="DIR", help="the prepared corpus (default: the run's)")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
+    parser.add_argument("--split", default="test", choices=SPLITS, help="what is translated (%(default)s)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
+    )
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Translate and score what is missing, print and write what came out."""
+    args = build_parser().parse_args(argv)
+    if not (args.tokens or args.sentences):
+        raise UserError("no lengths; give some with --tokens or --sentences")
+    check_counts(args, "jobs")
+    lengths = Lengths(args)
+    with lengths.pipeline as pipeline:
+        pipeline.run("lengths", *shares(args.jobs))
+        result = lengths.collect()
+        write_json(args.output / "lengths.json", result | provenance("gtransformer.lab.cli.lengths", argv))
+        shown = lengths_text(result)
+        with atomic_write(args.output / "lengths.txt") as stream:
+            stream.write(shown + "\n")
+    print(f"\n{shown}\n\nresults: {args.output / 'lengths.json'}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

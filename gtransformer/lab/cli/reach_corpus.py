@@ -1,0 +1,47 @@
+"""Write the set that shows reach: ``python -m gtransformer.lab.cli.reach_corpus --output DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import cli_main
+from gtransformer.lab.cli.demo_corpus import add_sizes, at_least, print_splits, split_sizes
+from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(
+        prog="python -m gtransformer.lab.cli.reach_corpus",
+        description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "
+        f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration corpus and, for "
+        "each, three documents like the set's. The same options give the same bytes everywhere.",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="directory to write to (made if missing)")
+    add_sizes(parser)
+    parser.add_argument(
+        "--items",
+        type=at_least(1),
+        default=400,
+        metavar="N",
+        help="at least so many for each phenomenon and row of distances (default 400)",
+    )
+    return parser
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Run the command; raises SystemExit with status 2 on a wrong option."""
+    options = build_parser().parse_args(argv)
+    summary = write_reach_corpus(options.output, split_sizes(options), options.seed, options.items)
+    print_splits(summary["splits"])
+    for side, counts in summary["items"].items():
+        for phenomenon, rows in counts.items():
+            print(f"items {side}, {phenomenon}: " + ", ".join(f"{count} at {row}" for row, count in rows.items()))
+    print(f"written to {options.output}; the items are {Path(options.output) / SET / ITEMS}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""The results page exp_logs/README.md, made from the result files beside it and from the papers' figures.
+
+In the README above that folder it writes the arena's picture and table, between the lines that say so. With --check
+nothing is written: the command fails where a page is not what it would write.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import UserError, cli_main
+from gtransformer.files import atomic_write
+from gtransformer.installation import project_root
+from gtransformer.lab.report.arena_section import BEGIN, fill_readme
+from gtransformer.lab.report.page import make_page
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="scripts/report.sh", description=" ".join(__doc__.split()))
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        default=project_root() / "exp_logs",
+        metavar="DIR",
+        help="the folder of results (exp_logs/)",
+    )
+    parser.add_argument(
+        "--paper", type=Path, action="append", metavar="FILE", help="a paper's figures; repeatable (all that are here)"
+    )
+    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    return parser
+
+
+def check_page(path: Path, text: str) -> None:
+    """Raise UserError, with the first line that differs, unless the file ``path`` holds ``text``."""
+    if not path.is_file():
+        raise UserError(f"{path}: not there yet; run: bash scripts/report.sh")
+    old = path.read_text(encoding="utf-8")
+    if old == text:
+        return
+    lines, wanted = old.splitlines(), text.splitlines()
+    pairs = zip(lines, wanted, strict=False)
+    number = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(lines), len(wanted)) + 1)
+    raise UserError(
+        f"{path}, line {number}: out of date, it differs from what the results say; run: bash scripts/report.sh"
+    )
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Write the pages, or check them."""
+    args = build_parser().parse_args(argv)
+    pages = {args.logs / "README.md": make_page(args.logs, args.paper or ())}
+    above = args.logs.absolute().parent / "README.md"
+    if above.is_file():
+        old = above.read_text(encoding="utf-8")
+        if BEGIN in old:
+            pages[above] = fill_readme(old, args.logs)
+    for path, text in pages.items():
+        if args.check:
+            check_page(path, text)
+            print(f"{path}: up to date")
+            continue
+        with atomic_write(path) as stream:
+            stream.write(text)
+        print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

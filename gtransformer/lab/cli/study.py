@@ -1,0 +1,127 @@
+"""Studies: the runs that a paper's figure or table needs, and the figure or table (scripts/study.sh FIGURE CORPUS OUT).
+
+Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
+fails does not end the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from gtransformer.cli.parser import CommandParser
+from gtransformer.errors import UserError, check_counts, cli_main
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.lab.cli import benchmark
+from gtransformer.lab.studies.data import Corpora
+from gtransformer.lab.studies.plan import listing, study_names
+from gtransformer.lab.studies.questions import Questions
+from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.run.pipeline import Pipeline
+from gtransformer.run.progress import say
+from gtransformer.run.recipe import load_recipe
+
+MEMORY = "table2"  # of the window-attention paper
+MEMORY_OPTIONS = (
+    "--name memory_by_length --what train --windows 10,20 --context 2 --lengths 736,1472,2208 --batch-tokens 1 "
+    "--vocabularies 15000 --fresh "
+    "--systems window_transformer,doc_transformer_dense,doc_transformer,lst_transformer,packed,fairseq"
+).split()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
+    parser.add_argument("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
+    parser.add_argument(
+        "corpus", nargs="?", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
+    )
+    parser.add_argument(
+        "output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png"
+    )
+    parser.add_argument(
+        "--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo"
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
+    )
+    parser.add_argument(
+        "--items",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)",
+    )
+    parser.add_argument(
+        "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="ContraPro: at most so many sentences before the one in question (default: as many as the instances of "
+        "each system have; else one, or all that the items hold)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show the runs and which are done, and stop; by itself: the studies"
+    )
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="make the figure or table without runs that fail; it says how many",
+    )
+    parser.add_argument("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
+    return parser
+
+
+def measure_memory(arguments: list[str]) -> int:
+    """Memory by length, which the benchmark measures: nothing is trained to an end, and no corpus is needed."""
+    if not arguments or arguments[0].startswith("-"):
+        raise UserError(f"give a directory for the results: scripts/study.sh {MEMORY} OUTPUT")
+    # A GPU's peak holds the optimizer's state from the second step on.
+    runs = str(int(torch.cuda.is_available()))
+    return benchmark.main(["--output", arguments[0], *MEMORY_OPTIONS, "--runs", runs, *arguments[1:]])
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> int | None:
+    """Do the study."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == [MEMORY]:
+        return measure_memory(argv[1:])
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.list and args.figure is None:
+        print(f"studies:\n{listing()}")
+        return None
+    missing = [name for name in ("figure", "corpus", "output") if getattr(args, name) is None]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
+    check_counts(args, "jobs")
+    study = make_study(args)
+    recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
+    pipeline = Pipeline(args.output.absolute(), "study")
+    corpora = Corpora(pipeline, args.corpus, study.corpus, recipe, args.items)
+    jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
+    questions = Questions(tuple(args.items), args.documents, args.context)
+    runner = Runner(study, corpora, jobs, args.keep_checkpoints, questions)
+    if args.list:
+        show(runner)
+        return None
+    questions.check(study, corpora)
+    with pipeline:
+        size = "miniature" if study.miniature else "full"
+        say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")
+        if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
+            say(f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)")
+        make_figure(runner, argv, args.allow_missing)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,130 @@
+"""Contrastive items: the right German of a sentence beside German that only its context proves wrong.
+
+A wrong variant is the same template written out for another gender, register or sense, so it is as grammatical as the
+right one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gtransformer.lab.demo.ambiguity import AMBIGUOUS
+from gtransformer.lab.demo.dice import Dice
+from gtransformer.lab.demo.document import Letter, SentencePair
+from gtransformer.lab.demo.german import GENDERS, PRONOUNS
+from gtransformer.lab.demo.lexicon import Sense, Word
+from gtransformer.lab.demo.template import REGISTERS
+
+PHENOMENA = ("pronoun", "address", "ambiguity")
+
+
+def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, list[str]]:
+    """What the phenomenon turns on (``"it -> ihn"``) and the wrong German sentences, each once.
+
+    ``register`` is that of the document. Raises KeyError if the line does not show the phenomenon.
+    """
+    if phenomenon == "pronoun":
+        detail = f"it -> {PRONOUNS[line.gender][0 if line.template.pronoun == 'er' else 1]}"
+    elif phenomenon == "address":
+        detail = f"you -> {register}"
+    else:
+        sense = line.slots["X"]
+        detail = f"{_word(sense)} -> {sense.de}"
+    return detail, _written(line, register, {}, _mistakes(line, phenomenon, register))[1:]
+
+
+def variants_beside(line: SentencePair, phenomenon: str, register: str) -> list[list[str]]:
+    """Right and wrong sentences, as of ``variants``, for every mistake in another phenomenon that the line shows."""
+    wrong = _mistakes(line, phenomenon, register)
+    others = [mistake for other in line.cues if other != phenomenon for mistake in _mistakes(line, other, register)]
+    return [_written(line, register, other, wrong) for other in others]
+
+
+def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[str, Any]]:
+    """What ``Template.german`` is given otherwise for each wrong value of a phenomenon that the line shows."""
+    line.cues[phenomenon]
+    if phenomenon == "pronoun":
+        return [{"gender": gender} for gender in GENDERS if gender != line.gender]
+    if phenomenon == "address":
+        return [{"register": other} for other in REGISTERS if other != register]
+    sense = line.slots["X"]
+    senses = [settled.sense for settled in AMBIGUOUS[_word(sense)] if settled.sense != sense]
+    return [{"slots": {**line.slots, "X": other}} for other in senses]
+
+
+def _word(sense: Word | Sense) -> str:
+    """The English noun of a sense."""
+    assert isinstance(sense, Sense)
+    return sense.en.removeprefix("the ")
+
+
+def _written(
+    line: SentencePair, register: str, base: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """The German of ``base``, what is given otherwise, and of each of ``wrong`` on top of it, each sentence once."""
+    given = {"slots": line.slots, "register": register, "gender": line.gender, **base}
+    return list(dict.fromkeys(line.template.german(**{**given, **other}) for other in ({}, *wrong)))
+
+
+def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:
+    """Every item of a phenomenon, going round the documents and in each taking what has come least often so far."""
+    waiting: list[list[dict[str, Any]]] = []
+    for number, document in enumerate(documents):
+        items = []
+        for index, line in enumerate(document.lines):
+            if phenomenon in line.cues:
+                detail, wrong = variants(line, phenomenon, document.register)
+                items.append(
+                    {
+                        "phenomenon": phenomenon,
+                        "detail": detail,
+                        "document": number,
+                        "sentence": index,
+                        "distance": index - line.cues[phenomenon],
+                        "correct": line.de,
+                        "wrong": wrong,
+                    }
+                )
+        waiting.append(dice.shuffled(items))
+    taken: Counter[str] = Counter()
+    while any(waiting):
+        for items in waiting:
+            if items:
+                item = min(items, key=lambda item: taken[item["detail"]])
+                items.remove(item)
+                taken[item["detail"]] += 1
+                yield item
+
+
+def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: str = "test") -> dict[str, Any]:
+    """The content of ``contrastive.json``: up to ``count`` items, shared out evenly over phenomena and documents.
+
+    A phenomenon that runs out of sentences leaves its share to the others. Items stand in document order;
+    ``distance`` counts the sentences back to the one that introduces the antecedent, greets, or settles the sense.
+    """
+    sources = {
+        phenomenon: _items(documents, phenomenon, Dice(seed, "contrastive", phenomenon)) for phenomenon in PHENOMENA
+    }
+    chosen: list[dict[str, Any]] = []
+    while sources and len(chosen) < count:
+        for phenomenon in list(sources):
+            item = next(sources[phenomenon], None)
+            if item is None:
+                del sources[phenomenon]
+            elif len(chosen) < count:
+                chosen.append(item)
+    chosen.sort(key=lambda item: (item["document"], item["sentence"], PHENOMENA.index(item["phenomenon"])))
+    return contrastive_file(chosen, split)
+
+
+def contrastive_file(items: Iterable[dict[str, Any]], split: str = "test") -> dict[str, Any]:
+    """The content of a file of items over a split, numbered through."""
+    return {
+        "version": 1,
+        "source_lang": "en",
+        "target_lang": "de",
+        "split": split,
+        "items": [{"id": number, **item} for number, item in enumerate(items)],
+    }

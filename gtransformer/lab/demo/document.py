@@ -1,0 +1,207 @@
+"""Writing one document: a letter made of scenes, each about one thing or one ambiguous noun.
+
+A scene opens with the only sentence that names its thing; until the next scene "it" means that thing, so the rule for a
+reader is: "it" is the thing introduced last. Sentences about people, weather and time come between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gtransformer.lab.demo.address import CLOSINGS, TO_THE_READER, greeting
+from gtransformer.lab.demo.ambiguity import AMBIGUOUS, USES
+from gtransformer.lab.demo.dice import Dice
+from gtransformer.lab.demo.fillers import FILLERS
+from gtransformer.lab.demo.german import GENDERS
+from gtransformer.lab.demo.lexicon import COLOURS_AND_SIZES, MY_KIN, NAMES, NOUNS, SLOTS, Noun, Sense, Word, described
+from gtransformer.lab.demo.template import REGISTERS, Slots, Template, count_tokens
+from gtransformer.lab.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS, WITH_YOU
+
+INSTANCE_LIMIT = 512
+"""The sum over a document's sentences of the longer side's tokens + 2 stays below this: one document, one instance."""
+MARGIN = 8
+SENTENCES = (55, 70)
+ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """One sentence pair and what its German depends on.
+
+    ``cues`` gives for each phenomenon ("pronoun", "address", "ambiguity") that the sentence shows the index of the
+    sentence that settles it.
+    """
+
+    template: Template
+    slots: Slots
+    gender: str
+    cues: Mapping[str, int]
+    en: str
+    de: str
+
+    @property
+    def cost(self) -> int:
+        """What the sentence takes of an instance: tokens of the longer side + 2."""
+        return max(count_tokens(self.en), count_tokens(self.de)) + 2
+
+
+@dataclass
+class Letter:
+    """A letter; ``register`` is "du" or "Sie"."""
+
+    register: str
+    lines: list[SentencePair] = field(default_factory=list)
+
+    @property
+    def cost(self) -> int:
+        """Length of the document as an instance."""
+        return sum(line.cost for line in self.lines)
+
+
+class _Deck:
+    """Templates in random order, each used once before any is used again."""
+
+    def __init__(self, dice: Dice, templates: Sequence[Template]) -> None:
+        self._dice, self._templates = dice, templates
+        self._order: list[Template] = []
+
+    def candidates(self) -> list[Template]:
+        """The templates not yet used, then all of them once more."""
+        return self._order + self._dice.shuffled(self._templates)
+
+    def use(self, template: Template) -> None:
+        """Note that a template was used."""
+        if template not in self._order:
+            self._order = self._dice.shuffled(self._templates)
+        self._order.remove(template)
+
+
+class Writer:
+    """Adds sentences to a document, never the same twice, nor two that contradict each other about one thing."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.dice = dice
+        self.document = Letter(dice.choice(REGISTERS))
+        self.decks: dict[tuple[Template, ...], _Deck] = {}
+        self.seen: set[str] = set()
+        self.said: set[str] = set()  # groups of what has been said about the scene's thing
+        template, reader = greeting(dice, self.document.register)
+        self.cast = [name for name in dice.shuffled(NAMES) if name.en != reader.en][:6]
+        self.add(template, {"X": reader})
+
+    def add(self, template: Template, slots: Slots, gender: str = "", cues: Mapping[str, int] | None = None) -> int:
+        """Append a sentence and return its index."""
+        english = template.english(slots)
+        german = template.german(slots, self.document.register, gender)
+        cues = dict(cues or {})
+        if any(template.german(slots, register, gender) != german for register in REGISTERS):
+            cues["address"] = 0
+        self.seen.add(english)
+        self.document.lines.append(SentencePair(template, slots, gender, cues, english, german))
+        return len(self.document.lines) - 1
+
+    def draw(
+        self,
+        templates: tuple[Template, ...],
+        topic: Word | Sense | None = None,
+        gender: str = "",
+        cues: Mapping[str, int] | None = None,
+    ) -> int:
+        """Append a sentence from one of the templates, about the topic if they have a slot ``X``; return its index."""
+        deck = self.decks.setdefault(templates, _Deck(self.dice, templates))
+        for template in deck.candidates():
+            if template.group and template.group in self.said:
+                continue
+            for _ in range(4):
+                slots = self._fill(template, topic)
+                groups = {word.group for word in slots.values() if isinstance(word, Word) and word.group}
+                if template.english(slots) not in self.seen and not groups & self.said:
+                    deck.use(template)
+                    self.said |= groups | ({template.group} if template.group else set())
+                    return self.add(template, slots, gender, cues)
+        raise AssertionError("the grammar has run out of sentences for this document")
+
+    def _fill(self, template: Template, topic: Word | Sense | None) -> dict[str, Word | Sense]:
+        slots: dict[str, Word | Sense] = {}
+        for name in template.slots:
+            if name == "X":
+                assert topic is not None
+                slots[name] = topic
+            elif name in "PQH":
+                people = MY_KIN if name != "H" and self.dice.chance(0.15) else self.cast
+                slots[name] = self.dice.choice([person for person in people if person not in slots.values()])
+            else:
+                slots[name] = self.dice.choice(SLOTS[name])
+        return slots
+
+    def about_thing(self, noun: Noun, kinds: Sequence[str]) -> None:
+        """A scene about a thing that "it" stands for."""
+        self.said = set()
+        cue = self.draw(INTRODUCTIONS, described(noun, self.dice.choice(COLOURS_AND_SIZES)))
+        for kind in kinds:
+            if kind == "context":
+                self.draw(ABOUT_IT, gender=noun.gender, cues={"pronoun": cue})
+            else:
+                self.aside(kind)
+
+    def about_sense(self, word: str, kinds: Sequence[str]) -> None:
+        """A scene that settles the sense of an ambiguous noun and then uses it."""
+        self.said = set()
+        settled = self.dice.choice(AMBIGUOUS[word])
+        cue = self.draw(settled.settings)
+        for kind in kinds:
+            if kind == "context":
+                self.draw(USES, settled.sense, cues={"ambiguity": cue})
+            else:
+                self.aside(kind)
+
+    def aside(self, kind: str) -> None:
+        """A sentence to the reader, or one about people, weather or time."""
+        self.draw(TO_THE_READER if kind == "reader" else FILLERS)
+
+
+def _attempt(dice: Dice) -> Letter:
+    writer = Writer(dice)
+    length = dice.between(55, 67)
+    things, senses = (6, 1) if dice.chance(0.3) else (5, 2)
+    scenes: list[tuple[str, str | Noun, list[str]]] = []
+    nouns: list[Noun] = []
+    for gender in dice.shuffled(GENDERS * 2)[:things]:
+        nouns.append(dice.choice([noun for noun in NOUNS[gender] if noun not in nouns]))
+        scenes.append(("thing", nouns[-1], ["context"] * dice.between(2, 4)))
+    for word in dice.shuffled(list(AMBIGUOUS))[:senses]:
+        scenes.append(("sense", word, ["context"] * dice.between(2, 4)))
+    scenes = dice.shuffled(scenes)
+
+    opening = dice.shuffled(["reader", "filler"])[: dice.between(1, 2)]
+    asides = ["reader"] * dice.between(4, 6)
+    used = 2 + len(opening) + len(asides) + sum(1 + len(kinds) for _, _, kinds in scenes)
+    asides += ["filler"] * (length - used)
+    for kind in asides:
+        dice.choice(scenes)[2].append(kind)
+
+    for kind in opening:
+        writer.aside(kind)
+    for sort, subject, kinds in scenes:
+        order = dice.shuffled(kinds)
+        if sort == "thing":
+            writer.about_thing(subject, order)
+        else:
+            writer.about_sense(subject, order)
+    writer.draw(CLOSINGS)
+    return writer.document
+
+
+def write_document(*key: object) -> Letter:
+    """Write the document that belongs to ``key`` (any values with a stable ``str``): the same key, the same document.
+
+    It has 55 to 70 sentences and fits one instance with a few tokens to spare.
+    """
+    attempt = 0
+    while True:
+        document = _attempt(Dice(*key, attempt))
+        low, high = SENTENCES
+        if low <= len(document.lines) <= high and document.cost < INSTANCE_LIMIT - MARGIN:
+            return document
+        attempt += 1

@@ -1,0 +1,161 @@
+"""Documents that show how far a system sees: one fact, disclosed once, and a sentence behind it that needs it.
+
+Documents come in groups that differ in the fact alone: the same letter about a lamp, a table and a book, to a friend
+and to Mr Weber, about either kind of bat. The source sides of a group differ in nothing but the sentence that discloses
+the fact, the target sides in this and in the sentences that need it. So whatever lies between cannot disclose it, and a
+system that sees neither solves the item in exactly one document of a group, or in none where it finds two candidates
+equally probable. Positions that run through the document are seen, too: documents of a group may differ in length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gtransformer.lab.demo.address import CLOSINGS, TO_THE_READER, greeting
+from gtransformer.lab.demo.ambiguity import AMBIGUOUS, USES
+from gtransformer.lab.demo.dice import Dice
+from gtransformer.lab.demo.document import Letter, SentencePair, Writer
+from gtransformer.lab.demo.fillers import FILLERS
+from gtransformer.lab.demo.german import GENDERS
+from gtransformer.lab.demo.lexicon import COLOURS_AND_SIZES, NOUNS, Sense, described
+from gtransformer.lab.demo.template import REGISTERS, Slots, Template
+from gtransformer.lab.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS
+
+DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 36))
+"""First and last distance, in sentences, of the rows of the set; the last row is called 25+."""
+FAR = 13
+"""From this row on, a second sentence that needs the fact follows: its source is disclosed as far back or farther, its
+target by the first one's translation, nearby."""
+NEARBY = ((1, 1), (2, 2), (3, 3), (4, 6))
+VERSIONS = {"pronoun": len(GENDERS), "address": len(REGISTERS), "ambiguity": 2}
+"""Documents of a group, one for each possible answer, by phenomenon."""
+
+
+def _plain(templates: Sequence[Template], unaddressed: bool = True) -> tuple[Template, ...]:
+    """Templates without "it" or "es", which no thing is meant by, and, if ``unaddressed``, that address nobody."""
+    return tuple(
+        template
+        for template in templates
+        if not re.search(r"\b([Ii]t|[Ee]s)\b", f"{template.en} {template.de}")
+        and not (unaddressed and "[" in template.de)
+    )
+
+
+_FILLERS = _plain(FILLERS)
+_ASIDES = _plain(TO_THE_READER, unaddressed=False)
+_USES = _plain(USES)
+_ABOUT_IT = AS_SUBJECT + AS_OBJECT
+
+
+def distance_in(row: tuple[int, int], number: int) -> int:
+    """The distances of a row in turn."""
+    first, last = row
+    return first + number % (last - first + 1)
+
+
+def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object) -> list[Letter]:
+    """The documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
+
+    Args:
+        phenomenon: "pronoun", "address" or "ambiguity".
+        number: of the group in its row; distances take turns by it.
+        key: with the other arguments, what the random choices depend on: the same arguments, the same documents.
+
+    In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)`` sentences later;
+    from ``FAR`` on another follows. Their ``cues`` name the disclosing sentence.
+    """
+    dice = Dice("reach", *key, phenomenon, *row, number)
+    gaps = [distance_in(row, number)]
+    if row[0] >= FAR:
+        turn = number + number // (row[1] - row[0] + 1)  # so that every distance meets every nearby one
+        gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
+    if phenomenon == "address":
+        versions = _about_reader(dice, gaps)
+    elif phenomenon == "pronoun":
+        versions = _about_thing(dice, gaps)
+    else:
+        versions = _about_sense(dice, gaps)
+    return dice.shuffled(versions)
+
+
+def _about_reader(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
+    writer = Writer(dice)
+    first = writer.document
+    other = next(register for register in REGISTERS if register != first.register)
+    template, reader = greeting(dice, other)
+    # Nobody whom either greeting names is spoken of.
+    writer.cast = [name for name in writer.cast if name.en != reader.en]
+    for gap in gaps:
+        _fill(writer, gap - 1, asides=False)
+        writer.draw(_ASIDES)
+    writer.draw(CLOSINGS)
+    return [first, _rewrite(first, 0, template, {"X": reader}, register=other)]
+
+
+def _about_thing(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
+    writer = Writer(dice)
+    _fill(writer, dice.between(0, 3))
+    adjective = dice.choice(COLOURS_AND_SIZES)
+    phrases = [(gender, described(dice.choice(NOUNS[gender]), adjective)) for gender in GENDERS]
+    gender, phrase = phrases[0]
+    cue = writer.draw(INTRODUCTIONS, phrase)
+    for gap in gaps:
+        _fill(writer, gap - 1)
+        writer.draw(_ABOUT_IT, gender=gender, cues={"pronoun": cue})
+    writer.draw(CLOSINGS)
+    line = writer.document.lines[cue]
+    return [
+        _rewrite(writer.document, cue, line.template, {**line.slots, "X": phrase}, gender=gender)
+        for gender, phrase in phrases
+    ]
+
+
+def _about_sense(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
+    writer = Writer(dice)
+    _fill(writer, dice.between(0, 3))
+    one, other = dice.shuffled(AMBIGUOUS[dice.choice(list(AMBIGUOUS))])
+    cue = writer.draw(one.settings)
+    for gap in gaps:
+        _fill(writer, gap - 1)
+        writer.draw(_USES, one.sense, cues={"ambiguity": cue})
+    writer.draw(CLOSINGS)
+    template = dice.choice(other.settings)
+    person = dice.choice(writer.cast)
+    slots = {name: person for name in template.slots}
+    return [writer.document, _rewrite(writer.document, cue, template, slots, sense=other.sense)]
+
+
+def _fill(writer: Writer, count: int, asides: bool = True) -> None:
+    """Sentences that disclose nothing, among them, if ``asides``, some to the reader, whom the greeting has settled."""
+    for _ in range(count):
+        writer.draw(_ASIDES if asides and writer.dice.chance(0.1) else _FILLERS)
+
+
+def _rewrite(
+    letter: Letter,
+    cue: int,
+    template: Template,
+    slots: Slots,
+    register: str = "",
+    gender: str = "",
+    sense: Sense | None = None,
+) -> Letter:
+    """The letter with another disclosing sentence, and another register, gender or sense wherever there was one."""
+    result = Letter(register or letter.register)
+    for number, line in enumerate(letter.lines):
+        if number == cue:
+            line = replace(line, template=template, slots=slots)
+        elif sense and "ambiguity" in line.cues:
+            line = replace(line, slots={**line.slots, "X": sense})
+        elif gender and "pronoun" in line.cues:
+            line = replace(line, gender=gender)
+        result.lines.append(_written(line, result.register))
+    return result
+
+
+def _written(line: SentencePair, register: str) -> SentencePair:
+    """The line with its texts written anew."""
+    german = line.template.german(line.slots, register, line.gender)
+    return replace(line, en=line.template.english(line.slots), de=german)

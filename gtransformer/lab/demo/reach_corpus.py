@@ -1,0 +1,144 @@
+"""Writing the set that shows reach, and a corpus to train on in which facts stand as far back as in the set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from gtransformer.files import read_json, sha256, write_json
+from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_file, variants, variants_beside
+from gtransformer.lab.demo.corpus import describe, make_folder, passages, write_splits, write_text
+from gtransformer.lab.demo.document import Letter, write_document
+from gtransformer.lab.demo.reach import DISTANCES, VERSIONS, write_group
+
+SET = "set"
+"""Folder of the set within that of the corpus."""
+ITEMS = "contrastive_reach.json"
+
+
+def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
+    """The groups of the set, each with its phenomenon: at least so many items for each row of distances."""
+    return [
+        (phenomenon, write_group(phenomenon, row, number, seed, SET))
+        for phenomenon in PHENOMENA
+        for row in DISTANCES
+        for number in range(-(-items // VERSIONS[phenomenon]))
+    ]
+
+
+def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict[str, Any]]:
+    """The items of the groups' documents, which are numbered through.
+
+    ``distance_source`` counts the sentences back to the one whose source discloses the answer; ``distance_target`` to
+    the nearest whose target does, which may be a sentence that needed the answer itself; ``distance`` to the nearer of
+    both, which is the target's, as a translation of what discloses discloses. ``group`` numbers the groups.
+    """
+    places = [(group, letter) for group, (_, documents) in enumerate(groups) for letter in documents]
+    for number, (group, letter) in enumerate(places):
+        yield from _items_of(letter, [groups[group][0]], group, number)
+
+
+def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
+    """The content of a file of items: every sentence of a split whose German needs context, by all phenomena.
+
+    Distances as in ``reach_items``; a group is a document. ``others``: where a sentence shows several phenomena, right
+    and wrong translations of its own with another one wrong.
+    """
+    found = (_items_of(letter, PHENOMENA, number, number) for number, letter in enumerate(letters))
+    return contrastive_file(chain.from_iterable(found), split)
+
+
+def _items_of(letter: Letter, phenomena: Sequence[str], group: int, number: int) -> Iterator[dict[str, Any]]:
+    disclosed: dict[tuple[str, int], int] = {}  # what a sentence settles -> last sentence so far whose target does
+    for index, line in enumerate(letter.lines):
+        for phenomenon in phenomena:
+            if phenomenon in line.cues:
+                cue = line.cues[phenomenon]
+                detail, wrong = variants(line, phenomenon, letter.register)
+                target = index - disclosed.get((phenomenon, cue), cue)
+                disclosed[phenomenon, cue] = index
+                others = variants_beside(line, phenomenon, letter.register) if len(phenomena) > 1 else []
+                yield {
+                    "phenomenon": phenomenon,
+                    "detail": detail,
+                    "group": group,
+                    "document": number,
+                    "sentence": index,
+                    "distance": target,
+                    "distance_source": index - cue,
+                    "distance_target": target,
+                    "correct": line.de,
+                    "wrong": wrong,
+                    **({"others": others} if others else {}),
+                }
+
+
+def _mixed(seed: int, split: str, number: int, attempt: int) -> Letter:
+    """Letters of the demonstration corpus, and after each a document like the set's for each phenomenon."""
+    letter, kind = divmod(number, 1 + len(PHENOMENA))
+    if kind == 0:
+        return write_document(seed, split, letter, attempt)
+    turn, row = divmod(letter, len(DISTANCES))
+    return write_group(PHENOMENA[kind - 1], DISTANCES[row], turn, seed, split, attempt)[0]
+
+
+def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, items: int) -> dict[str, Any]:
+    """Write corpus and set into a directory, making it if need be, and return what its ``corpus.json`` says.
+
+    Args:
+        sizes: letters of the demonstration corpus by split; to each come as many documents like the set's as there
+            are phenomena. No split shares a passage with the set.
+        items: at least so many for each phenomenon and row of distances, on either side.
+
+    ``output`` has the splits, ``output / "set"`` the set's documents (split ``test``) and ``contrastive_reach.json``.
+    ``corpus.json`` is removed first and written last. Raises UserError if the directory cannot be written.
+    """
+    output = Path(output)
+    make_folder(output)
+    make_folder(output / SET)
+    groups, splits = _make(sizes, seed, items)
+    documents = [document for _, group in groups for document in group]
+    found = contrastive_file(reach_items(groups))
+    written = [path for split, texts in splits.items() for path in write_text(output, split, texts)]
+    written += write_text(output / SET, "test", documents)
+    written.append(output / SET / ITEMS)
+    write_json(written[-1], found)
+    summary = {
+        "version": 1,
+        "seed": seed,
+        "options": {**{f"{split}_documents": size for split, size in sizes.items()}, "items": items},
+        "splits": {split: describe(texts) for split, texts in {**splits, SET: documents}.items()},
+        "items": {f"by_{side}": count_items(found["items"], side) for side in ("distance_source", "distance_target")},
+        "sha256": {str(path.relative_to(output)): sha256(path) for path in written},
+    }
+    write_json(output / "corpus.json", summary)
+    return summary
+
+
+def write_context_items(corpus: Path, output: Path, split: str = "test") -> None:
+    """Write ``context_items`` of a split of a corpus that ``write_reach_corpus`` wrote, which is made anew for it."""
+    summary = read_json(corpus / "corpus.json")
+    sizes = {name.removesuffix("_documents"): size for name, size in summary["options"].items() if name != "items"}
+    _, splits = _make(sizes, summary["seed"], summary["options"]["items"])
+    write_json(output, context_items(splits[split], split))
+
+
+def _make(
+    sizes: Mapping[str, int], seed: int, items: int
+) -> tuple[list[tuple[str, list[Letter]]], dict[str, list[Letter]]]:
+    """The groups of the set, and the documents of the corpus by split."""
+    groups = write_groups(items, seed)
+    taken = {passage for _, group in groups for document in group for passage in passages(document)}
+    every = {split: size * (1 + len(PHENOMENA)) for split, size in sizes.items()}
+    return groups, write_splits(every, seed, _mixed, taken)
+
+
+def count_items(items: Sequence[Mapping[str, Any]], side: str) -> dict[str, dict[str, int]]:
+    """Items by phenomenon and row of distances; ``side`` is "distance_source" or "distance_target"."""
+    names = {first: f"{first}-{last}" if last > first else str(first) for first, last in DISTANCES}
+    names[DISTANCES[-1][0]] = f"{DISTANCES[-1][0]}+"
+    counts = Counter((item["phenomenon"], max(first for first in names if first <= item[side])) for item in items)
+    return {phenomenon: {name: counts[phenomenon, first] for first, name in names.items()} for phenomenon in PHENOMENA}

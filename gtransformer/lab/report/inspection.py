@@ -1,0 +1,85 @@
+"""The page that looks inside a model: what each word and sentence of a document drew on, and the gates."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gtransformer.evaluation.pages.page import write_page
+from gtransformer.lab.analysis.attention_pictures import NAMES
+from gtransformer.lab.analysis.documents import InspectedInstance
+from gtransformer.lab.analysis.words import MOST, SIDES, Rows, WordMap
+
+LIMIT = 8_000_000  # bytes of attention in a page; of a long document fewer keys of each word are kept
+
+
+def write_inspection(path: str | Path, instances: Sequence[InspectedInstance], title: str) -> None:
+    """Write the page of a document's instances, looked at ``by_word``."""
+    maps = [[*one.words.maps, *one.words.weighed(one.found)] for one in instances]
+    most = keys_kept([rows for some in maps for one in some for rows in (one.words, one.sentences)])
+    data = {
+        "sides": SIDES,
+        "names": {part: NAMES[part][0] for part in SIDES},
+        "instances": [instance_data(one, some, most) for one, some in zip(instances, maps, strict=True)],
+    }
+    write_page(
+        path,
+        "inspect.html",
+        data,
+        title=f"A look inside: {title}",
+        gates=gate_means(instances),
+        layers=max((gate.layer for one in instances for gate in one.found.gates), default=0),
+        most=most,
+    )
+
+
+def keys_kept(rows: Sequence[Rows], limit: int = LIMIT) -> int:
+    """How many keys of each row, 1 to ``MOST``, fit into ``limit`` bytes of base64 (1 is kept in any case)."""
+    counts = np.bincount([len(keys) for one in rows for keys, _ in one.found] or [0], minlength=MOST + 1)
+    for most in range(MOST, 1, -1):
+        kept = int((np.minimum(np.arange(len(counts)), most) * counts).sum())
+        if (4 * kept + int(counts.sum())) * 4 / 3 <= limit:
+            return most
+    return 1
+
+
+def instance_data(instance: InspectedInstance, maps: Sequence[WordMap], most: int) -> dict[str, Any]:
+    """What the page's script reads of an instance.
+
+    ``first``: number of its first sentence; ``starts``: by side, that of the side's first (None: of no sentence);
+    ``words``: by side, sentences of words; ``maps``: part, reach, layer, and rows by word and by sentence
+    (``Rows.packed``); ``gates``: part, layer, base64 of a byte a word (1 is 255), and the values of the sentences,
+    those of inspection.json.
+    """
+    sides, gates = instance.words.sides, {(one.part, one.layer): one.sentences for one in instance.found.gates}
+    return {
+        "first": instance.first,
+        "starts": {name: None if one.start is None else instance.first + one.start for name, one in sides.items()},
+        "words": {name: side.by_sentence() for name, side in sides.items()},
+        "maps": [[o.part, o.reach, o.layer, o.words.packed(most), o.sentences.packed(most)] for o in maps],
+        "gates": [
+            [
+                part,
+                layer,
+                base64.b64encode(np.rint(255 * values).astype(np.uint8).tobytes()).decode(),
+                gates[part, layer].tolist(),
+            ]
+            for part, layer, values in instance.words.gates
+        ],
+    }
+
+
+def gate_means(instances: Sequence[InspectedInstance]) -> list[tuple[str, dict[int, str]]]:
+    """Name of each part that has gates, and the mean over all its sentences by layer."""
+    found: dict[str, dict[int, list[np.ndarray]]] = {}
+    for one in instances:
+        for gate in one.found.gates:
+            found.setdefault(gate.part, {}).setdefault(gate.layer, []).append(gate.sentences)
+    return [
+        (NAMES[part][0], {layer: f"{np.concatenate(values).mean():.2f}" for layer, values in layers.items()})
+        for part, layers in found.items()
+    ]

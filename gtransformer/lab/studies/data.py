@@ -1,0 +1,245 @@
+"""The data of a study: the corpus, prepared once, and what is drawn from it, with its dictionary."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
+from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.files import atomic_write, digest, read_json, read_lines, sha256
+from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
+from gtransformer.lab.demo.reach_corpus import ITEMS, SET
+from gtransformer.lab.studies.study import Data
+from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
+from gtransformer.preprocess.instances import sentence_costs, split_instance
+from gtransformer.run.commands import call_command, python_command
+from gtransformer.run.pipeline import Pipeline, Program, Stage
+from gtransformer.run.progress import last_line
+from gtransformer.run.recipe import Options, Recipe
+from gtransformer.run.run_places import BENCHMARKS, corpus_directory
+
+DEMO = "demo"  # as a corpus: the demonstration's, which is generated
+ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
+SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
+
+
+class Corpora:
+    """The corpus of a study and its derivatives under the pipeline's directory: corpora/NAME (raw), prepared/NAME.
+
+    A name ends in what identifies the stage that makes it: what other settings make lies elsewhere, so that no run goes
+    on with other data than it was begun with.
+
+    Args:
+        corpus: a directory in the raw corpus format, a benchmark's name, or "demo".
+        sizes: options of the demonstration corpus, as demo_corpus takes them; with ``items`` as reach_corpus does,
+            whose set shows how far models see.
+        recipe: whose section ``prepare`` and languages are used.
+        items: files of contrastive items that models are asked about; the generated set has its own, and the
+            demonstration corpus, if ``sizes`` says how many.
+    """
+
+    raw: Path  # once it is found
+    fingerprint: str  # of its files
+
+    def __init__(
+        self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()
+    ):
+        self.items = [path.absolute() for path in items]
+        self.pipeline, self.directory = pipeline, pipeline.directory
+        self.corpus, self.options = corpus, recipe.preparing()
+        self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
+        self.length = int(self.options.get("max-instance-tokens", 512))
+        self.base = Data(self.length)  # the corpus as the recipe prepares it
+        self._stages: dict[Data, str] = {}
+        if corpus == DEMO:
+            self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"
+            maker = "reach_corpus" if "items" in sizes else "demo_corpus"
+            if "items" in sizes and not items:
+                self.items = [self.generated / SET / ITEMS]
+            elif ASKED in sizes and not items:
+                self.items = [self.generated / DEMO_ITEMS]
+            work = partial(call_command, maker, {"output": self.generated, **sizes})
+            pipeline.add(Stage(self.generated.name, sizes, [self.generated], work))
+
+    def begin(self) -> None:
+        """The raw corpus, found or generated, and prepared as the recipe says."""
+        self.pipeline.run("corpus")
+        self._read_raw()
+        self.prepared(self.base)
+
+    def look(self) -> str | None:
+        """Find the raw corpus without making anything; says what is missing if it is not there yet.
+
+        Raises UserError for a directory that is no corpus.
+        """
+        if self.corpus == DEMO and not self.pipeline.is_done(self.generated.name):
+            return "the demonstration corpus is not generated yet"
+        try:
+            self._read_raw()
+        except UserError as error:
+            if self.corpus not in BENCHMARKS:
+                raise
+            return str(error)
+        return None
+
+    def _read_raw(self) -> None:
+        self.raw = self.generated if self.corpus == DEMO else corpus_directory(self.corpus)
+        files = [path for pair in find_splits(self.raw, *self.pair).values() for path in pair]
+        self.fingerprint = digest({path.name: sha256(path) for path in files})
+
+    def instances(self, data: Data) -> int:
+        """How many training instances there are before any are drawn, cut to the length of ``data``."""
+        self.prepared(replace(data, instances=None))
+        return self.known_instances(data)
+
+    def known_instances(self, data: Data) -> int | None:
+        """The same if they are prepared already, else None."""
+        manifest = self.folder(replace(data, instances=None)) / "manifest.json"
+        return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
+
+    def source(self, data: Data) -> Data | None:
+        """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
+        if data.instances is not None:
+            return replace(data, instances=None)
+        if data.share is not None:
+            return replace(data, share=None)
+        return self.base if data.min_document_tokens is not None else None
+
+    def folder(self, data: Data) -> Path:
+        """Where some data is prepared."""
+        return self.pipeline.stages[self._stage(data)].outputs[0]
+
+    def prepared(self, data: Data) -> Path:
+        """The prepared directory of some data, made if need be. UserError if the corpus has less than is asked for."""
+        folder = self.folder(data)
+        self.pipeline.run("prepare")
+        return folder
+
+    def asked(self) -> Path:
+        """The prepared corpus to which the contrastive items belong, made if need be."""
+        own = self.corpus == DEMO and self.items == [self.generated / SET / ITEMS]
+        if not own:
+            return self.prepared(self.base)
+        after = [self.generated.name, self._stage(self.base)]
+        name = self._preparing("set", self.generated / SET, self._derived(self.base), after)
+        self.pipeline.run("prepare")
+        return self.pipeline.stages[name].outputs[0]
+
+    def read(self, data: Data) -> tuple[Path, list[str]]:
+        """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
+
+        Data of another length are those of the recipe's, grouped greedily when loaded: the same instances in the same
+        order as if prepared at that length. Instances that are drawn, or cut by a number of sentences, are prepared.
+        """
+        # Which instances are drawn depends on their length, and the task has no option to take some of a split's. To
+        # draw them when they are loaded it would need one, and a list of them, to spare no more than their binaries.
+        if data.length == self.length or data.instances is not None or "max-sents" in self.options:
+            return self.prepared(data), []
+        shared = self.prepared(replace(data, length=self.length))
+        return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
+
+    def _stage(self, data: Data) -> str:
+        """The stage that prepares some data, added to the pipeline behind those that make what it is made from."""
+        if data in self._stages:
+            return self._stages[data]
+        source, raw, after = self.source(data), self.raw, []
+        if source is not None:
+            whole, after = self.folder(source), [self._stage(source)]
+            settings = {"data": data.settings, "seed": SAMPLE_SEED}
+            raw = self.directory / "corpora" / f"{data.name}-{self.pipeline.identify(settings, after)[:8]}"
+            draw = Stage(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)
+            self.pipeline.add(draw)
+            after = [draw.name]
+        options = self.options
+        if data != self.base:
+            options, after = self._derived(data), [*after, self._stage(self.base)]
+        self._stages[data] = self._preparing("base" if data == self.base else data.name, raw, options, after)
+        return self._stages[data]
+
+    def _derived(self, data: Data) -> Options:
+        """How other text is prepared with the dictionary of the corpus."""
+        return {key: value for key, value in self.options.items() if key != "bpe-merges"} | {
+            "max-instance-tokens": data.length
+        }
+
+    def _preparing(self, name: str, raw: Path, options: Options, after: Sequence[str]) -> str:
+        """Add the stage that prepares a raw corpus, unless it is there; without merges, with the base's dictionary."""
+        settings = {"corpus": self.fingerprint, "options": options}
+        target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
+        stage, log = f"prepare-{target.name}", target.with_name(f"{target.name}.log")
+        vocabulary = {} if options is self.options else {"vocabulary": self.folder(self.base)}
+        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
+        if stage not in self.pipeline.stages:
+            work = Program(command, log, partial(last_line, log))
+            self.pipeline.add(Stage(stage, settings, [target], work, after))
+        return stage
+
+    def _draw(self, data: Data, source: Path, target: Path) -> None:
+        """Write the raw corpus of some data: a part of the training set, and links to the other splits."""
+        sidecar = Sidecar.load(find_sidecar(source, "train"))
+        if data.instances is not None:
+            cuts = sampled(sidecar, data.instances)
+        elif data.share is not None:
+            cuts = sampled_documents(sidecar, data.share)
+        else:
+            cuts = long_documents(sidecar, source, self.pair, data.min_document_tokens or 0)
+        if not cuts:
+            raise UserError(
+                f"{self.raw}: no training document has {data.min_document_tokens} tokens, which this study asks for"
+            )
+        write_part(source, target, self.pair, cuts)
+        for split, files in find_splits(self.raw, *self.pair).items():
+            if split != "train":
+                for path in files:
+                    (target / path.name).unlink(missing_ok=True)
+                    (target / path.name).symlink_to(path.resolve())
+
+
+Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)
+
+
+def sampled(sidecar: Sidecar, number: int) -> Cuts:
+    """So many instances drawn without replacement, each to be a document of its own.
+
+    The draw depends on the number of instances that there are, and nothing else. Raises UserError if there are fewer.
+    """
+    if number > len(sidecar.instances):
+        raise UserError(f"{number} training instances were asked for, but the corpus has {len(sidecar.instances)}")
+    cuts: Cuts = {}
+    for index in sorted(random.Random(SAMPLE_SEED).sample(range(len(sidecar.instances)), number)):
+        document, first, count = sidecar.instances[index]
+        cuts.setdefault(document, []).append((first, count))
+    return cuts
+
+
+def sampled_documents(sidecar: Sidecar, share: float) -> Cuts:
+    """A share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
+    documents = sorted({document for document, _, _ in sidecar.instances})
+    order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
+    return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
+
+
+def long_documents(sidecar: Sidecar, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:
+    """The documents of at least so many tokens, counted as instances are: max(source, target) + 2 a sentence."""
+    lengths: dict[int, int] = {}
+    sides = (read_lines(prepared / "instances" / f"train.{lang}") for lang in pair)
+    for (document, _, _), *lines in zip(sidecar.instances, *sides, strict=True):
+        source, target = ([len(sentence.split()) for sentence in split_instance(line)] for line in lines)
+        lengths[document] = lengths.get(document, 0) + sum(sentence_costs(source, target))
+    return {document: [(0, None)] for document, length in lengths.items() if length >= tokens}
+
+
+def write_part(prepared: Path, target: Path, pair: tuple[str, str], cuts: Cuts) -> None:
+    """Write the chosen runs of sentences of the training text as documents in the raw corpus format."""
+    chosen: list[list[Pair]] = []
+    for number, document in enumerate(read_documents(*(prepared / "text" / f"train.{lang}" for lang in pair))):
+        for first, count in cuts.get(number, []):
+            chosen.append(document[first : None if count is None else first + count])
+    for side, lang in enumerate(pair):
+        with atomic_write(target / f"concatenated_{pair[0]}2{pair[1]}_train_{lang}.txt") as stream:
+            stream.writelines(document_lines([[sentence[side] for sentence in document] for document in chosen]))

@@ -1,0 +1,127 @@
+"""One run of a study: train, translate, score, and the run's result."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.evaluation.levels import ALIGNED
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.files import read_json, write_json
+from gtransformer.lab.analysis.attention_text import to_json
+from gtransformer.lab.analysis.batch_attention import look_across
+from gtransformer.lab.analysis.curves import read_curve, read_series
+from gtransformer.run.commands import call_command
+from gtransformer.run.recipe import load_recipe
+from gtransformer.run.run import Run
+from gtransformer.run.run_places import Corpus, model_file
+from gtransformer.tasks.averaging import model_in
+from gtransformer.tasks.user_system import import_user_dir
+
+ORDER, RESULT = "run.json", "result.json"
+CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them
+TRAINING = ("loss", "nll_loss")
+VALIDATION = ("valid_loss", "valid_nll_loss", "valid_word_nll_loss", "valid_entropy_*")
+
+
+def do_run(directory: Path, argv: list[str] | None) -> None:
+    """Do what a run lacks, and write its result."""
+    order = read_json(directory / ORDER)
+    run = ordered_run(directory, order)
+    import_user_dir(run.recipe.training().get("user-dir"))
+    if not order.get("model_of"):
+        run.execute("train")
+    if translates(order):
+        run.execute("generate")
+        score_test(run, order.get("metrics", ["bleu"]))
+    if order.get("contrastive"):
+        ask(run, **order["contrastive"])
+    if order.get("attention"):
+        write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
+    write_json(directory / RESULT, result_of(run, order, argv))
+    remove_checkpoints(directory)
+
+
+def translates(order: dict[str, Any]) -> bool:
+    """Whether the model of a run is to translate."""
+    return order.get("translate", True)
+
+
+def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
+    """The recipe's run that an order describes."""
+    recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
+    prepared = (directory / order["prepared"]).resolve()
+    checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
+    start = order.get("pretrained")
+    pretrained = model_in((directory / start / "checkpoints").resolve()) if start else None
+    raw = Path(order["corpus"])
+    return Run(recipe, Corpus(raw.name, raw), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
+
+
+def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
+    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
+    training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
+    return training | read_series(log, VALIDATION)
+
+
+def score_test(run: Run, metrics: Sequence[str]) -> None:
+    """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
+    output = run.directory / "test.scores.json"
+    options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
+    call_command("cli.score", str(run.prepared), run.recipe.options("score") | options)
+
+
+def ask(
+    run: Run,
+    prepared: str,
+    items: Sequence[str],
+    batch_sentences: int | None = None,
+    documents: str | None = None,
+    context: int | None = None,
+) -> None:
+    """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
+
+    ``batch_sentences``: how many sentences are a batch, an item the last of them; None: as many as in translating.
+    ``documents``, ``context``: of ContraPro, as the command takes them.
+    """
+    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
+    options |= {"batch-sentences": batch_sentences, "documents": documents, "context": context}
+    call_command("cli.contrastive", str((run.directory / prepared).resolve()), options)
+
+
+def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
+    """What the stages have left; curves and seconds of training are those of the model that has translated.
+
+    s-BLEU, and others over sentences, are null where sentences are not aligned with the source's (Bao et al. 2021,
+    appendix A). Of a model that does not translate there are no scores.
+    """
+    reference, scores, counts, seconds = None, {}, None, None
+    if translates(order):
+        found = read_json(run.directory / "test.scores.json")
+        # The first is the raw one, unless the recipe asks for another alone.
+        (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
+        aligned = counts["misaligned_instances"] == 0
+        scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
+        seconds = read_json(run.directory / "generate.test.json")["seconds"]
+    log = run.checkpoint.parent.parent / "train.log"
+    return {
+        "version": 1,
+        "run": order,
+        "options": {section: run.recipe.sections[section] for section in ("task", "train", "generate")},
+        "reference": reference,
+        "scores": scores,
+        "counts": counts,
+        "curves": read_curves(log),
+        "seconds": {"train": read_curve(log).seconds, "generate": seconds},
+        "device": device_name(),
+        **provenance("gtransformer.lab.cli.study_run", argv),
+    }
+
+
+def remove_checkpoints(directory: Path) -> None:
+    """Remove the checkpoints of a run that has its result, unless its order says that they are to be kept."""
+    checkpoints = directory / "checkpoints"
+    if checkpoints.is_dir() and not read_json(directory / ORDER).get("keep_checkpoints", True):
+        shutil.rmtree(checkpoints)

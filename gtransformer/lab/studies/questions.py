@@ -1,0 +1,103 @@
+"""The contrastive items that a study asks its models about, read before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.contrastive import SIDES, read_items
+from gtransformer.evaluation.suites.contrapro import NAME as CONTRAPRO
+from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
+from gtransformer.files import read_json
+from gtransformer.lab.studies.check import ACCURACY
+from gtransformer.lab.studies.data import Corpora
+from gtransformer.lab.studies.one_run import ORDER
+from gtransformer.lab.studies.study import Study
+from gtransformer.run.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Questions:
+    """How ``scripts/contrastive.sh`` is asked.
+
+    items: the files of ``--items``; none: the generated corpus may have some.
+    documents: those that ContraPro's context is taken from, if it is not in its file.
+    context: previous sentences of ContraPro's items, at most; None: as many as each system has.
+    """
+
+    items: tuple[Path, ...] = ()
+    documents: Path | None = None
+    context: int | None = None
+
+    @cached_property
+    def suite(self) -> Suite | None:
+        """The published suite; None for a set over a prepared corpus. UserError where it cannot be read."""
+        if len(self.items) == 1 and is_own_suite(self.items[0]):
+            return None
+        return read_suite(self.items, self.context, self.documents)
+
+    @property
+    def kinds(self) -> set[str]:
+        """What the items are told apart by. UserError where they cannot be read."""
+        if self.suite is not None:
+            return {kind for example in self.suite.examples for kind in example.groups}
+        _, items = read_items(self.items[0])
+        sides = all(getattr(item, side) is not None for item in items for side in SIDES)
+        return {"phenomenon", "distance", *(SIDES if sides else ())}
+
+    def check(self, study: Study, corpora: Corpora) -> None:
+        """Raise UserError for items that models of a corpus cannot be asked about, or not as the study wants."""
+        given = {"documents": self.documents, "context": self.context}
+        for name, value in given.items():
+            if value is not None and not self.items:
+                raise UserError(f"--{name} {value}: says how the items of --items are read; give them, or leave it out")
+        if self.context is not None and self.context < 0:
+            raise UserError(f"--context {self.context}: a number of sentences is expected, 0 or more")
+        panels = [panel for panel in study.panels if panel.kind == ACCURACY]
+        about = [panel.title for panel in panels]
+        about += [line.label for panel in study.panels for line in panel.lines if not line.runs[0].translate]
+        if about and not corpora.items:
+            raise UserError(
+                f"{study.figure}: '{about[0]}' is about contrastive items alone; give some with --items FILE"
+            )
+        if not self.items:
+            return
+        pair, kinds = corpora.pair, self.kinds
+        if self.suite is None and any(value is not None for value in given.values()):
+            raise UserError(f"{self.items[0]}: --documents and --context are for ContraPro; leave them out")
+        if self.suite is not None and tuple(lang.partition("_")[0] for lang in pair) != self.suite.langs:
+            raise UserError(
+                f"{self.items[0]}: {self.suite.name} is {'-'.join(self.suite.langs)}, the recipes are for "
+                f"{'-'.join(pair)}; give items of these languages"
+            )
+        for panel in panels:
+            if panel.by not in kinds:
+                raise UserError(
+                    f"{self.items[0]}: the items do not say their {panel.by}, by which '{panel.title}' tells them "
+                    f"apart, but {', '.join(sorted(kinds))}; give items that do"
+                )
+
+    def options(self, recipe: Recipe) -> dict[str, Any]:
+        """What a recipe's model is asked with besides: ContraPro's context, and where it is taken from."""
+        if not self.items or self.suite is None or self.suite.name != CONTRAPRO:
+            return {}
+        own = recipe.sections["task"].get("context-sentences")
+        context = own if self.context is None else self.context
+        found = {"documents": None if self.documents is None else str(self.documents.absolute()), "context": context}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def check_asked(self, folder: Path, recipe: Recipe) -> None:
+        """Raise UserError for a finished run of a recipe that was asked about other items, or in another context."""
+        before = read_json(folder / ORDER).get("contrastive") if self.items else None
+        if before is None:
+            return
+        files, context = [Path(one).name for one in before["items"]], before.get("context")
+        wanted = self.options(recipe).get("context")
+        if context is None and self.context is None:  # noted by an earlier version: all that the items hold
+            wanted = None
+        if (files, context) != ([path.name for path in self.items], wanted):
+            given = f"{' '.join(files)}{'' if context is None else f' --context {context}'}"
+            raise UserError(f"{folder}: was asked with --items {given} before; give the same, or another OUTPUT")

@@ -1,0 +1,297 @@
+"""Doing a study: its runs, so many at a time, and what they have found."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import BLEU_LC
+from gtransformer.evaluation.provenance import device_name, provenance
+from gtransformer.files import read_json, write_json
+from gtransformer.lab.analysis.study_figures import draw_study
+from gtransformer.lab.studies.check import ALL, check_changes
+from gtransformer.lab.studies.data import Corpora
+from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
+from gtransformer.lab.studies.plan import load_study
+from gtransformer.lab.studies.questions import Questions
+from gtransformer.lab.studies.study import Study, StudyRun
+from gtransformer.lab.studies.table import summary, table
+from gtransformer.modules.linear import trains_faster_in_bfloat16
+from gtransformer.run.commands import python_command
+from gtransformer.run.jobs import shares
+from gtransformer.run.pipeline import Program, Stage
+from gtransformer.run.progress import batch_status, duration, say, training_status
+from gtransformer.run.recipe import Recipe, load_recipe
+from gtransformer.run.recipe_check import check_recipe
+from gtransformer.run.run_places import model_file
+
+# What a study reads from the log of a training; the paper's figures, entropies too.
+NEEDED = ("train.log-format=json",)
+ENTROPY = "train.doc-attn-entropy=true"
+BFLOAT16 = "train.autocast=bfloat16"  # of miniatures, on a CPU that is faster with it
+LOG = "study.log"  # of each run
+TOGETHER = "generate.batch-sentences="  # translated as one batch; of contrastive items, the last is asked about
+MORE_OF_PANELS = ("quantity", "by", "baseline")  # what only some have
+
+
+@dataclass
+class Runner:
+    """Does what a study lacks in the directory of its corpora's pipeline."""
+
+    study: Study
+    corpora: Corpora
+    jobs: int
+    keep_checkpoints: bool = False
+    questions: Questions = Questions()
+
+    def folder(self, run: StudyRun) -> Path:
+        """Where a run lies; its name says all that decides its result."""
+        return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
+
+    def users(self, run: StudyRun) -> list[StudyRun]:
+        """The runs that translate with a run's model, first or last, or start from it."""
+        return [other for other in self.study.runs() if run in (other.needed, other.first)]
+
+    def is_done(self, run: StudyRun) -> bool:
+        """Whether a run has its result and, if other runs are still to use it, its model."""
+        return all(path.is_file() for path in self.outputs(run))
+
+    def outputs(self, run: StudyRun) -> list[Path]:
+        """What a run has to leave."""
+        folder = self.folder(run)
+        model = [] if all(map(self.is_done, self.users(run))) else [model_file(run.settings(), folder)]
+        choices = [folder / CONTRASTIVE] if self.corpora.items else []
+        attention = [folder / ATTENTION] if run in self.study.looked_at() else []
+        return [folder / RESULT, *choices, *attention, *model]
+
+    def run(self, runs: Sequence[StudyRun]) -> dict[str, str]:
+        """Do the runs that are not done, so many at a time; returns why runs failed, by name."""
+        todo = [run for run in runs if not self.is_done(run)]
+        for run in runs:
+            if run not in todo:
+                self.questions.check_asked(self.folder(run), run.settings())
+                remove_checkpoints(self.folder(run))  # of one that was ended between its result and this
+                self.data(run)  # files that were cut since are made again
+        say(f"{len(runs)} runs, {len(runs) - len(todo)} done before; {self.jobs} at a time")
+        left, failures = len(todo), {}
+
+        def finished(stage: Stage, seconds: float) -> None:
+            nonlocal left
+            left -= 1
+            score = read_json(stage.outputs[0])["scores"].get("d_bleu")
+            done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
+            say(f"{stage.name}: {done}, {duration(seconds)}; {left} to go")
+
+        def failed(stage: Stage, reason: str) -> None:
+            nonlocal left
+            left -= 1
+            failures[stage.name] = reason
+            say(f"{stage.name} {reason} (its output: {stage.work.log}); {left} to go")
+
+        for run in todo:
+            self.order(run)
+        pipeline = self.corpora.pipeline
+        for run in todo:
+            if self.folder(run).name not in pipeline.stages:
+                pipeline.add(self.stage(run))
+        pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
+        return failures
+
+    def data(self, run: StudyRun) -> tuple[Path, list[str]]:
+        """The prepared directory that a run reads, made if need be, and changes to its recipe so that it reads that."""
+        if run.settings().sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
+            return self.corpora.prepared(run.data), []
+        return self.corpora.read(run.data)
+
+    def order(self, run: StudyRun) -> None:
+        """Write what a run is to do."""
+        folder, recipe = self.folder(run), run.settings()
+        of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
+        prepared, loading = self.data(run)
+        order = {
+            "name": folder.name,
+            "recipe": run.recipe,
+            "changes": run.all_changes,
+            "data": run.data.settings,
+            "seed": run.seed,
+            "corpus": self.corpora.corpus,
+            "prepared": os.path.relpath(prepared, folder),
+            "loading": loading,
+            "model_of": of[run.needed] if run.decoding else None,
+            "pretrained": of.get(run.first if run.decoding else run.needed),
+            "metrics": self.metrics(recipe),
+            "contrastive": self.items(run, folder),
+            "attention": run in self.study.looked_at(),
+            "translate": run.translate,
+            "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
+        }
+        write_json(folder / ORDER, order)
+
+    def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
+        """The contrastive items that a run's model is asked about, their corpus, and sizes of batch and context."""
+        if not self.corpora.items:
+            return None
+        asked = {"prepared": os.path.relpath(self.corpora.asked(), folder), "items": list(map(str, self.corpora.items))}
+        together = next((change for change in run.decoding if change.startswith(TOGETHER)), None)
+        size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
+        return asked | size | self.questions.options(run.settings())
+
+    def metrics(self, recipe: Recipe) -> list[str]:
+        """What a run is scored with."""
+        lower = [BLEU_LC] if BLEU_LC in recipe.sections["score"].get("metrics", ()) else []
+        # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
+        return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
+
+    def stage(self, run: StudyRun) -> Stage:
+        """A run, by a program that reads its order."""
+        folder = self.folder(run)
+
+        def status() -> str | None:
+            translating = folder / "generate.test.log"
+            if translating.is_file():
+                return f"translates {batch_status(translating) or ''}"
+            return training_status(folder / "train.log", updates)
+
+        updates = run.settings().sections["train"].get("max-update", "?")
+        command = python_command("gtransformer.lab.cli.study_run", str(folder))
+        work = Program(command, folder / LOG, status, keeps_log=True)
+        needed = [self.folder(run.needed).name] if run.needed else []
+        waits_for = [name for name in needed if name in self.corpora.pipeline.stages]  # others are done
+        return Stage(folder.name, folder.name, self.outputs(run), work, waits_for=waits_for)
+
+    def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
+        """The study's result: its panels, whose lines name their runs, and every run's result.
+
+        Runs that failed are left out, and named with the reason under ``missing``.
+        """
+        names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
+        panels = [
+            {
+                "kind": panel.kind,
+                "title": panel.title,
+                "axis": panel.axis,
+                **{key: getattr(panel, key) for key in MORE_OF_PANELS if getattr(panel, key)},
+                "lines": [
+                    {
+                        "system": line.system,
+                        "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
+                        "curve": line.curve,
+                        "label": line.label,
+                        "flat": line.flat,
+                        "runs": [names[run] for run in line.runs if run in names],
+                    }
+                    for line in panel.lines
+                    if not names.keys().isdisjoint(line.runs)
+                ],
+            }
+            for panel in self.study.panels
+        ]
+        results = {names[run]: read_result(self.folder(run)) for run in names}
+        return {
+            "version": 1,
+            "figure": self.study.figure,
+            "description": self.study.description,
+            "miniature": self.study.miniature,
+            "corpus": self.corpora.corpus,
+            "systems": self.study.systems,
+            "panels": summary(panels, results),
+            "missing": dict(failures),
+            "runs": results,
+        }
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result of a run, with its contrastive accuracies and its attention across a batch, where it has them."""
+    result = read_json(folder / RESULT)
+    if (folder / CONTRASTIVE).is_file():
+        choices = read_json(folder / CONTRASTIVE)
+        result["contrastive"] = {key: choices[key] for key in choices if key == "total" or key.startswith("by_")}
+    if (folder / ATTENTION).is_file():
+        result["batch_attention"] = read_json(folder / ATTENTION)
+    return result
+
+
+def make_study(args: argparse.Namespace) -> Study:
+    """The study that was asked for, as this machine can do it. UserError for what shows before anything is done."""
+    check_changes(args.set, "--set ")
+    asked = load_study(args.figure, args.miniature)
+    changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]
+    if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
+        changes.append(BFLOAT16)
+    study = load_study(args.figure, args.miniature, [*changes, *args.set])
+    first, *others = dict.fromkeys(run.recipe for run in study.runs())
+    sharing = load_recipe(first, study.changes)
+    for recipe in others:
+        if load_recipe(recipe, study.changes).preparing() != sharing.preparing():
+            raise UserError(
+                f"{study.figure}: recipes '{first}' and '{recipe}' prepare the corpus differently, but the systems of "
+                "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
+            )
+    check_recipe(sharing, ["prepare"])
+    runs = study.runs()
+    alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # these do not matter here
+    for run in dict.fromkeys(replace(run, **alike) for run in runs):
+        settings = run.settings()
+        check_recipe(settings, ["train", "generate", "score"] if run.translate else ["train"])
+        train = settings.sections["train"]
+        epochs = train.get("max-epoch")
+        if isinstance(epochs, int) and 0 < epochs < train.get("validate-interval", 1):
+            raise UserError(
+                f"{study.figure}: train.max-epoch is {epochs}, but training validates by updates here and would end "
+                "without a validation; set train.max-update or train.stop-time-hours instead"
+            )
+    return study
+
+
+def check_complete(study: Study, runner: Runner, failures: Mapping[str, str], allowed: bool) -> None:
+    """UserError if runs failed, unless that is allowed and there are others."""
+    total = len(study.runs())
+    if failures and not (allowed and len(failures) < total):
+        logs = ", ".join(str(runner.corpora.directory / "runs" / name / LOG) for name in failures)
+        raise UserError(
+            f"{study.figure}: {len(failures)} of {total} runs failed, see {logs}; the same command goes on with them, "
+            "--allow-missing makes the figure or table without those that fail again"
+        )
+
+
+def show(runner: Runner) -> None:
+    """Print the runs and which are done, as far as that can be told without making anything."""
+    study, corpora = runner.study, runner.corpora
+    missing = corpora.look()
+    notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
+    runs = study.runs()
+    drawn = [run for run in runs if run.data.instances]
+    if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
+        notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
+    for note in notes:
+        say(note)
+    for run in runs:
+        done = missing is None and runner.is_done(run)
+        print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
+
+
+def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool) -> None:
+    """Do the study: data, runs, result, and figure if it is one. UserError if runs fail, unless that is allowed."""
+    study, corpora = runner.study, runner.corpora
+    corpora.begin()
+    for note in study.limit(corpora.instances):
+        say(note)
+    runs = study.runs()
+    if not runs:
+        raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
+    failures = runner.run(runs)
+    check_complete(study, runner, failures, allow_missing)
+    result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.lab.cli.study", argv)}
+    path = corpora.directory / f"{study.figure}.json"
+    write_json(path, result)
+    print(f"\n{table(result)}\n\nresults: {path}", flush=True)
+    if not study.is_table:
+        draw_study(result, path.with_suffix(".png"))
+        print(f"figure:  {path.with_suffix('.png')}", flush=True)

@@ -1,0 +1,152 @@
+"""The numbers of a study: mean and spread over seeds, and a table of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from gtransformer.evaluation.text_table import align
+from gtransformer.lab.studies.check import ACCURACY, ATTENTION, TABLE
+
+CHOICES = "accuracy"  # among the numbers: of contrastive choices
+BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
+WORDS = "word_perplexity"  # among the numbers: of the validation set's words, of that model
+MORE = {  # of tables, where taken
+    "s_bleu_lc": "s-BLEU lower-cased",
+    "ter": "TER",
+    CHOICES: "accuracy",
+    WORDS: "perplexity of words",
+    BEST: "updates",
+}
+DIGITS = {WORDS: 3, BEST: 0}  # behind the point; others have two
+SIGNED = ("s_bleu_lc", "ter")  # of these, what has a signature
+SCORE = "d_bleu"  # the paper's Figures 2 and 7; a Transformer over documents has no aligned sentences
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """``values``, their ``mean``, ``std`` (of a sample), ``standard_error``, ``min`` and ``max``; of one no errors."""
+    std = statistics.stdev(values) if len(values) > 1 else None
+    return {
+        "values": list(values),
+        "mean": statistics.fmean(values),
+        "std": std,
+        "standard_error": None if std is None else std / math.sqrt(len(values)),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The panels with their numbers.
+
+    Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) ``MORE``; lines
+    with curves the last and lowest value of each seed; accuracies those of all items and of each kind, and the
+    differences from the baseline's, seed by seed.
+    """
+    return [panel | {"lines": _lines(panel, results)} for panel in panels]
+
+
+def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = [line | _numbers(panel, line, results) for line in panel["lines"]]
+    base = next((line for line in lines if panel.get("baseline") and line["label"] == panel["baseline"]), None)
+    return lines if base is None else [line | _differences(line, base) for line in lines]
+
+
+def _differences(line: dict, base: dict) -> dict[str, Any]:
+    """What a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
+    if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
+        return {"difference": None}
+    pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
+    return {
+        "difference": {
+            name: spread([one - other for one, other in zip(*values, strict=True)]) for name, values in pairs.items()
+        }
+    }
+
+
+def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    runs = [results[name] for name in line["runs"]]
+    if panel["kind"] == ATTENTION:
+        return {}
+    if panel["kind"] == "curves":
+        values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
+        if not all(values):
+            return {"last": None, "lowest": None}
+        return {"last": spread([one[-1] for one in values]), "lowest": spread([min(one) for one in values])}
+    if panel["kind"] == ACCURACY:
+        found = [run.get("contrastive", {}).get(f"by_{panel['by']}") for run in runs]
+        kinds = {name: spread([one[name]["accuracy"] for one in found]) for name in found[0]} if all(found) else None
+        return {CHOICES: _over_seeds(runs, CHOICES), "by": kinds}
+    numbers = {
+        SCORE: _over_seeds(runs, SCORE),
+        "s_bleu": _over_seeds(runs, "s_bleu"),
+        "signature": runs[0]["scores"].get(SCORE, {}).get("signature"),  # none of a model that does not translate
+    }
+    for key in MORE if panel["kind"] == TABLE else [key for key in MORE if key == panel.get("quantity")]:
+        if values := _over_seeds(runs, key):
+            numbers[key] = values
+            if key in SIGNED:
+                numbers[f"{key}_signature"] = runs[0]["scores"][key]["signature"]
+    return numbers
+
+
+def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] | None:
+    if kind == CHOICES:
+        found = [run.get("contrastive", {}).get("total", {}).get("accuracy") for run in runs]
+    elif kind in (BEST, WORDS):
+        # Of equal losses the last: so fairseq keeps its best checkpoint.
+        best = [min(run["curves"].get("valid_loss", ())[::-1], key=itemgetter(1), default=(None,))[0] for run in runs]
+        bits = [dict(run["curves"].get("valid_word_nll_loss", ())) for run in runs]
+        words = [2 ** one[update] if update in one else None for one, update in zip(bits, best, strict=True)]
+        found = best if kind == BEST else words
+    else:
+        found = [score and score["score"] for score in (run["scores"].get(kind) for run in runs)]
+    return None if None in found else spread(found)
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """A line for each point, row or line of every panel, and the signatures of the scores."""
+    blocks, signatures = [], set()
+    for panel in filter(lambda panel: panel["lines"] and panel["kind"] != ATTENTION, result["panels"]):
+        more = [key for key in MORE if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])]
+        kinds = list(next((line["by"] for line in panel["lines"] if line.get("by")), ()))
+        rows = [[*_head(panel, more), *kinds]]
+        for line in panel["lines"]:
+            name = result["systems"][line["system"]]
+            if panel["kind"] == "curves":
+                name = ", ".join(filter(None, [name, line["label"]]))
+                rows.append([name, shown(line["last"]), shown(line["lowest"])])
+                continue
+            if panel["kind"] == ACCURACY:
+                rows.append([line["label"], *map(shown, (line[CHOICES], *((line["by"] or {}).get(k) for k in kinds)))])
+                continue
+            signatures |= {f"BLEU: {line['signature']}"} if line["signature"] else set()
+            signatures |= {f"{MORE[key]}: {line[f'{key}_signature']}" for key in more if f"{key}_signature" in line}
+            scores = [shown(line[SCORE]), shown(line["s_bleu"])]
+            scores += [shown(line.get(key), DIGITS.get(key, 2)) for key in more]
+            rows.append([*([line["label"]] if panel["kind"] == TABLE else [name, str(line["x"])]), *scores])
+        blocks.append(f"{panel['title']}\n{align(rows, range(0))}")
+    seeds = max(len(line["runs"]) for panel in result["panels"] for line in panel["lines"])
+    foot = [f"mean (lowest to highest) of {seeds} seed(s); s-BLEU where all sentences are aligned"]
+    foot += [f"missing: {name} {reason}" for name, reason in result.get("missing", {}).items()]
+    return "\n\n".join([*blocks, "\n".join([*foot, *sorted(signatures)])])
+
+
+def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
+    if panel["kind"] == "curves":
+        return ["line", "last", "lowest"]
+    if panel["kind"] == ACCURACY:
+        return [panel["axis"], "all items"]
+    bleu = ["d-BLEU", "s-BLEU"]
+    return [*([] if panel["kind"] == TABLE else ["system"]), panel["axis"], *bleu, *(MORE[key] for key in more)]
+
+
+def shown(numbers: Mapping[str, Any] | None, digits: int = 2) -> str:
+    """``30.50 (29.80 to 31.10)``."""
+    if numbers is None:
+        return "-"
+    mean, low, high = (f"{numbers[key]:.{digits}f}" for key in ("mean", "min", "max"))
+    return f"{mean} ({low} to {high})"

@@ -1,0 +1,119 @@
+"""The programs that stages start: their command lines, and what of a recipe changes with the machine's devices."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.installation import as_typed
+from gtransformer.run.recipe import Options
+
+# Half precision is for GPUs; a recipe may ask for it and still be used on the CPU.
+HALF_PRECISION = ("fp16", "bf16", "amp", "memory-efficient-fp16", "memory-efficient-bf16")
+
+
+def to_arguments(options: Options) -> list[str]:
+    """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
+    arguments = []
+    for key, value in options.items():
+        if value is True:
+            arguments.append(f"--{key}")
+        elif value is not False and value is not None:
+            values = value if isinstance(value, list) else [value]
+            arguments += [f"--{key}", *map(str, values)]
+    return arguments
+
+
+def without_half_precision(options: Options) -> Options:
+    """The options for a run on the CPU."""
+    return {key: value for key, value in options.items() if key not in HALF_PRECISION}
+
+
+def python_command(module: str, *parts: str | Options) -> list[str]:
+    """``python -m MODULE`` with positional arguments and options."""
+    command = [sys.executable, "-m", module]
+    for part in parts:
+        command += to_arguments(part) if isinstance(part, dict) else [part]
+    return command
+
+
+def run_command(recipe: str, corpus: Path, stage: str, options: Options, changes: Iterable[str]) -> list[str]:
+    """The command that runs one stage of a recipe, with changes ``SECTION.OPTION=VALUE``."""
+    sets = [argument for change in changes for argument in ("--set", change)]
+    return python_command("gtransformer.cli.run", recipe, str(corpus), stage, options) + sets
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The options of a command of this package."""
+    return importlib.import_module(f"gtransformer.cli.{name}").build_parser()
+
+
+def call_command(name: str, *parts: str | Options) -> None:
+    """Run a command (``cli.score``) in this process, which says itself what it does. Raises UserError if it fails."""
+    command = python_command(f"gtransformer.{name}", *parts)
+    if importlib.import_module(command[2]).main(command[3:]):
+        raise UserError(f"{shlex.join(command[2:])[:400]}: failed, see above")
+
+
+def fairseq_command(name: str, data: Path, options: Options) -> list[str]:
+    """``fairseq-train`` or ``fairseq-generate`` with this package as user-dir."""
+    user_dir = Path(__file__).resolve().parents[1]
+    return python_command(f"fairseq_cli.{name}", str(data), {"user-dir": user_dir, **options})
+
+
+def as_typed_by_hand(command: list[str]) -> str:
+    """A command that a stage starts, as somebody would type it here: fairseq's and this package's commands by name."""
+    module = command[2]
+    room, _, name = module.rpartition(".")
+    start = [f"fairseq-{name}"] if room == "fairseq_cli" else shlex.split(as_typed(f"bash scripts/{name}.sh"))
+    package, here = str(Path(__file__).resolve().parents[1]), f"{Path.cwd()}/"
+    words = ("gtransformer" if word == package else word.removeprefix(here) for word in command[3:])
+    return shlex.join([*start, *words])
+
+
+def on_device(options: Options) -> Options:
+    """On a machine without a GPU, the CPU and full precision."""
+    return options if torch.cuda.is_available() else without_half_precision(options) | {"cpu": True}
+
+
+def device_options(options: Options, wanted: int, present: int) -> Options:
+    """Make updates exactly as large as on the recipe's number of devices.
+
+    With fewer devices gradients are accumulated (``update-freq``), with more only so many are used. The batches of an
+    update must divide evenly among the devices: of three devices a recipe for four uses two.
+    """
+    batches = [wanted * frequency for frequency in frequencies(options.get("update-freq", 1))]
+    present = max(1, present)
+    used = next(count for count in range(min(wanted, present), 0, -1) if not any(total % count for total in batches))
+    each = [total // used for total in batches]
+    result: Options = {"update-freq": each[0] if len(each) == 1 else ",".join(map(str, each))}
+    if present > 1:
+        result["distributed-world-size"] = used
+    if max(each) > 1 or wanted != used:
+        print(
+            f"[train] the recipe is for {wanted} device(s), {used} of {present} in use: every update sums "
+            f"{result['update-freq']} batch(es) on each",
+            file=sys.stderr,
+        )
+    return result
+
+
+def frequencies(value: object) -> list[int]:
+    """``update-freq`` as fairseq takes it: a number, or one for each epoch, with commas between them or as a list."""
+    texts = value if isinstance(value, list) else str(value).split(",")
+    try:
+        numbers = [int(str(text)) for text in texts]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(
+            f"train.update-freq is '{value}'; give a whole number of at least 1, or one for each epoch (1,2)"
+        )
+    return numbers

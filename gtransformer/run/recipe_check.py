@@ -1,0 +1,154 @@
+"""Will the programs of a recipe take its options, and are the files there that it names? Asked before anything runs."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from fairseq import options as fairseq_options
+
+from gtransformer.errors import UserError
+from gtransformer.run.commands import parser_of, to_arguments
+from gtransformer.run.recipe import AVERAGED, FILES, Recipe
+from gtransformer.run.run_record import SECTIONS
+from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
+from gtransformer.tasks.user_system import import_user_dir
+
+LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
+CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")
+# What stands for the arguments that are no options of the recipe.
+NEEDED = {
+    "prepare": ["RAW", "PREPARED"],
+    "train": ["DATA"],
+    "generate": ["DATA", "--path", "CHECKPOINT"],
+    "score": ["PREPARED", "--hypotheses", "X.jsonl"],
+}
+
+
+def check_recipe(recipe: Recipe, stages: Sequence[str], extra: Sequence[str] = ()) -> None:
+    """UserError for an option that the program of one of the stages does not know or whose value it does not take.
+
+    And for a pretrained model, or a part of one, that the recipe names and that is not there.
+
+    Args:
+        extra: further arguments of a single stage.
+    """
+    for stage in stages:
+        check_options(recipe, stage, extra)
+    for place in FILES:
+        section, _, option = place.partition(".")
+        path = recipe.sections[section].get(option)
+        if path is not None and section in stages and not Path(str(path)).exists():
+            raise UserError(
+                f"{path}: not there, but recipe '{recipe.name}' needs it ({place}); put it there, or say where it is "
+                f"with --set {place}=PATH (docs/finetuning.md tells where pretrained models come from)"
+            )
+
+
+def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None:
+    """UserError unless the program of a stage takes the recipe's options."""
+    if {"-h", "--help"} & set(extra):
+        return
+    own = {"prepare": recipe.preparing, "train": recipe.training}
+    options = own[stage]() if stage in own else recipe.options(*SECTIONS[stage])
+    arguments = [*NEEDED[stage], *to_arguments(options), *extra]
+    import_user_dir(options.get("user-dir"))
+    if stage == "generate" and "user-dir" not in options and "user-dir" in recipe.training():
+        _refuse(recipe.name, stage, "user-dir stands in section train alone; write it into task, which both read")
+    if stage == "train":
+        parser, parse = fairseq_options.get_training_parser(), fairseq_options.parse_args_and_arch
+    elif stage == "generate":
+        parser, parse = fairseq_options.get_generation_parser(), fairseq_options.parse_args_and_arch
+    else:
+        parser, parse = parser_of(stage), argparse.ArgumentParser.parse_args
+    parser.error = partial(_refuse, recipe.name, stage)
+    try:
+        given = parse(parser, arguments)
+        if stage == "train":
+            if given.task == "translation_doc":
+                check_freezing(given)
+            check_averaging(recipe.averaged, given)
+    except _Refused:
+        raise
+    except UserError as error:
+        _refuse(recipe.name, stage, str(error))
+
+
+def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
+    """UserError where more checkpoints are to be averaged than training keeps, or it ends before there is one.
+
+    That there will be fewer, as in a short trial, is said when they are averaged.
+
+    Args:
+        wanted: how many, as the recipe says; None: no mean is made.
+        given: all options of the training.
+    """
+    if wanted is None:
+        return
+    if not isinstance(wanted, int) or wanted < 2:
+        raise UserError(f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
+    found = numbered_checkpoints(given)
+    if max(kept for kept, _ in found) < wanted:
+        raise UserError(
+            f"{AVERAGED} is {wanted}, but training keeps fewer; set train.keep-last-epochs={wanted} and "
+            f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates"
+        )
+    if not any(map(min, found)):
+        raise UserError(
+            f"{AVERAGED} is {wanted}, but training ends before it has written a numbered checkpoint; set a smaller "
+            "train.save-interval-updates, or more epochs or updates"
+        )
+
+
+def numbered_checkpoints(given: argparse.Namespace) -> list[tuple[float, float]]:
+    """How many a training keeps, and how many it writes at most: of epochs, and of updates between. Infinity: any.
+
+    An epoch has one update at least.
+    """
+    updates = given.max_update or math.inf
+    epochs = min(given.max_epoch or math.inf, updates)
+    kinds = [
+        (epochs, 0 if given.no_epoch_checkpoints else given.save_interval, given.keep_last_epochs),
+        (updates, given.save_interval_updates, given.keep_interval_updates),
+    ]
+    found = []
+    for end, every, most in kinds:
+        if given.no_save or every < 1:
+            found.append((0, 0))
+        else:
+            found.append((most if most > 0 else math.inf, end if end == math.inf else end // every))
+    return found
+
+
+def check_freezing(given: argparse.Namespace) -> None:
+    """UserError for a precision in which what is not to be trained would change."""
+    trained, said = frozen_by(given)
+    if trained != ALL and torch.cuda.is_available():  # without a GPU recipes train in full precision
+        check_rounding(given, said.removeprefix("with "))
+
+
+class _Refused(UserError):
+    """A recipe's options were refused, and it is said which recipe it is."""
+
+
+def _refuse(name: str, stage: str, message: str) -> NoReturn:
+    raise _Refused(f"recipe '{name}', stage {stage}: {_shortened(message)}"[:400])
+
+
+def _shortened(message: str) -> str:
+    """What argparse says, without the names of functions, and of a long list of choices those like the value."""
+    message = LAMBDA.sub(r"cannot be read: \1; give a number, or several with commas between them", message)
+    found = CHOICES.search(message)
+    if not found or len(found[0]) <= 200:
+        return message
+    choices = [choice.strip(" '") for choice in found[2].split(",")]
+    like = difflib.get_close_matches(found[1], choices) or choices[:3]
+    known = f"{len(choices)} are known, {', '.join(like)} and others"
+    return f"{message[: found.start()]}invalid choice: '{found[1]}'; {known}"

@@ -1,0 +1,149 @@
+"""Where the raw corpora and the files of recipes' runs lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.files import digest, sha256, write_json
+from gtransformer.installation import project_root
+from gtransformer.preprocess.corpus import find_splits
+from gtransformer.preprocess.manifest import without_test
+from gtransformer.run.pipeline import read_stamp
+from gtransformer.run.recipe import Recipe
+from gtransformer.tasks.averaging import AVERAGE
+from gtransformer.tasks.finetuning import LAST
+
+BENCHMARKS = ("ted", "news", "europarl")
+BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
+RUNS = "GTRANSFORMER_RUNS"
+RAW = "raw_corpus.json"  # in a run's directory: of which corpus it is
+PREPARED = Path("prepared", "manifest.json")  # in a run's directory: is there as soon as the corpus is prepared
+
+
+def model_file(recipe: Recipe, directory: Path) -> Path:
+    """The model of a recipe's run: its best checkpoint, or the mean of its last ones."""
+    best = directory / BEST
+    return best.with_name(AVERAGE) if recipe.averaged else best
+
+
+def training_outputs(recipe: Recipe, directory: Path) -> list[Path]:
+    """What a run's training leaves: its model, log and record."""
+    return [model_file(recipe, directory), directory / "train.log", directory / "train.json"]
+
+
+def translation_outputs(directory: Path, split: str = "test") -> list[Path]:
+    """What a run's translation of a split leaves: itself and its record."""
+    return [directory / f"{split}.jsonl", directory / f"generate.{split}.json"]
+
+
+def last_checkpoint(directory: Path) -> Path:
+    """Where a run's training goes on from."""
+    return (directory / BEST).with_name(LAST)
+
+
+def benchmark_directory(corpus: str) -> Path:
+    """Where ``scripts/download.sh`` puts a benchmark corpus."""
+    return Path(os.environ.get("DATA") or project_root() / "data") / corpus
+
+
+def corpus_directory(corpus: str) -> Path:
+    """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
+    if corpus not in BENCHMARKS:
+        path = Path(corpus)
+        if not path.is_dir():
+            known = ", ".join(BENCHMARKS)
+            raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
+        return path
+    path = benchmark_directory(corpus)
+    if not path.is_dir():
+        raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
+    return path
+
+
+def runs_directory() -> Path:
+    """Where the runs of recipes lie: the variable GTRANSFORMER_RUNS, or ``runs/`` of the working directory."""
+    return Path(os.environ.get(RUNS) or "runs").absolute()
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus that runs belong to: by content, since folders of the same name may hold different ones.
+
+    name: what it is called in the directories of runs.
+    raw: where it lies; None for a corpus that is known by its name alone.
+    files: SHA-256 of the raw files of training and development set (of others where these are missing), by name.
+        A corrected test set leaves models what they are.
+    pair: source and target language; the same files serve both directions.
+    """
+
+    name: str
+    raw: Path | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
+    pair: tuple[str, str] = ("", "")
+
+    @classmethod
+    def find(cls, corpus: str, pair: tuple[str, str]) -> Corpus:
+        """A benchmark by its name, others by their directory. Raises UserError if it is not there.
+
+        What is wrong with its files is for the stage that reads them to say.
+        """
+        raw = corpus_directory(corpus)
+        try:
+            splits = find_splits(raw, *(lang.partition("_")[0] for lang in pair))
+        except UserError:
+            splits = {}
+        files = {path.name: _sum(path, path.stat().st_mtime_ns) for sides in splits.values() for path in sides}
+        return cls(corpus if corpus in BENCHMARKS else raw.resolve().name, raw, without_test(files), pair)
+
+    def owns(self, directory: Path) -> bool:
+        """Whether a run's directory is of this corpus; where nothing is known of its files, the path decides."""
+        known, pair = _files_of(directory)
+        if known and self.files:
+            return without_test(known) == self.files and pair in ((), self.pair)
+        noted = {read_stamp(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
+        return not noted or self.raw is None or str(self.raw.resolve()) in noted
+
+    def note(self, directory: Path, **more: Any) -> None:
+        """Write down in a run's directory what corpus it is of, and ``more``, before anything else is there."""
+        if self.files:
+            noted = {"raw": str(self.raw.resolve()), "files": self.files, "pair": self.pair}
+            write_json(directory / RAW, noted | more)
+
+
+@lru_cache(maxsize=256)
+def _sum(path: Path, _changed: int) -> str:
+    return sha256(path)
+
+
+def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The raw files and the languages of a run, as it or its prepared corpus noted them; empty where nothing is known.
+
+    That corpus may be another recipe's, which the command of its training names.
+    """
+    noted = read_stamp(directory / RAW)
+    if noted.get("files"):
+        return noted["files"], tuple(noted.get("pair", ()))
+    trained = read_stamp(directory / "train.json").get("command") or []
+    elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
+    for path in (directory / PREPARED, *elsewhere):
+        manifest = read_stamp(path)
+        if manifest.get("inputs"):
+            settings = manifest.get("settings") or {}
+            pair = (settings[side] for side in ("source_lang", "target_lang") if side in settings)
+            return manifest["inputs"], tuple(pair)
+    return {}, ()
+
+
+def run_directory(recipe: str, corpus: Corpus) -> Path:
+    """Where a recipe's run on a corpus lies: under the corpus's name, and where another has it, under a longer one."""
+    plain = runs_directory() / recipe / corpus.name
+    longer = plain.with_name(f"{corpus.name}-{digest([dict(corpus.files), corpus.pair])[:8]}")
+    if corpus.files and (longer.is_dir() or (plain.is_dir() and not corpus.owns(plain))):
+        return longer
+    return plain

@@ -1,0 +1,143 @@
+"""Stopping, resuming and loading: kill -9, damaged and foreign checkpoints, checkpoints of the authors' release."""
+
+import json
+import os
+import re
+import shutil
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+
+from tests.commands import GENERATION, SMALL, TRAINING, losses, only_error, run, start
+from tests.support import PARITY, relative_error
+
+SHORT = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
+
+
+def training(copy_corpus, save, *options):
+    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={save}", *options]
+
+
+def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
+    """Killed and restarted, it takes up the last checkpoint, with the losses of a run in one go.
+
+    The copy of the last checkpoint is cut, as if the run had been killed while copying: it is made again.
+    """
+    undisturbed = losses(run(*training(copy_corpus, tmp_path / "whole")))
+    often = ["--save-interval-updates=5", "--keep-interval-updates=2"]
+    process = start(*training(copy_corpus, tmp_path / "killed", *often))
+    before = ""
+    for line in process.stdout:
+        before += line
+        if "num_updates=12," in line:
+            process.kill()
+            break
+    process.stdout.read()
+    assert process.wait() == -9
+    assert max(losses(before)) == 12
+    os.truncate(tmp_path / "killed" / "checkpoint_last.pt", 10_000)
+
+    after = run(*training(copy_corpus, tmp_path / "killed", *often))
+    assert "checkpoint_last.pt cut short, as by an interruption; training goes on from checkpoint_best.pt" in after
+    assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
+    found = losses(after)
+    assert list(found) == list(range(11, 25))
+    for update, loss in found.items():
+        assert loss == pytest.approx(undisturbed[update], abs=2e-3)
+    assert not list((tmp_path / "killed").glob("*.tmp"))
+
+
+def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
+    """Run again it makes no update and writes nothing, be it over by updates or by time; with more to do it goes on."""
+    few = ["--max-tokens=200"]
+    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=2")))) == [1, 2]
+    files = [tmp_path / f"checkpoint_{name}.pt" for name in ("last", "best")]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
+    for over in (["--max-update=2"], ["--max-update=3", "--stop-time-hours=0.000001"]):
+        output = run(*training(copy_corpus, tmp_path, *few, *over))
+        assert f"{files[0]} has been trained for 2 updates, " in output and "nothing is left to do" in output
+        assert not losses(output)
+        assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
+    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
+    assert files[0].read_bytes() != before[0][0]
+
+
+def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
+    """Killed behind its last checkpoint a training would otherwise go on, as long again; with more of it, it does."""
+    still = ["--max-tokens=200", "--max-update=6", "--lr=1e-12", "--save-interval-updates=1"]
+    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    assert list(losses(output)) == [1, 2, 3] and "hasn't improved for last 2 runs" in output
+    last = tmp_path / "checkpoint_last.pt"
+    assert torch.load(last)["task_state"]["patience"]["runs"] == 2
+    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    assert f"{last}: 2 validations in a row were no better than one before: nothing is left to do" in output
+    assert not losses(output)
+    assert list(losses(run(*training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
+
+
+@pytest.fixture
+def truncated(copier, tmp_path):
+    path = tmp_path / "checkpoint_last.pt"
+    data = copier.checkpoint.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    return path
+
+
+def test_a_truncated_checkpoint_is_named(copier, truncated):
+    expected = f"checkpoint {truncated} cannot be read, it is truncated or damaged"
+    line = training(copier.corpus, truncated.parent)
+    assert only_error(run(*line, status=1)).startswith(expected)
+    line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={truncated}"]
+    assert only_error(run(*line, status=1)).startswith(expected)
+
+
+def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
+    path = tmp_path / "checkpoint_last.pt"
+    shutil.copy(copier.checkpoint, path)
+    message = only_error(run(*training(copier.corpus, tmp_path, "--encoder-layers=3"), status=1))
+    assert message.startswith(f"{path}: trained with --encoder-layers 2, this training is with --encoder-layers 3; ")
+    assert message.endswith("or another --save-dir")
+    other = copier.corpus / "larger"  # the same texts with a larger dictionary
+    shutil.copytree(copier.corpus / "bin", other, dirs_exist_ok=True)
+    for lang in ("en", "de"):
+        dictionary = other / f"dict.{lang}.txt"
+        dictionary.write_text("more 1\n" + dictionary.read_text())
+    message = only_error(run("generate", other, *GENERATION, f"--path={path}", status=1))
+    assert "are of another size (encoder.embed_tokens.weight: [23, 64], not [24, 64])" in message
+
+
+RELEASE = {"arch": "gtransformer_base", "task": "translation_doc", "langs": "en,de", "data": None}
+
+
+@pytest.mark.parametrize("case", ["partial_2_2_2", "full", "prenorm"])
+def test_a_checkpoint_of_the_release(tmp_path, case):
+    """Laid out like those of the authors' fork: ``args``, no ``cfg``, their parameter names; it gives their logits."""
+    arrays = np.load(PARITY / f"{case}.npz")
+    for lang in ("en", "de"):
+        shutil.copy(PARITY / "dict.txt", tmp_path / f"dict.{lang}.txt")
+    options = json.loads((PARITY / f"{case}.json").read_text()) | RELEASE | {"data": str(tmp_path)}
+    model = {name.removeprefix("state/"): torch.from_numpy(arrays[name]) for name in arrays.files if "state/" in name}
+    assert "encoder.version" in model and "decoder.embed_positions._float_tensor" in model
+    history = [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {"best": None}, "num_updates": 1200}]  # fmt: skip
+    state = {
+        "args": Namespace(
+            **options, criterion="label_smoothed_cross_entropy", optimizer="adam", adam_betas="(0.9, 0.98)",
+            lr=[0.0005], lr_scheduler="inverse_sqrt", max_tokens=4096, save_dir="exp/checkpoints",
+        ),
+        "model": model, "optimizer_history": history, "last_optimizer_state": None,
+        "extra_state": {"train_iterator": {"epoch": 7, "iterations_in_epoch": 0}, "val_loss": 1.5},
+    }  # fmt: skip
+    torch.save(state, tmp_path / "checkpoint_best.pt")
+
+    (loaded,), cfg, task = load_model_ensemble_and_task([str(tmp_path / "checkpoint_best.pt")])
+    assert task.language == 25 and cfg.model.doc_mode == options["doc_mode"]
+    assert loaded.cfg.encoder_ctxlayers == options["encoder_ctxlayers"]
+    loaded.eval()
+    source, previous = (torch.from_numpy(arrays[name]) for name in ("src_tokens", "prev_output_tokens"))
+    real = torch.from_numpy(arrays["target"]).ne(1)
+    logits = loaded(source, None, previous)[0]
+    assert relative_error(logits[real], torch.from_numpy(arrays["logits"])[real]) < 1e-5

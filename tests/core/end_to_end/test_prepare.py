@@ -1,0 +1,300 @@
+"""Preparing a corpus from raw documents to binaries: counts, resuming, borrowed vocabulary."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+
+from gtransformer.cli.score import main as score
+from gtransformer.data.sidecar import Sidecar, join
+from gtransformer.errors import UserError
+from gtransformer.files import sha256
+from gtransformer.preprocess.bpe import remove_bpe
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.moses import SCRIPTS
+from gtransformer.preprocess.postprocess import Postprocessor
+from tests.core.preprocess.perl_scripts import write_scripts
+from tests.processes import run_group, start
+from tests.raw_corpus import OPTIONS, documents, lines, run
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = ROOT.parent / "shared" / "data"
+
+
+def snapshot(output: Path) -> dict[str, str]:
+    """Checksums of all results; stamps hold times and the manifest the command, so they are left out or cut."""
+    files = [path for path in output.rglob("*") if path.is_file() and path.parent.name != "steps"]
+    found = {str(path.relative_to(output)): sha256(path) for path in files if path.name != "manifest.json"}
+    manifest = json.loads((output / "manifest.json").read_text())
+    manifest.pop("command")
+    return found | {"manifest": json.dumps(manifest)}
+
+
+def test_manifest_counts_recomputed(raw, prepared):
+    manifest = json.loads((prepared / "manifest.json").read_text())
+    dictionary = set(line.rsplit(" ", 1)[0] for line in lines(prepared / "bin" / "dict.en.txt")) | {"<s>", "</s>"}
+    assert manifest["vocabulary"]["size"] == len(dictionary) + 2
+    for split, name in {"train": "train", "valid": "dev", "test": "test"}.items():
+        counts = manifest["splits"][split]
+        rawlines = {lang: lines(raw / f"concatenated_en2de_{name}_{lang}.txt") for lang in ("en", "de")}
+        blank = {lang: [not line.strip(" \u200b") for line in rawlines[lang]] for lang in ("en", "de")}
+        both = sum(map(all, zip(*blank.values(), strict=True)))
+        empty = {lang: sum(blank[lang]) - both for lang in blank}
+        marks = rawlines["en"].count("<d>")
+        assert (empty, both) == ({"en": 1, "de": 1}, 1)
+        assert counts["raw"]["sentences"] == len(rawlines["en"]) - marks
+        assert counts["raw"]["documents"] == counts["documents"] == marks
+        assert counts["raw"]["lines_with_carriage_return"] == sum("\r" in line for line in rawlines["en"]) == 1
+        dropped = {"empty_source": empty["en"], "empty_target": empty["de"], "empty_both": both, "without_source": 0}
+        if split != "train":
+            dropped = dict.fromkeys(dropped, 0) | {"without_source": empty["en"] + both}
+            assert len(lines(prepared / "text" / f"{split}.en")) == len(rawlines["en"])
+        assert counts["dropped"].items() >= dropped.items()
+        instances = {lang: lines(prepared / "instances" / f"{split}.{lang}") for lang in ("en", "de")}
+        number = len(instances["en"])
+        assert counts["instances"] == len(instances["de"]) == number
+        sentences = sum(line.split().count("<s>") for line in instances["en"])
+        assert counts["sentences"] == sentences
+        assert counts["sentences_per_instance"] == round(sentences / number, 2)
+        longest: list[int] = [0] * sentences
+        for lang, content in instances.items():
+            words = [word for line in content for word in line.split()]
+            tokens = len(words) - 2 * sentences
+            assert counts["tokens"][lang] == tokens
+            assert counts["tokens_per_instance"][lang] == round(tokens / number, 2)
+            assert counts["unknown_tokens"][lang] == sum(word not in dictionary for word in words)
+            sizes = [len(part.split()) for line in content for part in split_instance(line)]
+            longest = [max(pair) for pair in zip(longest, sizes, strict=True)]
+        too_long = 1 if split == "train" else 0
+        assert counts["dropped"]["longer_than_max_sentence_tokens"] == too_long
+        assert sentences == counts["raw"]["sentences"] - sum(dropped.values()) - too_long
+        assert counts["sentences_over_instance_limit"] == sum(size + 2 >= 128 for size in longest)
+        assert counts["sentences_over_instance_limit"] == 1 - too_long
+    assert manifest["outputs"] == {
+        str(path.relative_to(prepared)): sha256(path)
+        for path in sorted(prepared.rglob("*"))
+        if path.is_file() and "steps" not in path.parts and path.name != "manifest.json"
+    }
+    assert manifest["inputs"] == {path.name: sha256(path) for path in raw.iterdir()}
+
+
+def test_every_sentence_comes_back_from_the_binaries(prepared):
+    """Binaries -> dictionary words -> sentences -> documents are the text again, sentence by sentence."""
+    for split in ("train", "valid", "test"):
+        sidecar = Sidecar.load(prepared / "bin" / f"{split}.en-de.instances.json")
+        for lang in ("en", "de"):
+            dictionary = Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt"))
+            data = data_utils.load_indexed_dataset(str(prepared / "bin" / f"{split}.en-de.{lang}"), dictionary)
+            words = [[dictionary.symbols[index] for index in row] for row in data]
+            assert all(row[-2:] == ["</s>", "</s>"] for row in words)
+            found = join(sidecar, [split_instance(" ".join(row[:-1])) for row in words])
+            text, tokens = (
+                documents(prepared / "text" / f"{split}.{lang}"),
+                documents(prepared / "tok" / f"{split}.{lang}"),
+            )
+            processor = Postprocessor(lang)
+            dropped = set(sidecar.dropped)
+            assert len(dropped) == (1 if split == "train" else 2)
+            assert [len(document) for document in found] == [len(document) for document in text]
+            for number, (document, tok, plain) in enumerate(zip(found, tokens, text, strict=True)):
+                for position, bpe in enumerate(document):
+                    assert (bpe is None) == ((number, position) in dropped)
+                    if bpe is not None and "<unk>" not in bpe:
+                        assert remove_bpe(bpe) == tok[position]
+                        assert processor.plain(bpe) == plain[position]
+
+
+def test_dictionary_and_greedy_rule(prepared):
+    words = lines(prepared / "bin" / "dict.de.txt")
+    assert words[-3:] == ["[en] 1", "[de] 1", "<mask> 1"]
+    counts = Counter(
+        word
+        for lang in ("en", "de")
+        for line in lines(prepared / "instances" / f"train.{lang}")
+        for word in line.split()
+    )
+    del counts["<s>"], counts["</s>"]
+    assert words[:-3] == [
+        f"{word} {count}" for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    sides = [[split_instance(line) for line in lines(prepared / "instances" / f"test.{lang}")] for lang in ("en", "de")]
+    costs = [
+        [max(len(part.split()) for part in pair) + 2 for pair in zip(*instance, strict=True)]
+        for instance in zip(*sides, strict=True)
+    ]
+    sidecar = Sidecar.load(prepared / "instances" / "test.en-de.instances.json")
+    for place, (cost, (document, first, count)) in enumerate(zip(costs, sidecar.instances, strict=True)):
+        assert len(cost) == count and (count == 1 or sum(cost) < 128)
+        if place and document == sidecar.instances[place - 1][0]:
+            end = sum(sidecar.instances[place - 1][1:])
+            assert first == end + ((document, end) in sidecar.dropped)
+            assert first > end or sum(costs[place - 1]) + cost[0] >= 128
+
+
+def test_text_that_is_translated_keeps_its_lines(raw, tmp_path, capfd):
+    """What has no source is said by line, is in no instance, and has an empty line in the translation."""
+    output = tmp_path / "out"
+    run(raw, output)
+    err = capfd.readouterr().err
+    for lang in ("en", "de"):
+        path = raw / f"concatenated_en2de_test_{lang}.txt"
+        given, text = lines(path), lines(output / "text" / f"test.{lang}")
+        empty = [number for number, line in enumerate(given, 1) if not line.strip(" \u200b")]
+        assert len(text) == len(given) and [number for number, line in enumerate(text, 1) if not line] == empty
+        assert f"warning: {path}: 2 sentences without text (line {empty[0]}, {empty[1]})" in err
+        assert "concatenated_en2de_train" not in err
+    sidecar, target = Sidecar.load(output / "bin" / "test.en-de.instances.json"), documents(output / "text" / "test.de")
+    with open(tmp_path / "gen.jsonl", "w") as stream:
+        for number, (document, first, count) in enumerate(sidecar.instances):
+            sentences = [f"{document} {position}" for position in range(first, first + count)]
+            place = {"id": number, "document": document, "first_sentence": first, "sentences": count}
+            stream.write(json.dumps(place | {"hypotheses": [{"score": -1.0, "sentences": sentences}]}) + "\n")
+    assert score([str(output), "--hypotheses", str(tmp_path / "gen.jsonl"), "--metrics", "bleu"]) == 0
+    assert "2 sentences are in no instance" in capfd.readouterr().out
+    assert documents(tmp_path / "gen.txt") == [
+        ["" if (number, at) in sidecar.dropped else f"{number} {at}" for at in range(len(document))]
+        for number, document in enumerate(target)
+    ]
+
+
+def test_second_run_keeps_everything(raw, prepared, capfd):
+    before = {
+        path: path.stat().st_mtime_ns for path in prepared.rglob("*") if path.name not in ("manifest.json", "lock")
+    }
+    run(raw, prepared)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    captured = capfd.readouterr()
+    assert captured.err.count("done before, kept") == 20
+    assert captured.out.split("\n")[0].split() == [
+        *("split", "sentences", "documents", "instances", "sents/inst", "tokens/inst", "en", "tokens/inst", "de")
+    ]
+
+
+def kill_when(raw: Path, output: Path, condition) -> None:
+    """Start preparing in a process of its own and kill -9 that process when ``condition`` holds."""
+    command = [sys.executable, "-m", "gtransformer.cli.prepare", str(raw), str(output), *OPTIONS]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+        until = time.monotonic() + 120
+        while not condition() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.0005)
+        assert process.poll() is None, "it was to be killed in the middle, but had ended"
+        process.kill()
+    assert condition(), "it was not where it was to be killed within two minutes"
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_then_finished(raw, prepared, tmp_path):
+    output = tmp_path / "out"
+    kill_when(raw, output, lambda: list(output.glob("steps/tokenised/*")))
+    assert not (output / "manifest.json").exists()
+    kill_when(raw, output, lambda: (output / "steps" / "truecase.valid.json").exists())
+    kill_when(raw, output, lambda: list(output.glob("instances/*")))
+    assert (output / "steps" / "bpe-learn.json").exists()
+    kill_when(raw, output, lambda: list(output.glob("bin.*.tmp")))
+    assert not (output / "manifest.json").exists() and not (output / "bin").exists()
+    run(raw, output)
+    assert snapshot(output) == snapshot(prepared)
+    assert not list(output.rglob("*.tmp"))
+
+
+@pytest.mark.slow
+def test_changes_redo_what_depends_on_them(raw, prepared, tmp_path, capfd):
+    """Another limit, then a changed and a lost split: the result is that of a fresh run."""
+    output, other = tmp_path / "out", tmp_path / "raw"
+    shutil.copytree(prepared, output)
+    shutil.copytree(raw, other)
+    for lang in ("en", "de"):
+        (other / f"concatenated_en2de_test_{lang}.txt").unlink()
+        path = other / f"concatenated_en2de_dev_{lang}.txt"
+        path.write_bytes(path.read_bytes() + b"<d>\nAnna.\n")
+    capfd.readouterr()
+    run(other, output, "--max-instance-tokens", "90", "--workers", "1", "--overwrite")
+    err = capfd.readouterr().err
+    for kept in ("clean:train", "tokenise:train", "truecaser:de", "bpe-learn", "bpe:train"):
+        assert f"{kept}: done before, kept" in err
+    for redone in ("clean:valid", "bpe:valid", "instances:train", "dictionary", "binarise"):
+        assert f"{redone}: done before" not in err
+    assert not [path for path in output.rglob("test.*")]
+    assert documents(output / "text" / "valid.en")[-1] == ["Anna."]
+    fresh = tmp_path / "fresh"
+    run(other, fresh, "--max-instance-tokens", "90", "--workers", "2")
+    assert snapshot(output) == snapshot(fresh)
+
+
+@pytest.mark.slow
+def test_borrowed_vocabulary(raw, prepared, tmp_path):
+    """A test set alone, one sentence an instance, with the vocabulary of another corpus."""
+    test_only, output = tmp_path / "raw", tmp_path / "out"
+    test_only.mkdir()
+    for lang in ("en", "de"):
+        shutil.copy(raw / f"concatenated_en2de_test_{lang}.txt", test_only)
+    run(test_only, output, "--vocabulary", str(prepared), "--max-sents", "1")
+    for name in ("bpe.codes", "truecase.en", "truecase.de", "bin/dict.en.txt", "bin/dict.de.txt"):
+        assert (output / name).read_bytes() == (prepared / name).read_bytes()
+    for name in ("text/test.de", "tok/test.de", "steps/bpe/test.en"):
+        assert (output / name).read_bytes() == (prepared / name).read_bytes()
+    manifest = json.loads((output / "manifest.json").read_text())
+    counts = manifest["splits"]["test"]
+    assert list(manifest["splits"]) == ["test"] and counts["instances"] == counts["sentences"] > 50
+    assert all(line.count("<s>") == 1 for line in lines(output / "instances" / "test.en"))
+    raw_sentences = [line for line in lines(output / "text" / "test.en") if line not in ("<d>", "")]
+    assert TextEncoder(prepared, "en")(raw_sentences) == [
+        split_instance(line)[0] for line in lines(output / "instances" / "test.en")
+    ]
+    with pytest.raises(UserError, match="which lacks fr"):
+        TextEncoder(prepared, "fr")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("perl") is None, reason="Perl is not installed")
+def test_moses_scripts_and_the_opposite_direction(raw, prepared, tmp_path):
+    output = tmp_path / "out"
+    moses = write_scripts(tmp_path / "moses")
+    run(raw, output, "-s", "de", "-t", "en", "--moses", moses)
+    manifest = json.loads((output / "manifest.json").read_text())
+    assert set(manifest["versions"]["moses_sha256"]) == set(SCRIPTS)
+    assert manifest["settings"]["moses"] == moses and manifest["settings"]["langs"] == ["de", "en"]
+    assert lines(output / "bin" / "dict.de.txt")[-3:] == ["[de] 1", "[en] 1", "<mask> 1"]
+    assert (output / "text" / "test.de").read_bytes() == (prepared / "text" / "test.de").read_bytes()
+    # The scripts leave brackets alone, so the language symbol in the text has to be cut up here.
+    plain = [line for document in documents(output / "text" / "test.de") for line in document]
+    tokens = [line for document in documents(output / "tok" / "test.de") for line in document]
+    assert any("[de]" in line for line in plain) and not any("[de]" in line for line in tokens)
+    assert ["".join(line.split()).lower() for line in plain] == ["".join(line.split()).lower() for line in tokens]
+    assert Sidecar.load(output / "bin" / "test.de-en.instances.json").source_lang == "de"
+
+
+@pytest.mark.slow
+def test_real_slice_through_the_script(tmp_path):
+    source = SHARED / "news" / "concatenated_en2de_dev_en.txt.xz"
+    if not source.is_file():
+        pytest.skip(f"real corpora not found at {SHARED}")
+    environment = os.environ | {"GTRANSFORMER_VENV": str(Path(sys.executable).parents[1])}
+    if not Path(environment["GTRANSFORMER_VENV"], "setup.stamp").is_file():
+        pytest.skip("this Python is not in an environment made by scripts/setup.sh, which the script would set up")
+    (tmp_path / "raw").mkdir()
+    for lang in ("en", "de"):
+        for split in ("train", "dev"):
+            shutil.copy(
+                SHARED / "news" / f"concatenated_en2de_dev_{lang}.txt.xz",
+                tmp_path / "raw" / f"concatenated_en2de_{split}_{lang}.txt.xz",
+            )
+    command = ["bash", str(ROOT / "scripts" / "prepare.sh"), "raw", "out", "--bpe-merges", "1000"]
+    done = run_group(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["splits"]["train"]["sentences"] == 2169 and manifest["splits"]["train"]["documents"] == 81
+    assert manifest["splits"]["valid"]["unknown_tokens"] == {"en": 0, "de": 0}
+    assert 300 < manifest["splits"]["train"]["tokens_per_instance"]["de"] < 512
+    assert manifest["command"] == "scripts/prepare.sh raw out --bpe-merges 1000"

@@ -1,0 +1,287 @@
+"""Recipes as scripts/run.sh drives them, on a few short documents with a tiny model.
+
+One recipe of each kind goes from text to scores; of every other one the training command is given to fairseq's own
+parser, and its model is built. The stages run in this process (tests/in_process.py);
+test_run.py beside it has them in processes of their own. Whatever a recipe takes from another (prepared corpus,
+dictionary, checkpoint) is made first, by that recipe.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options as fairseq_options
+from fairseq import tasks
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+from sentencepiece import SentencePieceTrainer
+
+from gtransformer.cli.run import main
+from gtransformer.lab.demo.corpus import SIDES, write_splits
+from gtransformer.run import stage as stages
+from gtransformer.run.commands import without_half_precision
+from gtransformer.run.recipe import Options, load_recipe, recipe_names
+from gtransformer.run.run_places import RUNS
+from tests.bert import save_bert, skip_without_transformers
+from tests.core.models import fairseq_models
+from tests.in_process import run_module
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = {"train": 16, "dev": 2, "test": 2}
+SENTENCES = 5  # of the beginning of each document of the demonstration corpus
+UPDATES = 2
+# A recipe of each kind, for what it alone has of what runs: the model from scratch; a Transformer over documents; over
+# sentences, with another recipe's dictionary; fine-tuned from another recipe's model at two rates; mBART's pieces and
+# parameters, with group attention and without; BERT's; ablations: one kind of attention on the top layers, no group
+# attention on one side, other numbers of combined layers on the two sides; concatenation, trained and translated on
+# other instances; LST attention on parts of documents; windows, sentence by sentence; context beside the sentence.
+KINDS = [
+    "base", "doc_base", "sent_base", "doc_base_finetune", "mbart", "doc_mbart", "bert", "table6_global",
+    "table5_no_dropout_language", "table3_no_target", "concatenation/small_two", "lst/small", "window/small",
+    "document/small",
+]  # fmt: skip
+# What makes a recipe tiny; everything else stays as it is. 16 dimensions, 3 + 3 layers, 2 heads.
+SMALLER: dict[str, Options] = {
+    "prepare": {"workers": 1},
+    "train": {
+        **{key.replace("_", "-"): value for key, value in fairseq_models.SIZES.items()},
+        "max-tokens": 300,
+        "update-freq": 1,
+        "max-update": UPDATES,
+        "num-workers": 0,
+        "tensorboard-logdir": "",
+    },
+    "generate": {"beam": 2, "max-len-a": 0, "max-len-b": 3, "max-tokens": 300, "num-workers": 0},
+}
+MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}
+
+
+class Workshop:
+    """Runs stages of recipes, each once, in a directory where runs/ belongs to this test alone."""
+
+    def __init__(self, root: Path):
+        self.root, self.corpus = root, root / "tiny"
+        self.done: set[tuple[str, str]] = set()
+        write_corpus(self.corpus)
+
+    def directory(self, name: str) -> Path:
+        """Where a recipe's results are."""
+        return self.root / "runs" / name / self.corpus.name
+
+    def prepared(self, name: str) -> Path:
+        """The prepared corpus that a recipe uses."""
+        return self.directory(load_recipe(name).prepared_from or name) / "prepared"
+
+    def changes(self, name: str) -> dict[str, Options]:
+        """What is set to another value than in the recipe, by section."""
+        recipe = load_recipe(name)
+        changes = {section: dict(options) for section, options in SMALLER.items()}
+        pretrained = self.root / "pretrained"
+        if "sentencepiece" in recipe.sections["prepare"]:
+            changes["prepare"] |= {"sentencepiece": pretrained / "spm.model", "dictionary": pretrained / "dict.txt"}
+            changes["train"]["finetune-from-model"] = pretrained / "model.pt"
+        if "bert" in recipe.sections["prepare"]:
+            changes["prepare"]["bert"] = changes["train"]["bert-checkpoint"] = pretrained / "bert"
+            changes["train"]["encoder-layers"] = 2
+        if recipe.averaged and "save-interval-updates" in recipe.sections["train"]:
+            changes["train"]["save-interval-updates"] = UPDATES  # else there is nothing to average
+        if recipe.prepared_from:
+            del changes["prepare"]
+        return changes
+
+    def run(self, name: str, stage: str) -> None:
+        """A stage, after those that it needs, with nothing but the recipe's name and the changes."""
+        if (name, stage) in self.done:
+            return
+        recipe = load_recipe(name)
+        if stage == "prepare":
+            if recipe.prepared_from:
+                return self.run(recipe.prepared_from, "prepare")
+            self.make_pretrained_pieces(recipe.sections["prepare"])
+        elif stage == "train":
+            self.run(name, "prepare")
+            if recipe.pretrained_from:
+                self.run(recipe.pretrained_from, "train")
+            if "sentencepiece" in recipe.sections["prepare"]:
+                self.make_mbart(name)
+        else:
+            self.run(name, "train" if stage == "generate" else "generate")
+        status = main(self.line(name, stage))
+        logs = self.directory(name).glob(f"{stage}*.log")
+        assert status == 0, "\n".join(log.read_text()[-3000:] for log in logs)
+        self.done.add((name, stage))
+
+    def line(self, name: str, stage: str) -> list[str]:
+        """The driver's arguments for a stage of a recipe, made tiny."""
+        line = [name, str(self.corpus), stage, "--set", "devices=1"]
+        for section, options in self.changes(name).items():
+            for key, value in options.items():
+                line += ["--set", f"{section}.{key}={value}"]
+        return line
+
+    def make_pretrained_pieces(self, options: Options) -> None:
+        """The SentencePiece model and dictionary of a small mBART, or a small BERT with its wordpieces."""
+        folder = self.root / "pretrained"
+        folder.mkdir(exist_ok=True)
+        texts = [self.corpus / f"concatenated_en2de_train_{side}.txt" for side in SIDES]
+        if "sentencepiece" in options and not (folder / "dict.txt").exists():
+            SentencePieceTrainer.train(
+                input=",".join(map(str, texts)), model_prefix=str(folder / "spm"), vocab_size=120,
+                hard_vocab_limit=False, minloglevel=2,
+            )  # fmt: skip
+            pieces = [line.split("\t")[0] for line in (folder / "spm.vocab").read_text().splitlines()][3:]
+            (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces))
+        if "bert" in options:
+            skip_without_transformers()
+            words = sorted({word.strip(".,!?").lower() for word in texts[0].read_text().split()} - {"<d>", ""})
+            save_bert(folder / "bert", [*words, ".", ",", "!", "?"], max_position_embeddings=512)
+
+    def make_mbart(self, name: str) -> None:
+        """A checkpoint of fairseq's own mBART over the dictionary of the prepared corpus."""
+        path = self.root / "pretrained" / "model.pt"
+        if path.exists():
+            return
+        source = load_recipe(name).sections["task"]["source-lang"]
+        dictionary = Dictionary.load(str(self.prepared(name) / "bin" / f"dict.{source}.txt"))
+        model = fairseq_models.build(dictionary, "mbart_large", **MBART)
+        torch.save(fairseq_models.checkpoint(model, fairseq_models.settings("mbart_large", **MBART)), path)
+
+
+def write_corpus(folder: Path) -> None:
+    """The first sentences of documents of the demonstration corpus, in the raw corpus format."""
+    folder.mkdir(parents=True)
+    for split, documents in write_splits(DOCUMENTS, seed=1).items():
+        for side in SIDES:
+            lines = []
+            for document in documents:
+                lines += ["<d>", *(getattr(line, side) for line in document.lines[:SENTENCES])]
+            (folder / f"concatenated_en2de_{split}_{side}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory) -> Iterator[Workshop]:
+    """One for all recipes, so that what several need is made once."""
+    root = tmp_path_factory.mktemp("recipes")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # runpy's, of modules that are imported already
+        patch.setenv(RUNS, str(root / "runs"))
+        patch.setattr(stages, "run_logged", run_module)
+        yield Workshop(root)
+
+
+def options_of(configuration: dict) -> dict[str, list]:
+    """What fairseq noted of each option, under its dashed name, in whichever sections it stands."""
+    found: dict[str, list] = {}
+    for section, content in configuration.items():
+        if isinstance(content, dict):
+            for key, value in content.items():
+                found.setdefault({"_name": {"model": "arch"}.get(section, section)}.get(key, key), []).append(value)
+    return {key.replace("_", "-"): values for key, values in found.items()}
+
+
+def same(found: object, expected: object) -> bool:
+    """Are a value of the checkpoint and one of the recipe the same, however they are written?"""
+    found = found[0] if isinstance(found, list) and len(found) == 1 else found
+    try:
+        return float(found) == float(expected)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return str(found).strip("()[]").replace("'", "") == str(expected).strip("()[]")
+
+
+def check_options(workshop: Workshop, name: str, configuration: dict, different: Options) -> None:
+    """Every option of the recipe that was not changed stands in fairseq's configuration, but for ``different`` ones."""
+    noted, changed = options_of(configuration), workshop.changes(name)["train"]
+    recipe = load_recipe(name)
+    options = recipe.training()
+    if not torch.cuda.is_available():
+        options = without_half_precision(options)
+    options |= different
+    if recipe.pretrained_from and "stop-time-hours" in options:  # what the pretrained model took comes on top
+        assert 0 <= noted["stop-time-hours"][0] - options.pop("stop-time-hours") < 0.1
+    for key, value in options.items():
+        if key not in changed:
+            assert any(same(one, value) for one in noted[key]), (key, value, noted[key])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_recipe_from_text_to_scores(workshop: Workshop, name: str) -> None:
+    recipe = load_recipe(name)
+    workshop.run(name, "score")
+    directory = workshop.directory(name)
+
+    checkpoint = torch.load(directory / "checkpoints" / "checkpoint_best.pt")
+    assert checkpoint["optimizer_history"][-1]["num_updates"] == UPDATES
+    assert all(value.isfinite().all() for value in checkpoint["model"].values())
+    two_rates = {"optimizer": "adam_two_rates"} if recipe.options("train").get("doc-double-lr") else {}
+    check_options(workshop, name, checkpoint["cfg"], two_rates)
+
+    sentences = DOCUMENTS["test"] * SENTENCES
+    lines = [json.loads(line) for line in (directory / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    most = recipe.max_sentences or SENTENCES
+    most = 1 if recipe.options("task", "generate").get("instances") == "current" else most
+    assert len(lines) == DOCUMENTS["test"] * math.ceil(SENTENCES / most)
+    assert sum(line["sentences"] for line in lines) == sentences
+    if recipe.sections["task"].get("doc-mode") != "full":
+        assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
+    scores = json.loads((directory / "test.scores.json").read_text(encoding="utf-8"))["scores"]
+    assert list(scores) == ["raw", "release"], (
+        "whatever cuts the corpus: BPE, mBART's pieces, BERT's on the source side"
+    )
+    for one in scores.values():
+        assert ("s_bleu_lc" in one) == ("bleu-lc" in recipe.sections["score"].get("metrics", []))
+        assert one["s_bleu"]["segments"] == sentences and one["d_bleu"]["segments"] == DOCUMENTS["test"]
+
+
+@pytest.mark.parametrize("name", sorted(set(recipe_names()) - set(KINDS)))
+def test_recipe_reaches_fairseq(workshop: Workshop, name: str, tmp_path: Path, monkeypatch) -> None:
+    """What fairseq-train makes of the command that the driver gives it; the model can be built of it."""
+    recipe = load_recipe(name)
+    data = "mbart" if "sentencepiece" in recipe.sections["prepare"] else "base"
+    workshop.run(data, "prepare")
+    if data == "mbart":
+        workshop.make_mbart(name)
+    line = [*workshop.line(name, "train"), "--prepared", str(workshop.prepared(data)), "--output", str(tmp_path)]
+    if recipe.pretrained_from:
+        workshop.run("sent_base", "train")
+        model = workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt"
+        line += ["--set", f"train.finetune-from-model={model}"]
+    goes_on = {"continue-once": str(model)} if "continue-once" in recipe.sections["train"] else {}
+    if "sentence-model" in recipe.sections["train"]:  # of this package or of fairseq alone
+        workshop.run("sent_base", "train")
+        monkeypatch.chdir(workshop.root)
+        model = Path(str(recipe.sections["train"]["sentence-model"]))
+        model.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(workshop.directory("sent_base") / "checkpoints" / "checkpoint_best.pt", model)
+    commands: list[list[str]] = []
+    monkeypatch.setattr(stages, "run_logged", lambda command, *_: commands.append(command) or 0)
+    assert main(line) == 0
+    (_, dash_m, program, *arguments), *averaging = commands
+    assert len(averaging) == bool(recipe.averaged)
+    assert (dash_m, program) == ("-m", "fairseq_cli.train")
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    configuration = convert_namespace_to_omegaconf(parsed)
+    check_options(workshop, name, OmegaConf.to_container(configuration), goes_on)
+    model = tasks.setup_task(configuration.task).build_model(configuration.model)
+    assert sum(parameter.numel() for parameter in model.parameters()) > 1000
+
+
+def test_fine_tuning_starts_from_the_sentence_transformer(workshop: Workshop) -> None:
+    """Two updates at the beginning of 4,000 of warm-up move nothing far: its parameters are still recognisable."""
+    workshop.run("doc_base_finetune", "train")
+    states = [
+        torch.load(workshop.directory(name) / "checkpoints" / "checkpoint_best.pt")["model"]
+        for name in ("sent_base", "doc_base_finetune")
+    ]
+    shared = {name for name in states[0] if name in states[1] and states[0][name].dim() == 2}
+    assert {"encoder.layers.0.self_attn_local.q_proj.weight", "decoder.layers.2.fc1.weight"} <= shared
+    assert all((states[0][name] - states[1][name]).abs().max() < 1e-4 for name in shared)
+    assert [name for name in states[1] if "_global." in name] and not [name for name in states[0] if "_global." in name]

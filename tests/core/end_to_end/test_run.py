@@ -1,0 +1,212 @@
+"""A recipe from raw text to scores, as scripts/run.sh drives it, with the smallest recipe on a made-up corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gtransformer.run.processes import take_lock
+from tests.processes import run_group, start
+
+ROOT = Path(__file__).resolve().parents[3]
+ANIMALS = {"dog": "Hund", "cat": "Katze", "horse": "Pferd", "cow": "Kuh", "bird": "Vogel", "fish": "Fisch"}
+VERBS = {"sees": "sieht", "hears": "hört", "likes": "mag", "finds": "findet"}
+SENTENCES = {"train": 240, "dev": 24, "test": 30}
+PER_DOCUMENT = 6
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    """Documents of six sentences such as "the dog sees a cat ." """
+    directory = tmp_path_factory.mktemp("raw") / "animals"
+    directory.mkdir()
+    chooser = random.Random(1)
+    for split, count in SENTENCES.items():
+        lines: dict[str, list[str]] = {"en": [], "de": []}
+        for number in range(count):
+            if number % PER_DOCUMENT == 0:
+                lines["en"].append("<d>")
+                lines["de"].append("<d>")
+            (a, x), (b, y) = chooser.sample(sorted(ANIMALS.items()), 2)
+            verb, wort = chooser.choice(sorted(VERBS.items()))
+            lines["en"].append(f"The {a} {verb} {b}s.")
+            lines["de"].append(f"{x} {wort} {y}.")
+        for lang, text in lines.items():
+            (directory / f"concatenated_en2de_{split}_{lang}.txt").write_text("\n".join(text) + "\n")
+    return directory
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess:
+    return run_group(
+        [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Path, tmp_path_factory) -> tuple[Path, str]:
+    """(directory, console output) of all four stages."""
+    directory = tmp_path_factory.mktemp("runs") / "animals"
+    result = run("cpu_tiny", corpus, "all", "--output", directory)
+    assert result.returncode == 0, result.stdout[-3000:]
+    return directory, result.stdout
+
+
+def test_every_stage_leaves_its_results(finished):
+    directory, console = finished
+    manifest = json.loads((directory / "prepared" / "manifest.json").read_text())
+    assert manifest["splits"]["test"]["sentences"] == SENTENCES["test"]
+    assert (directory / "checkpoints" / "checkpoint_best.pt").is_file()
+    assert "num_updates 10" in (directory / "train.log").read_text()
+    result = json.loads((directory / "test.scores.json").read_text())
+    assert (result["recipe"], result["changes"]) == ("cpu_tiny", [])
+    assert list(result["scores"]) == ["raw", "release"]
+    for scores in result["scores"].values():
+        assert scores["s_bleu"]["segments"] == SENTENCES["test"] and scores["s_bleu"]["signature"]
+    assert "s-BLEU" in console and console.rstrip().endswith(f"results: {directory}")
+
+
+def test_translations_have_the_sentences_of_their_sources(finished):
+    directory, _ = finished
+    lines = [json.loads(line) for line in (directory / "test.jsonl").read_text().splitlines()]
+    assert sum(line["sentences"] for line in lines) == SENTENCES["test"]
+    assert all(len(line["hypotheses"][0]["sentences"]) == line["sentences"] for line in lines)
+    assert [line["id"] for line in lines] == list(range(len(lines)))
+
+
+def test_every_stage_leaves_a_record(finished):
+    directory, _ = finished
+    for stage, word in {
+        "prepare": "gtransformer.cli.prepare",
+        "train": "fairseq_cli.train",
+        "generate.test": "fairseq_cli.generate",
+        "score.test": "gtransformer.cli.score",
+    }.items():
+        record = json.loads((directory / f"{stage}.json").read_text())
+        assert record["stage"] == stage and word in record["command"]
+        assert {"commit", "started", "seconds", "device", "versions"} <= record.keys()
+        assert (directory / f"{stage}.log").stat().st_size > 0
+
+
+def test_finished_training_is_not_repeated_and_a_longer_one_goes_on(corpus: Path, finished):
+    directory, _ = finished
+    again = run("cpu_tiny", corpus, "train", "--output", directory)
+    assert again.returncode == 0 and "done before" in again.stdout and "fairseq_cli" not in again.stdout
+    longer = run("cpu_tiny", corpus, "train", "--output", directory, "--", "--max-update", 12)
+    assert longer.returncode == 0, longer.stdout[-3000:]
+    assert "@ 10 updates" in longer.stdout.split("Loaded checkpoint")[1]
+    assert "Stopping training due to num_updates: 12" in longer.stdout
+
+
+def test_lengths(corpus: Path, finished, tmp_path: Path):
+    """The model of a run on other lengths than its own; what is done is kept, and a length is added."""
+    directory, _ = finished
+    line = [sys.executable, "-m", "gtransformer.lab.cli.lengths", "cpu_tiny", str(corpus), str(tmp_path / "lengths")]
+    line += ["--run", str(directory), "--jobs", "1", "--sentences", "1", "--set", "generate.beam=1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    first = run_group(line, env=environment)
+    assert first.returncode == 0, first.stdout[-3000:]
+    second = run_group([*line, "--tokens", "30"], env=environment)
+    assert second.returncode == 0 and "translate-1-sentences: done before, kept" in second.stdout
+    result = json.loads((tmp_path / "lengths" / "lengths.json").read_text())
+    single, longer = result["lengths"]["1 sentences"], result["lengths"]["30 tokens"]
+    assert single["instances"] == SENTENCES["test"] > longer["instances"] > SENTENCES["test"] // PER_DOCUMENT
+    for part in (single, longer):
+        assert part["sentences"] == part["scores"]["s_bleu"]["segments"] == SENTENCES["test"]
+        assert part["scores"]["s_bleu"]["signature"].endswith("|align:mwer") and part["seconds"] > 0
+    assert {"command", "commit", "checkpoint_sha256", "split"} <= result.keys() and "30 tokens" in second.stdout
+
+
+def test_failing_program(corpus: Path, finished, tmp_path: Path):
+    directory, _ = finished
+    arguments = (
+        "--prepared",
+        directory / "prepared",
+        "--output",
+        tmp_path,
+        "--",
+        "--doc-double-lr",
+        "--lr-scale-pretrained",
+        0,
+    )
+    result = run("cpu_tiny", corpus, "train", *arguments)
+    assert result.returncode == 1
+    last = result.stdout.splitlines()[-1]
+    assert last.startswith("error: train stopped with exit status 1") and str(tmp_path / "train.log") in last
+    assert "give a number greater than 0" in (tmp_path / "train.log").read_text()
+    assert not (tmp_path / "train.json").exists()
+
+
+def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path):
+    """SIGTERM to the driver, not to its group: the training ends too, and the same command goes on."""
+    arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
+    command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), "--set", "train.max-update=100000"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        seen = ""
+        while '"num_updates"' not in seen and "num_updates=" not in seen and (line := process.stdout.readline()):
+            seen += line
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
+    assert "[train] nothing is kept of this stage; the same command begins it anew" in output
+    take_lock(tmp_path / ".train.lock", "the training is still there", patience=10).close()
+    assert not (tmp_path / "train.json").exists()
+
+
+def test_what_is_kept_of_an_interrupted_training_is_said(corpus: Path, finished, tmp_path: Path):
+    arguments = ["cpu_tiny", corpus, "train", "--prepared", finished[0] / "prepared", "--output", tmp_path]
+    changes = ["--set", "train.max-update=100000", "--set", "train.save-interval-updates=3"]
+    command = [sys.executable, "-m", "gtransformer.cli.run", *map(str, arguments), *changes]
+    process = start(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    try:
+        while "Saved checkpoint" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    said = rf"\[train\] {tmp_path}/checkpoints/checkpoint_last.pt \(update \d+, written \d+ s ago\) is kept; the same"
+    assert process.returncode == 130 and re.search(said, output), output
+
+
+def test_hydra_configuration(finished, tmp_path: Path):
+    """configs/hydra/base.yaml trains with fairseq-hydra-train, made small by overrides."""
+    directory, _ = finished
+    small = {f"{side}_{key}": 32 for side in ("encoder", "decoder") for key in ("embed_dim", "ffn_embed_dim")}
+    small |= {f"{side}_{key}": 1 for side in ("encoder", "decoder") for key in ("layers", "ctxlayers")}
+    overrides = {
+        "task.data": directory / "prepared" / "bin",
+        "common.user_dir": ROOT / "gtransformer",
+        "common.cpu": "true",
+        "common.fp16": "false",
+        "checkpoint.save_dir": tmp_path / "checkpoints",
+        "optimization.max_update": 2,
+        "dataset.num_workers": 0,
+        "model.cross_ctxlayers": 1,
+        **{f"model.{key}": value for key, value in small.items()},
+    }
+    result = run_group(
+        [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(ROOT / "configs" / "hydra")]
+        + ["--config-name", "base", *(f"{key}={value}" for key, value in overrides.items())],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "num_updates: 2 >= max_update: 2" in result.stdout
+    assert (tmp_path / "checkpoints" / "checkpoint_last.pt").is_file()

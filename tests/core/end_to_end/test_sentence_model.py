@@ -1,0 +1,257 @@
+"""A model that plain fairseq trained on sentences goes on as a document model: text, training, translation."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.data import Dictionary, indexed_dataset
+from sentencepiece import SentencePieceTrainer
+
+from gtransformer.cli.export import main as export
+from gtransformer.cli.prepare import main as prepare
+from gtransformer.cli.translate import main as translate
+from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.postprocess import postprocessor_for
+from tests.commands import GENERATION, only_error, run
+from tests.core.models import fairseq_models
+
+pytestmark = pytest.mark.slow
+
+WORDS = {"en": "the old house is green and Anna sees it", "de": "das alte Haus ist grün und Anna sieht es"}
+COMMON = (
+    "--optimizer adam --lr-scheduler fixed --cpu --no-progress-bar --num-workers 0 --seed 1 --source-lang en "
+    "--target-lang de --max-tokens 400 --no-epoch-checkpoints"
+).split()
+FUSED = ["--criterion=fused_label_smoothed_cross_entropy", "--label-smoothing=0.1"]
+
+
+def sentences(lang: str, count: int, draw: random.Random) -> list[str]:
+    """Such as ``It "sees" the well-known house.``, each with what fairseq's examples escape and set apart."""
+    words = WORDS[lang].split()
+    return [f'{draw.choice(words)} "{draw.choice(words)}" {draw.choice(words)}-{words[1]}.' for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory) -> Path:
+    """A folder as fairseq publishes its models: ``model.pt``, two dictionaries, ``bpecodes`` of fastBPE."""
+    folder, draw = tmp_path_factory.mktemp("given"), random.Random(1)
+    (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\n", encoding="utf-8")
+    (folder / "manifest.json").write_text(json.dumps({"settings": {
+        "source_lang": "en", "target_lang": "de", "moses": None, "normalise_punctuation": False, "bpe_codes": True,
+    }}))  # fmt: skip
+    (folder / "bpe.codes").write_text("#version: 0.2\ne n</w>\ns e\nh o\n", encoding="utf-8")
+    cut = {lang: TextEncoder(folder, lang)(sentences(lang, 40, draw)) for lang in WORDS}
+    for lang, lines in cut.items():
+        dictionary = Dictionary()
+        for line in lines:
+            dictionary.encode_line(line, add_if_not_exist=True)
+        dictionary.finalize()
+        dictionary.save(str(folder / f"dict.{lang}.txt"))
+        for split in ("train", "valid"):
+            prefix = str(folder / f"{split}.en-de.{lang}")
+            builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(dictionary))
+            for line in lines[:: 1 if split == "train" else 5]:
+                builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
+            builder.finalize(f"{prefix}.idx")
+    run(
+        "train", folder, "--task=translation", "--arch=transformer", *COMMON, *FUSED, "--lr=1e-3", "--max-update=3",
+        *(f"--{side}-{name}" for side in ("encoder", "decoder") for name in (
+            "embed-dim=16", "ffn-embed-dim=24", "layers=2", "attention-heads=2", "normalize-before")),
+        f"--save-dir={folder}",
+    )  # fmt: skip
+    (folder / "checkpoint_last.pt").rename(folder / "model.pt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(given, tmp_path_factory) -> Path:
+    """Documents, cut as the model's own text was."""
+    raw, draw = tmp_path_factory.mktemp("raw"), random.Random(2)
+    for split, documents in {"train": 12, "dev": 3, "test": 2}.items():
+        for lang in WORDS:
+            lines = [line for _ in range(documents) for line in ("<d>", *sentences(lang, 3, draw))]
+            (raw / f"concatenated_en2de_{split}_{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    output = raw / "prepared"
+    options = [f"--bpe-codes={given / 'bpecodes'}", f"--dictionary={given}", "--workers=1"]
+    assert prepare([str(raw), str(output), *options]) == 0
+    return output
+
+
+def taken_over(parameters, name: str) -> torch.Tensor | None:
+    """A sentence model's parameter among those of a document model, if there; what neutral gates halve is doubled."""
+    ours = name.replace("self_attn.", "self_attn_local.").replace("encoder_attn.", "encoder_attn_local.")
+    found = parameters.get(ours)
+    block, _, projection = name.partition(".out_proj.")
+    return found / 2 if projection and f"{block}_gate.0.bias" in parameters else found
+
+
+def test_text_is_the_models(given, prepared):
+    """Tokens as its dictionaries have them, none unknown for its own words; new symbols at the end; and back again."""
+    manifest = json.loads((prepared / "manifest.json").read_text())
+    for lang in WORDS:
+        words = Dictionary.load(str(given / f"dict.{lang}.txt")).symbols
+        assert Dictionary.load(str(prepared / "bin" / f"dict.{lang}.txt")).symbols == [*words, "[en]", "[de]", "<mask>"]
+        assert manifest["splits"]["test"]["unknown_tokens"][lang] < manifest["splits"]["test"]["tokens"][lang] / 20
+        raw = (prepared.parent / f"concatenated_en2de_test_{lang}.txt").read_text().splitlines()[1:4]
+        tokens = (prepared / "tok" / f"test.{lang}").read_text()
+        assert " &quot; " in tokens and " @-@ " in tokens
+        cut = (prepared / "instances" / f"test.{lang}").read_text().splitlines()[0]
+        parts = [part.strip().removesuffix("</s>").strip() for part in cut.split("<s>")[1:]]
+        assert TextEncoder(prepared, lang)(raw) == parts
+        assert postprocessor_for(prepared, lang).plain_lines(parts) == raw
+    assert not list(prepared.glob("truecase.*"))
+
+
+def test_pieces_are_those_of_the_dictionary(given, tmp_path, prepared, capsys):
+    """Text is cut as far as it needs, as a corpus and as new text; what has no pieces at all is said."""
+    folder, raw = tmp_path / "given", tmp_path / "raw"
+    shutil.copytree(given, folder)
+    (folder / "bpecodes").write_text("e n</w> 20\ns e 10\nh o 9\nho u 8\nse e</w> 7\n", encoding="utf-8")
+    raw.mkdir()
+    for path in prepared.parent.glob("concatenated_*"):
+        more = ("Щука.\n" if path.name.endswith("_de.txt") else "A.\n") * 9 if "_test_" in path.name else ""
+        (raw / path.name).write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
+    options = [f"--bpe-codes={folder / 'bpecodes'}", f"--dictionary={folder}", "--workers=1"]
+    assert prepare([str(raw), str(tmp_path / "out"), *options]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert len(warned) == 1 and warned[0].startswith("warning: test, de: ")
+    for name in ("train.en", "train.de", "test.en"):
+        found, before = ((folder / "steps" / "bpe" / name).read_text() for folder in (tmp_path / "out", prepared))
+        assert found.startswith(before), "as by the model's own codes, whose pieces the dictionary has"
+    lines = [line for line in (raw / "concatenated_en2de_train_en.txt").read_text().splitlines() if line != "<d>"]
+    assert TextEncoder(tmp_path / "out", "en")(lines) == TextEncoder(prepared, "en")(lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("bpecodes", "o u 9\nH a 8\n", "dict.en.txt: has none of the pieces that"),
+        ("bpecodes", "one\ntwo words\n", "bpecodes, line 1: not a BPE merge"),
+        ("dict.de.txt", "<s> 1\na 1\n", "dict.de.txt, line 1: <s> is a word of every dictionary"),
+        (
+            "dict.en.txt",
+            "a 1\n<s> 1 #fairseq:overwrite\n",
+            "dict.en.txt, line 2: a word that takes the place of another",
+        ),
+        ("dict.en.txt", "", "dict.en.txt, line 1: the dictionary is empty"),
+    ],
+)
+def test_what_cannot_be_used_is_said_before_anything_is_prepared(
+    given, prepared, tmp_path, capsys, name, content, message
+):
+    folder = tmp_path / "given"
+    shutil.copytree(given, folder)
+    (folder / name).write_text(content, encoding="utf-8")
+    options = [f"--bpe-codes={folder / 'bpecodes'}", f"--dictionary={folder}", "--workers=1"]
+    assert prepare([str(prepared.parent), str(tmp_path / "out"), *options]) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_corpus_of_an_earlier_version_stays_as_it_is(given, prepared, tmp_path, capsys):
+    """Its pieces were not cut further, and a model of it knows it so."""
+    output = tmp_path / "out"
+    shutil.copytree(prepared, output)
+    manifest = json.loads((output / "manifest.json").read_text())
+    del manifest["settings"]["codes_within_dictionary"]
+    (output / "manifest.json").write_text(json.dumps(manifest))
+    options = [f"--bpe-codes={given / 'bpecodes'}", f"--dictionary={given}", "--workers=1"]
+    assert prepare([str(prepared.parent), str(output), *options]) == 1
+    assert "its codes were applied without the dictionary" in capsys.readouterr().err
+
+
+def test_training_goes_on_from_it_and_translates(given, prepared, tmp_path, capsys):
+    """One option; the command resumes; with a rate of nothing, the first update leaves what the sentence model knew."""
+    line = [
+        "train", prepared / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON, *FUSED,
+        f"--sentence-model={given / 'model.pt'}", f"--save-dir={tmp_path}", "--encoder-ctxlayers=1",
+        "--decoder-ctxlayers=1", "--cross-ctxlayers=1", "--doc-noise-mask=0.1",
+    ]  # fmt: skip
+    output = run(*line, "--lr=1e-12", "--max-update=1")
+    assert "encoder_layers 2" in output and "initialised from a Transformer" in output
+    last = tmp_path / "checkpoint_last.pt"
+    before, after = torch.load(given / "model.pt")["model"], torch.load(last)["model"]
+    for name, value in before.items():
+        assert torch.allclose(taken_over(after, name)[: len(value)], value, atol=1e-9), name
+    assert len(after["decoder.output_projection.weight"]) == len(before["decoder.output_projection.weight"]) + 3
+    again = run(*line, "--lr=1e-3", "--max-update=3")
+    assert "@ 1 updates" in again and "initialised from a Transformer" not in again
+
+    (model,), cfg, _ = load_model_ensemble_and_task([str(last)], arg_overrides={"data": str(prepared / "bin")})
+    assert (cfg.model.positions, cfg.model.sentence_marks) == ("sentence", "end")
+    assert (cfg.model.gate_bias, cfg.model.neutral_gates) == (0.0, True)
+    assert model.decoder.output_words == len(before["decoder.output_projection.weight"])
+    run(
+        "generate",
+        prepared / "bin",
+        *GENERATION,
+        f"--path={last}",
+        f"--gen-output={tmp_path / 'test'}",
+        "--max-len-b=5",
+    )
+    instances = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text().splitlines()]
+    assert sum(len(one["hypotheses"][0]["sentences"]) for one in instances) == 6
+
+    model = tmp_path / "model"
+    assert export([str(prepared), str(model), f"--checkpoint={last}", "--beam=1"]) == 0
+    assert {path.name for path in model.iterdir()} == {
+        "manifest.json", "model.pt", "dict.en.txt", "dict.de.txt", "bpe.codes"
+    }  # fmt: skip
+    text = prepared.parent / "concatenated_en2de_test_en.txt"
+    assert translate(["--model", str(model), str(text), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 8
+
+
+def test_what_contradicts_it(given, prepared, tmp_path):
+    line = ["train", prepared / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON]
+    line += ["--lr=1e-3", f"--sentence-model={given / 'model.pt'}", f"--save-dir={tmp_path}", "--max-update=1"]
+    message = only_error(run(*line, "--criterion=label_smoothed_cross_entropy", status=1))
+    assert "some symbols can never be predicted" in message and "give fused_label_smoothed_cross_entropy" in message
+    message = only_error(run(*line, *FUSED, f"--finetune-from-model={given / 'model.pt'}.bak", status=1))
+    assert "training starts from one model" in message
+
+
+def test_cut_by_sentencepiece(prepared, tmp_path):
+    """One dictionary, padded as fairseq-preprocess does; plain text in, pieces, training, plain text out."""
+    raw, output, last = prepared.parent, tmp_path / "prepared", tmp_path / "save" / "checkpoint_last.pt"
+    sides = {lang: raw / f"concatenated_en2de_train_{lang}.txt" for lang in WORDS}
+    SentencePieceTrainer.train(
+        input=",".join(map(str, sides.values())), model_prefix=str(tmp_path / "spm"), vocab_size=60,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    dictionary, joined = Dictionary(), {"share_all_embeddings": True}
+    for line in (tmp_path / "spm.vocab").read_text(encoding="utf-8").splitlines()[3:]:
+        dictionary.add_symbol(line.split("\t")[0])
+    dictionary.finalize()
+    dictionary.save(str(tmp_path / "dict.txt"))
+    teacher = fairseq_models.build(dictionary, **joined)
+    args = fairseq_models.settings("transformer", source_lang="en", target_lang="de", **joined)
+    torch.save(fairseq_models.checkpoint(teacher, args), tmp_path / "model.pt")
+
+    pieces = [f"--sentencepiece={tmp_path / 'spm.model'}", f"--dictionary={tmp_path / 'dict.txt'}", "--workers=1"]
+    assert prepare([str(raw), str(output), *pieces]) == 0
+    for lang, path in sides.items():
+        words = Dictionary.load(str(output / "bin" / f"dict.{lang}.txt")).symbols
+        assert words == [*dictionary.symbols, "[en]", "[de]", "<mask>"]
+        text, cut = path.read_text(encoding="utf-8").splitlines()[1:4], (output / "instances" / f"train.{lang}")
+        parts = [part.strip().removesuffix("</s>").strip() for part in cut.read_text().splitlines()[0].split("<s>")[1:]]
+        assert parts[:3] == TextEncoder(output, lang)(text)
+        assert postprocessor_for(output, lang).plain_lines(parts[:3]) == text
+    run(
+        "train", output / "bin", "--task=translation_doc", "--arch=gtransformer", "--langs=en,de", *COMMON, *FUSED,
+        f"--sentence-model={tmp_path / 'model.pt'}", f"--save-dir={last.parent}", "--lr=1e-12", "--max-update=1",
+    )  # fmt: skip
+    after = torch.load(last)["model"]
+    for name, value in teacher.state_dict().items():
+        ours = taken_over(after, name)
+        assert ours is None and "version" in name or torch.allclose(ours[: len(value)], value, atol=1e-9), name
+    model = tmp_path / "model"
+    assert export([str(output), str(model), f"--checkpoint={last}", "--beam=1"]) == 0
+    text = raw / "concatenated_en2de_test_en.txt"
+    assert translate(["--model", str(model), str(text), "-o", str(tmp_path / "out"), "--cpu", "--quiet"]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 8

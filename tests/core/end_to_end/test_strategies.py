@@ -1,0 +1,81 @@
+"""Strategies through fairseq's commands: translations in their places, one for each sentence; what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+
+from gtransformer.cli.score import main as score
+from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.trained import load_trained
+from tests.core.search.test_walk import slow_loop
+from tests.saved_model import make_checkpoint
+from tests.support import ROOT
+
+PREPARED = ROOT / "tests" / "prepared" / "len48"
+TASK = ["--task=translation_doc", "--source-lang=en", "--target-lang=de", "--langs=en,de"]
+SEARCH = ["--beam=3", "--max-len-a=1.2", "--max-len-b=2", "--unnormalized"]  # as slow_loop's
+HERE = ["--cpu", "--num-workers=0", "--max-tokens=200"]
+WHOLE = ["--instances=greedy", "--instance-tokens=100000"]
+COUNTS = [7, 6, 9]  # sentences of the test documents
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A model that was not trained, its weights drawn wide."""
+    return make_checkpoint(PREPARED, tmp_path_factory.mktemp("strategies") / "model.pt")
+
+
+@pytest.fixture
+def generate(checkpoint, tmp_path, monkeypatch):
+    """generate(options): the sentences by document of PREFIX.jsonl, which fairseq-generate writes in this process."""
+    from fairseq_cli import generate as command
+
+    def run(*options: str, model=checkpoint) -> list[list[str]]:
+        line = ["fairseq-generate", PREPARED / "bin", *TASK, f"--path={model}", *SEARCH, *HERE, *options]
+        monkeypatch.setattr(sys, "argv", [*map(str, line), f"--gen-output={tmp_path / 'test'}"])
+        command.cli_main()
+        lines = [json.loads(one) for one in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+        return [one["hypotheses"][0]["sentences"] for one in lines]
+
+    return run
+
+
+def test_sliding_with_a_window_longer_than_the_documents_is_full(generate):
+    full = generate(*WHOLE)
+    assert [len(one) for one in full] == COUNTS
+    assert generate("--strategy=sliding", "--window-tokens=100000") == full
+    assert generate("--strategy=sliding", "--window-tokens=60") != full
+
+
+@torch.no_grad()
+def test_sequential_is_the_slow_loop(generate, checkpoint, tmp_path):
+    """Behind one previous sentence, with the options that a model with as much context was trained with; scored."""
+    found = generate("--instances=sliding", "--context-sentences=1", "--strategy=sequential")
+    assert [len(one) for one in found] == COUNTS
+    model, task = load_trained(checkpoint, data=str(PREPARED / "bin"), instances="greedy", instance_tokens=100_000)
+    task.load_dataset("test")
+    ways = [(max(0, i - 1), max(0, i - 1), i, i + 1) for i in range(COUNTS[1])]
+    tokens = slow_loop(task.tgt_dict, model, task.dataset("test")[1]["source"].tolist(), ways)
+    assert found[1] == split_sentences(tokens, task.tgt_dict, set(task.language_symbols()))
+    assert score([str(PREPARED), "--hypotheses", str(tmp_path / "test.jsonl"), "--reference", "both"]) == 0
+    counts = json.loads((tmp_path / "test.scores.json").read_text())["counts"]
+    assert counts["sentences"] == 22 and counts["misaligned_instances"] == 0
+
+
+def test_sequential_within_instances(generate):
+    """Instances as they are stored, 14 of one or two sentences; single ones come out as ever."""
+    full, found = generate(), generate("--strategy=sequential")
+    assert [len(one) for one in found] == [len(one) for one in full] == [2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1]
+    assert [one for one in found if len(one) == 1] == [one for one in full if len(one) == 1]
+    assert found != full
+
+
+def test_another_system(generate, tmp_path):
+    """A Transformer over documents, which is free in the number of sentences: with a strategy it is not."""
+    model = make_checkpoint(PREPARED, tmp_path / "full.pt", "--doc-mode", "full")
+    for way in (["--strategy=sliding", "--window-tokens=60"], ["--strategy=sequential", *WHOLE]):
+        assert [len(one) for one in generate("--doc-mode=full", *way, model=model)] == COUNTS

@@ -1,0 +1,61 @@
+"""Both steps of the Document Transformer by one command of scripts/run.sh, on two corpora, with a tiny model.
+
+The stages run in this process (tests/in_process.py), as those of test_recipes.py do.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from gtransformer.cli.run import main
+from gtransformer.run import stage as stages
+from gtransformer.run.run_places import RUNS
+from tests.core.end_to_end.test_recipes import DOCUMENTS, SENTENCES, SMALLER, UPDATES, write_corpus
+from tests.in_process import run_module
+
+pytestmark = pytest.mark.slow
+BEST = Path("checkpoints", "checkpoint_best.pt")
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch) -> list[str]:
+    """Of step 2 on documents, behind step 1 on the same text as sentence pairs, which no <d> parts."""
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
+    monkeypatch.setattr(stages, "run_logged", run_module)
+    tiny = {
+        section: {key: None if value == "" else value for key, value in options.items()}
+        for section, options in SMALLER.items()
+    }
+    first, second = {"based-on": "document/small_sentences"}, {"based-on": "document/small"}
+    second |= {"prepared-from": "one", "pretrained-from": "one"}
+    for name, content in (("one", first), ("two", second)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content | tiny), encoding="utf-8")
+    few, pairs = tmp_path / "few", tmp_path / "pairs"
+    write_corpus(few)
+    pairs.mkdir()
+    for path in few.iterdir():
+        lines = path.read_text(encoding="utf-8").replace("<d>\n", "")
+        (pairs / path.name).write_text(f"<d>\n{lines}", encoding="utf-8")
+    return [str(tmp_path / "two.yaml"), str(few), "all", "--start-on", str(pairs)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # runpy's, of modules that are imported already
+def test_two_steps_by_one_command(command: list[str], tmp_path: Path) -> None:
+    assert main(command) == 0
+    first, second = tmp_path / "runs" / "one" / "pairs", tmp_path / "runs" / "two" / "few"
+    before, after = (torch.load(path / BEST) for path in (first, second))
+    assert before["model"].keys() < after["model"].keys()
+    assert all(torch.equal(value, after["model"][name]) for name, value in before["model"].items()), "to the bit"
+    assert after["optimizer_history"][-1]["num_updates"] == UPDATES
+    scores = json.loads((second / "test.scores.json").read_text(encoding="utf-8"))
+    assert scores["counts"] | {"misaligned_instances": 0} == scores["counts"] and scores["recipe"] == "two"
+    assert scores["counts"]["sentences"] == DOCUMENTS["test"] * SENTENCES
+    assert {"s_bleu", "s_bleu_lc", "d_bleu_lc"} <= scores["scores"]["raw"].keys()
+    assert not (first / "test.scores.json").exists(), "of step 1 no more than is needed"
+    record = (first / "train.json").read_bytes()
+    assert main(command) == 0 and (first / "train.json").read_bytes() == record, "done once"

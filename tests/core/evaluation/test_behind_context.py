@@ -1,0 +1,227 @@
+"""Items that stand last behind their context: what is cut, and scores by a slow loop over texts written by hand."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+from gtransformer.cli.contrastive import main
+from gtransformer.errors import UserError
+from gtransformer.evaluation.capacity import Capacity, capacity_of, usual_place
+from gtransformer.evaluation.contrastive import Item, read_items, score_items
+from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.load_model import load_scorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.preprocess.encode import read_settings
+from tests.compatibility import observe
+from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
+from tests.core.evaluation.test_corpus_instances import PREPARED, doc_task, fairseq_task, text
+from tests.support import tiny_model
+
+Sides = tuple[list[list[int]], list[list[int]]]
+
+
+def tokens(side) -> int:
+    return sum(len(sentence) + 2 for sentence in side)
+
+
+def longer(source, target) -> int:
+    return sum(max(len(one), len(other)) + 2 for one, other in zip(source, target, strict=True))
+
+
+# The options of a model, and whether a text is short enough for it.
+KINDS = {
+    "sentences": ({"instances": "disjoint", "context_sentences": 0}, lambda s, t: len(s) <= 1),
+    "disjoint": ({"instances": "disjoint", "context_sentences": 1}, lambda s, t: len(s) <= 2),
+    "sliding": ({"instances": "sliding", "context_sentences": 2}, lambda s, t: len(s) <= 3),
+    "parts": ({"instances": "parts", "instance_tokens": 60}, lambda s, t: tokens(t) <= 60),
+    "greedy": ({"instances": "greedy", "instance_tokens": 70}, lambda s, t: longer(s, t) < 70),
+    "stored": ({}, lambda s, t: longer(s, t) < 48),
+}
+
+
+def sentences_of(split: str) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
+    """By document and place in it, source and target, from the text files."""
+    sidecar, sides = text(doc_task(), split)
+    found = {}
+    for (document, first, count), source, target in zip(sidecar.instances, *sides, strict=True):
+        for number in range(count):
+            found[document, first + number] = source[number], target[number]
+    return found
+
+
+def behind_context(corpus, document: int, sentence: int, fits) -> Sides:
+    """The sentence and, one by one, what stands before it as long as it fits."""
+    first = sentence
+    while (document, first - 1) in corpus:
+        longer_text = [corpus[document, number] for number in range(first - 1, sentence + 1)]
+        if not fits(*map(list, zip(*longer_text, strict=True))):
+            break
+        first -= 1
+    return tuple(map(list, zip(*(corpus[document, number] for number in range(first, sentence + 1)), strict=True)))
+
+
+@pytest.mark.parametrize("split", ["test", "train"])  # one of training has a gap
+@pytest.mark.parametrize("kind", KINDS)
+def test_instances(kind, split):
+    options, fits = KINDS[kind]
+    task, corpus = doc_task(**options), sentences_of(split)
+    found = corpus_instances(task, PREPARED, split, capacity_of(task, PREPARED))
+    assert len(found.places) == len(corpus)
+    lengths = []
+    for number, place in enumerate(found.places):
+        sentence, one = place.current
+        assert one == 1 and sentence == place.first_sentence + place.sentences - 1
+        assert found.read(number) == behind_context(corpus, place.document, sentence, fits)
+        lengths.append(place.sentences)
+    assert max(lengths) == 1 if kind == "sentences" else len(set(lengths)) > 1
+
+
+@pytest.mark.parametrize(
+    ("system", "kind"),
+    [
+        *product(SYSTEMS, ("sentences", "disjoint", "sliding", "parts")),
+        *product(["gtransformer"], ("greedy", "stored")),
+    ],
+)
+def test_scores_by_hand(system, kind):
+    """Right and wrong, for every sentence of a document; some wrong ones are longer, some shorter."""
+    options, fits = KINDS[kind]
+    task, corpus = doc_task(**options), sentences_of("test")
+    dictionary, draw = task.target_dictionary, random.Random(1)
+    model = make_system(system, dictionary)
+    items, spell = [], lambda sentence: " ".join(dictionary[token] for token in sentence)
+    for document, sentence in sorted(corpus)[1:9:3]:
+        target = corpus[document, sentence][1]
+        wrong = tuple(spell(one) for one in ([*target, target[0]], target[1:], draw.choices(range(5, 40), k=4)))
+        items.append(Item(len(items), "pronoun", "", document, sentence, 1, spell(target), wrong))
+    instances = corpus_instances(task, PREPARED, "test", capacity_of(task, PREPARED))
+    scorer = SentenceScorer(model, dictionary, dictionary, max_tokens=300)
+    encode = lambda texts: [[dictionary.index(word) for word in one.split()] for one in texts]  # noqa: E731
+    seen = set()
+    for score in score_items(scorer, items, instances.places, instances.read, encode):
+        item = score.item
+        source, target = behind_context(corpus, item.document, item.sentence, fits)
+        texts = encode([item.correct, *item.wrong])
+        expected = [score_by_hand(model, dictionary, source, [*target[:-1], one], len(target) - 1) for one in texts]
+        assert [score.correct, *score.wrong] == pytest.approx(expected, abs=1e-9)
+        assert score.context_in_view == (len(source) > 1)
+        seen.add(len(source))
+    assert seen == {1} if kind == "sentences" else max(seen) > 1
+
+
+def test_the_command_places_items(tmp_path):
+    """A model of instances as prepared: in them if nothing is said, else with nothing behind the item."""
+    found = {}
+    for placed in (None, "instance", "last"):
+        line = [str(observe.PREPARED), f"--path={observe.CHECKPOINTS['partial']}", f"--output={tmp_path / 'o.json'}"]
+        line += [f"--items={observe.HERE / 'contrastive.json'}", "--cpu", *([f"--placed={placed}"] if placed else [])]
+        assert main(line) == 0
+        found[placed] = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    assert [result.pop("placed") for result in found.values()] == ["instance", "instance", "last"]
+    assert found[None]["items"] == found["instance"]["items"]
+    scorer, task = load_scorer(observe.PREPARED, observe.CHECKPOINTS["partial"], 4096, cpu=True)
+    split, items = read_items(observe.HERE / "contrastive.json")
+    instances, corpus = corpus_instances(task, observe.PREPARED, split), {}
+    for number, place in enumerate(instances.places):
+        for sentence, pair in enumerate(zip(*instances.read(number), strict=True), place.first_sentence):
+            corpus[place.document, sentence] = pair
+    most = read_settings(observe.PREPARED)["max_instance_tokens"]
+    for item, inside, last in zip(items, found["instance"]["items"], found["last"]["items"], strict=True):
+        fits = lambda source, target: longer(source, target) < most  # noqa: E731
+        source, target = behind_context(corpus, item.document, item.sentence, fits)
+        expected = score_by_hand(scorer.model, task.target_dictionary, source, target, len(target) - 1)
+        assert len(target) > 1 and last["correct"] == pytest.approx(expected, abs=1e-3)
+        assert abs(inside["correct"] - last["correct"]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        Capacity(),
+        Capacity(3, 3),
+        Capacity(1, 1),
+        Capacity(tokens=20),
+        Capacity(tokens=20, longer_side=True),
+        Capacity(4, 4, 25, True),
+        Capacity(2, 2, behind=False),
+        Capacity(tokens=1),
+    ],
+)
+def test_around_a_sentence(capacity):
+    """Sentence by sentence: first those before it, the nearest first, then those behind it."""
+    draw = random.Random(4)
+
+    def fits(source, target) -> bool:
+        costs = map(max, source, target) if capacity.longer_side else target
+        return (capacity.sentences is None or len(source) <= capacity.sentences) and (
+            capacity.tokens is None or sum(costs) <= capacity.tokens
+        )
+
+    for _ in range(200):
+        source, target = ([draw.randint(2, 9) for _ in range(6)] for _ in range(2))
+        at = draw.randrange(6)
+        first, end = at, at + 1
+        while first > 0 and fits(source[first - 1 : end], target[first - 1 : end]):
+            first -= 1
+        while capacity.behind and end < 6 and fits(source[first : end + 1], target[first : end + 1]):
+            end += 1
+        assert capacity.around(source, target, at) == (range(first, end), range(first, end))
+
+
+def test_sides_of_unequal_length():
+    task = doc_task(instances="current", context_sentences=2, target_context_sentences=1, doc_mode="full")
+    capacity = capacity_of(task, PREPARED)
+    assert capacity.around([5] * 6, [5] * 6, 4) == (range(2, 5), range(3, 5))
+    assert capacity.around([5] * 6, [5] * 6, 0) == (range(1), range(1))
+    made = capacity.last_ones(np.full(4, 5), np.full(4, 5), [(0, 1), (1, 4)])
+    assert made.source.tolist() == [[0, 1], [1, 2], [1, 3], [1, 4]]
+    assert made.target.tolist() == [[0, 1], [1, 2], [1, 3], [2, 4]]
+    assert made.current.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
+
+
+def test_what_the_options_of_a_model_say(tmp_path):
+    sliding = {"instances": "sliding", "context_sentences": 2}
+    assert capacity_of(doc_task(**sliding), PREPARED) == Capacity(3, 3)
+    assert capacity_of(doc_task(**sliding, context_loss="off"), PREPARED) == Capacity(3, 3, behind=False)
+    assert capacity_of(fairseq_task(), PREPARED) == Capacity(tokens=47, longer_side=True)
+    places = [usual_place(doc_task(**options)) for options, _ in KINDS.values()]
+    assert places == ["last", "last", "last", "last", "instance", "instance"]
+    assert usual_place(fairseq_task()) == "instance"
+
+
+def test_an_item_longer_than_the_model(dictionary):
+    """Before anything is scored, and with its name."""
+    learned = {"encoder_learned_pos": True, "decoder_learned_pos": True}
+    model = tiny_model(dictionary, **learned, max_source_positions=12, max_target_positions=9)
+    scorer = SentenceScorer(model, dictionary, dictionary)
+    short = Request([[4]], [[5]], name="contrastive item 1")
+    assert scorer.score([short, Request([[4] * 10], [[5] * 7])])
+    for request, message in (
+        (
+            Request([[4] * 11], [[5]], name="contrastive item 7"),
+            "contrastive item 7: 13 source tokens with its context",
+        ),
+        (
+            Request([[4]], [[5], [6] * 5], name="example 3"),
+            "example 3: 10 target tokens .* but the model takes 9; leave it out, or give less",
+        ),
+    ):
+        with pytest.raises(UserError, match=message):
+            scorer.score([short, request], lambda batches: pytest.fail("too late"))
+
+
+def test_a_model_that_has_diverged_is_not_scored(dictionary):
+    """Numbers that are none compare as false: every item would be wrong, at an accuracy of 0 %."""
+    model = make_system("gtransformer", dictionary)
+    request = Request([[5, 6], [7]], [[5], [6, 7]], (1,), "item 3")
+    scorer = SentenceScorer(model, dictionary, dictionary)
+    assert np.isfinite(scorer.score([request])).all()
+    next(model.decoder.layers[-1].parameters()).data.fill_(np.nan)
+    for score in (scorer.score, scorer.score_tokens):
+        with pytest.raises(UserError, match="item 3: the model's log probabilities are not numbers"):
+            score([request])

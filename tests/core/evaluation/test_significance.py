@@ -1,0 +1,279 @@
+"""Paired tests equal a brute-force computation and keep their promises; the sign test equals its definition."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import SegmentStatistics
+from gtransformer.evaluation.segments import segments_of_text
+from gtransformer.evaluation.significance import binomial_p_value, compare, paired_test, sign_test
+from tests.core.evaluation.corpus_metric import corpus_metric
+
+pytestmark = pytest.mark.slow
+
+WORDS = "the cat sat on a mat and it was very warm there so nobody went home before night".split()
+SEED = 12345  # sacrebleu's
+
+
+def corpus(errors: float, seed: int) -> list[list[str]]:
+    """Eight documents of sentences, some of whose words are wrong; the same sentences for any rate of errors."""
+    draw, noise = random.Random(1), random.Random(seed)
+    documents = []
+    for _ in range(8):
+        document = []
+        for _ in range(draw.randint(2, 6)):
+            words = draw.choices(WORDS, k=draw.randint(5, 12))
+            document.append(" ".join(noise.choice(WORDS) if noise.random() < errors else word for word in words))
+        documents.append(document)
+    return documents
+
+
+REFERENCE, BASELINE, SYSTEM = corpus(0, 0), corpus(0.30, 2), corpus(0.2, 3)
+
+
+@pytest.fixture(autouse=True)
+def usual_seed(monkeypatch):
+    """sacrebleu's own, whatever the environment says."""
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+
+
+@pytest.fixture(scope="module")
+def systems() -> dict:
+    """A baseline and a slightly better system."""
+    return {name: segments_of_text(text, REFERENCE, "none") for name, text in (("A", BASELINE), ("B", SYSTEM))}
+
+
+def counts(hypothesis: str, reference: str) -> np.ndarray:
+    """Lengths, matches and totals of n-grams of one segment, counted here."""
+    hyp, ref = hypothesis.split(), reference.split()
+    matched, totals = [], []
+    for n in range(1, 5):
+        grams = [tuple(hyp[i : i + n]) for i in range(len(hyp) - n + 1)]
+        rest = [tuple(ref[i : i + n]) for i in range(len(ref) - n + 1)]
+        matched.append(0)
+        for gram in grams:
+            if gram in rest:
+                rest.remove(gram)
+                matched[-1] += 1
+        totals.append(len(grams))
+    return np.array([len(hyp), len(ref), *matched, *totals])
+
+
+def bleu(total: np.ndarray) -> float:
+    """BLEU from summed counts; every order must match somewhere."""
+    precisions = [total[2 + n] / total[6 + n] for n in range(4)]
+    brevity = min(1.0, math.exp(1 - total[1] / total[0]))
+    return 100 * brevity * math.exp(sum(math.log(p) for p in precisions) / 4)
+
+
+def texts(level: str, documents: list[list[str]]) -> list[str]:
+    if level == "documents":
+        return [" ".join(document) for document in documents]
+    return [sentence for document in documents for sentence in document]
+
+
+def rows_of(level: str) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of baseline and system by segment, made here."""
+    reference = texts(level, REFERENCE)
+    return tuple(
+        np.array([counts(*pair) for pair in zip(texts(level, side), reference, strict=True)], dtype=float)
+        for side in (BASELINE, SYSTEM)
+    )
+
+
+@pytest.mark.parametrize("key", ["s_bleu", "d_bleu"])
+def test_all_exchanges_of_documents_by_brute_force(systems, key) -> None:
+    """Eight documents: each of the 2^8 exchanges is made here, and its difference compared with the real one."""
+    result = compare(systems, key, "documents")["B"]
+    first, second = rows_of("sentences" if key == "s_bleu" else "documents")
+    if key == "s_bleu":
+        owner = [number for number, document in enumerate(REFERENCE) for _ in document]
+        first, second = (
+            np.array([side[np.array(owner) == d].sum(axis=0) for d in range(8)]) for side in (first, second)
+        )
+    real = bleu(second.sum(axis=0)) - bleu(first.sum(axis=0))
+    larger = 0
+    for exchanged in itertools.product([False, True], repeat=8):
+        sides = (
+            np.where(np.array(exchanged)[:, None], second, first),
+            np.where(np.array(exchanged)[:, None], first, second),
+        )
+        larger += abs(bleu(sides[1].sum(axis=0)) - bleu(sides[0].sum(axis=0))) >= abs(real) - 1e-9
+    assert result.p_value == larger / 2**8 and 1 / 2**8 < result.p_value < 0.9
+    assert result.difference == pytest.approx(real, abs=1e-9) and (result.unit, result.units) == ("documents", 8)
+    # The interval: the difference without each document in turn, t of 7 degrees of freedom.
+    left = [bleu(np.delete(second, d, 0).sum(axis=0)) - bleu(np.delete(first, d, 0).sum(axis=0)) for d in range(8)]
+    half = 2.364624 * math.sqrt(7 / 8 * sum((one - np.mean(left)) ** 2 for one in left))
+    assert result.interval == pytest.approx((real - half, real + half), abs=1e-3 * half)
+
+
+def test_samples_of_exchanges_by_brute_force(systems) -> None:
+    """More sentences than can be exchanged in all ways: the same draws, made and counted here."""
+    samples = 300
+    result = compare(systems, "s_bleu", "sentences", samples)["B"]
+    first, second = rows_of("sentences")
+    first, second = (side[(rows_of("sentences")[0] != rows_of("sentences")[1]).any(axis=1)] for side in (first, second))
+    rest = rows_of("sentences")[0].sum(axis=0) - first.sum(axis=0)  # sentences that are alike
+    exchanged = np.random.default_rng(SEED).integers(2, size=(samples, len(first))).astype(bool)
+    real, larger = abs(bleu(rest + second.sum(axis=0)) - bleu(rest + first.sum(axis=0))), 0
+    for row in exchanged:
+        one = rest + np.where(row[:, None], second, first).sum(axis=0)
+        other = rest + np.where(row[:, None], first, second).sum(axis=0)
+        larger += abs(bleu(one) - bleu(other)) >= real - 1e-9
+    assert result.p_value == pytest.approx((larger + 1) / (samples + 1), abs=1e-12)
+    assert 0.005 < result.p_value < 0.9 and f"{samples} samples, seed:{SEED}" in result.signature
+
+
+@pytest.mark.parametrize(("key", "metric"), [("s_bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")])
+def test_agrees_with_sacrebleus_randomisation(systems, key, metric, tmp_path) -> None:
+    """Its command exchanges sentences, too, but draws otherwise and does not count ties, of which TER has many."""
+    for name, documents in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in texts("sentences", documents)), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "A", "B", "--paired-ar", "--paired-ar-n", "2000"]
+    options = ["-m", metric.lower().removesuffix("2"), "--tokenize", "none", "--force"]
+    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True)
+    theirs = next(row for row in json.loads(done.stdout) if row["system"] == "B")[metric]
+    ours = compare(systems, key, "sentences", 2000)["B"]
+    chance = 5 * math.sqrt(ours.p_value / 2000)
+    if metric == "TER":
+        assert theirs["p_value"] + chance < ours.p_value < 2 * theirs["p_value"]
+    else:
+        assert ours.p_value == pytest.approx(theirs["p_value"], abs=chance)
+    other = json.loads(done.stdout)[0][metric]["score"]
+    assert ours.difference == pytest.approx(theirs["score"] - other, abs=0.011)
+
+
+def documents_of(draw: np.random.Generator, count: int, gain: float) -> tuple[np.ndarray, np.ndarray]:
+    """Counts as of BLEU of two systems on documents of unequal lengths, each with a strength of its own on each."""
+    length = np.exp(draw.normal(4, 0.5, count)).astype(int) + 10
+    common, sides = draw.normal(0.3, 0.3, count), []
+    for one in (0.0, gain):
+        own = common + one + draw.normal(0, 0.2, count)
+        right = [draw.binomial(length, 1 / (1 + np.exp(order * 0.6 - own))) for order in range(4)]
+        sides.append(np.stack([length, length, *right, *[length] * 4], axis=1).astype(float))
+    return tuple(sides)
+
+
+def scores(sums: np.ndarray) -> np.ndarray:
+    return 100 * np.exp(np.log(np.maximum(sums[:, 2:6], 0.5) / sums[:, 6:10]).mean(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("count", [6, 9, 20])
+def test_false_positives_and_coverage(count) -> None:
+    """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the truth in 95 %."""
+    draw, trials = np.random.default_rng(count), 400
+    found = [paired_test(*documents_of(draw, count, 0.0), scores, "documents", 200)[0] for _ in range(trials)]
+    rate = sum(one.p_value <= 0.05 for one in found) / trials
+    assert (0.005 if count == 6 else 0.02) <= rate <= 0.085  # 2 / 2^6 is the only value below 0.05 there: 0.03
+    assert 0.91 <= sum(one.interval[0] <= 0 <= one.interval[1] for one in found) / trials <= 0.98
+    better = [paired_test(*documents_of(draw, count, 1.0), scores, "documents", 200)[0] for _ in range(40)]
+    assert sum(one.p_value <= 0.05 for one in better) >= 36, "a difference that is there is found"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_too_few_documents(count) -> None:
+    """However large the difference."""
+    first, second = documents_of(np.random.default_rng(1), count, 3.0)
+    (result,) = paired_test(first, second, scores, "documents")
+    assert result.p_value is None and result.interval is None and result.difference > 5
+    assert result.units == count and result.signature.startswith("too few documents")
+
+
+def test_ties_make_nothing_significant() -> None:
+    """Where every exchange has the same difference, as where one document differs, p is 1."""
+    first = np.ones((10, 10)) * 50
+    second = first.copy()
+    second[3, 2:6] -= 20
+    (result,) = paired_test(first, second, scores, "documents")
+    assert result.difference < 0 and result.p_value == 1.0
+    second[4, 2:6] -= 20  # two: half of the exchanges set them against each other
+    assert paired_test(first, second, scores, "documents")[0].p_value == 0.5
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+@pytest.mark.parametrize("level", ["sentences", "documents"])
+def test_sign_test_by_definition(metric, level) -> None:
+    """Put one segment of the system among the baseline's and score the whole corpus again, for every segment."""
+    base, new, reference = (texts(level, side) for side in (BASELINE, SYSTEM, REFERENCE))
+    start = corpus_metric(metric, base, reference, "none").score
+    found = {"better": 0, "worse": 0, "equal": 0}
+    for index in range(len(reference)):
+        changed = corpus_metric(metric, [*base[:index], new[index], *base[index + 1 :]], reference, "none").score
+        gain = start - changed if metric == "ter" else changed - start
+        found["better" if gain > 0 else "worse" if gain < 0 else "equal"] += 1
+    result = sign_test(*(SegmentStatistics(metric, side, reference, "none") for side in (base, new)), level)
+    assert {key: value for key, value in result.to_json().items() if key in found} == found
+    assert min(found["better"], found["worse"]) > 0
+    assert result.p_value == binomial_p_value(found["better"], found["worse"])
+
+
+def test_exact_binomial() -> None:
+    """All 2^n outcomes of n coins, counted one by one; then Collins et al.'s 2000 sentences in another order of sum."""
+    for better, worse in [(0, 0), (1, 0), (5, 1), (1, 5), (4, 4), (9, 2), (10, 0)]:
+        coins = better + worse
+        uneven = abs(better - worse)
+        outcomes = sum(abs(2 * bin(outcome).count("1") - coins) >= uneven for outcome in range(2**coins))
+        assert binomial_p_value(better, worse) == outcomes / 2**coins
+    tail = sum(Fraction(math.comb(1785, k), 2**1785) for k in range(1057, 1786))
+    assert binomial_p_value(1057, 728) == pytest.approx(float(2 * tail), rel=1e-14)
+    assert 0 < binomial_p_value(1057, 728) < 1e-10
+
+
+@pytest.mark.parametrize("test", ["documents", "sentences", "sign"])
+def test_a_system_against_itself(systems, test) -> None:
+    result = compare({"A": systems["A"], "again": systems["A"]}, "s_bleu", test, 20)["again"].to_json()
+    assert result["p_value"] == 1.0 and result["sides"] == "two-sided"
+    if test == "sign":
+        assert (result["better"], result["worse"], result["equal"]) == (0, 0, sum(map(len, REFERENCE)))
+    else:
+        assert result["difference"] == 0 and result["interval"] == (0, 0)
+
+
+def test_direction_does_not_matter(systems) -> None:
+    """Two-sided: the same p-value from either side, and the interval turned round."""
+    there = compare(systems, "d_bleu", "documents")["B"]
+    back = compare({"B": systems["B"], "A": systems["A"]}, "d_bleu", "documents")["A"]
+    assert there.p_value == back.p_value and there.difference == -back.difference
+    assert there.interval == pytest.approx([-one for one in back.interval[::-1]])
+
+
+def test_seed(systems, monkeypatch) -> None:
+    """Every number is one, 0, too; none is another draw each time."""
+
+    def p_value(seed: str | None) -> float:
+        if seed is not None:
+            monkeypatch.setenv("SACREBLEU_SEED", seed)
+        result = compare(systems, "s_bleu", "sentences", 999)["B"]
+        assert f"seed:{seed or SEED}" in result.signature
+        return result.p_value
+
+    found = [p_value(seed) for seed in (None, "12345", "0", "0", "7")]
+    assert found[0] == found[1] and found[2] == found[3] and len({found[0], found[2], found[4]}) == 3
+    assert len({p_value("none") for _ in range(6)}) > 1
+    monkeypatch.setenv("SACREBLEU_SEED", "seven")
+    with pytest.raises(UserError, match="SACREBLEU_SEED is 'seven'"):
+        p_value(None)
+
+
+def test_wrong_input(systems) -> None:
+    with pytest.raises(UserError, match="unknown test 't-test'; choose from: documents, sentences, sign"):
+        compare(systems, "s_bleu", "t-test")
+    with pytest.raises(UserError, match="a baseline and at least one other"):
+        compare({"A": systems["A"]}, "s_bleu", "sign")
+    with pytest.raises(UserError, match="system A: there are no instances to compute d-BLEU per instance over"):
+        compare(systems, "d_bleu_instance", "sign")
+    with pytest.raises(UserError, match="d-BLEU is over documents; it cannot be tested over sentences"):
+        compare(systems, "d_bleu", "sentences")
+    other = segments_of_text(BASELINE, SYSTEM, "none")
+    with pytest.raises(UserError, match="system C was not scored against the same sentences as A"):
+        compare({"A": systems["A"], "C": other}, "s_bleu", "sign")

@@ -1,0 +1,164 @@
+"""The contrastive command's scores equal one plain forward pass per candidate, for every kind of model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from gtransformer.cli.contrastive import main
+from tests.core.evaluation.spelled import MODELS, brute_force, save_model, write_prepared
+
+pytestmark = pytest.mark.slow
+
+# Two documents: lines of context and the sentences in question, which are the third and the second.
+DOCUMENTS = {
+    "a/1": (["the dog .", "see ?", "it barks .", "no ."], ["der hund .", "ja ?", "er bellt .", "nein ."]),
+    "b/2": (["a house", "it is old !"], ["ein haus", "es ist alt !"]),
+}
+
+
+def entry(document: str, segment: int, source: str, right: str, wrong: list[str], **more) -> dict:
+    errors = [{"contrastive": text, "type": "pronominal coreference"} for text in wrong]
+    known = {"src segment": source, "ref segment": right, "src pronoun": "It", "ref pronoun": right.split()[0]}
+    return {**known, "errors": errors, "document id": document, "segment id": segment, **more}
+
+
+CONTRAPRO = [
+    entry("a/1", 3, "it barks .", "er bellt .", ["es bellt .", "sie bellt ."],
+          **{"ante distance": 2, "intrasegmental": False}),
+    entry("b/2", 2, "it is old !", "es ist alt !", ["er ist alt !"], **{"ante distance": 5, "intrasegmental": None}),
+    entry("a/1", 4, "no .", "nein .", ["er bellt .", "ja ?", "der hund ."],
+          **{"ante distance": 0, "intrasegmental": True}),
+]  # fmt: skip
+VOITA = [
+    {"src": "go away . _eos why ? _eos you know . _eos no !", "true_ind": 1, "ctx_dist": 3,
+     "dst": ["иди . _eos что ? _eos ты знаешь . _eos нет !", "идите . _eos что ? _eos вы знаете . _eos нет !"]},
+    {"src": "a _eos b _eos c _eos d", "true_ind": 0, "ctx_dist": 1,
+     "dst": ["а _eos б _eos в _eos г", "а _eos б _eos в _eos д", "а _eos б _eos д _eos г"]},
+]  # fmt: skip
+
+
+def write_documents(folder, form: str = "{id}.{lang}") -> None:
+    for identity, sides in DOCUMENTS.items():
+        for lang, lines in zip(("en", "de"), sides, strict=True):
+            path = folder / form.format(id=identity, lang=lang)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def run(tmp_path, name: str, pair: tuple[str, str], items, *options: str) -> tuple[dict, object, object]:
+    """The command's result, and the model and dictionary it used."""
+    prepared = write_prepared(tmp_path / "prepared", *pair)
+    model, dictionary = save_model(name, prepared, tmp_path / "model.pt", pair)
+    path = tmp_path / "deixis_dev.json"
+    path.write_text(json.dumps(items), encoding="utf-8")
+    line = [str(prepared), f"--path={tmp_path / 'model.pt'}", "--items", str(path), f"--output={tmp_path / 'o.json'}"]
+    if MODELS[name][1] is not None:
+        line.append(f"--separator={MODELS[name][1]}")
+    assert main([*line, "--cpu", "--max-tokens=60", *options]) == 0
+    return json.loads((tmp_path / "o.json").read_text(encoding="utf-8")), model, dictionary
+
+
+@pytest.mark.parametrize("right", [0, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_contrapro_by_brute_force(name, right, tmp_path, capsys) -> None:
+    write_documents(tmp_path / "subtitles")
+    options = ["--context-left=2", f"--context-right={right}", f"--documents={tmp_path / 'subtitles'}"]
+    result, model, dictionary = run(tmp_path, name, ("en", "de"), CONTRAPRO, *options)
+    solved = 0
+    for item, found in zip(CONTRAPRO, result["items"], strict=True):
+        sides = DOCUMENTS[item["document id"]]
+        last = item["segment id"] - 1
+        english, german = ([*side[max(0, last - 2) : last]] for side in sides)
+        english_right, german_right = (side[last + 1 : last + 1 + right] for side in sides)
+        expected = []
+        for text in [item["ref segment"], *(error["contrastive"] for error in item["errors"])]:
+            source, target = [*english, item["src segment"], *english_right], [*german, text, *german_right]
+            expected.append(brute_force(name, model, dictionary, source, target)[len(german)])
+        assert found["scores"] == pytest.approx(expected, abs=2e-5)
+        assert min(abs(expected[0] - other) for other in expected[1:]) > 1e-3, "candidates must differ"
+        assert found["solved"] == (max(range(len(expected)), key=expected.__getitem__) == 0)
+        solved += found["solved"]
+    assert result["total"]["solved"] == solved and result["total"]["items"] == 3
+    assert list(result["by_phenomenon"]) == ["it:er", "it:es", "it:nein"]
+    assert list(result["by_distance"]) == ["0", "2", ">3"]
+    assert {key: part["items"] for key, part in result["by_intrasegmental"].items()} == {
+        "no": 1, "unknown": 1, "yes": 1,
+    }  # fmt: skip
+    assert result["mean_context_sentences"] == pytest.approx((2 + 1 + 2) / 3)
+    assert result["mean_context_sentences_right"] == pytest.approx((1 + 0 + 0) / 3 if right else 0)
+    shown = capsys.readouterr().out
+    assert f"{solved}/3" in shown
+    assert ("1.67 sentences of context before and 0.33 behind it on average" in shown) == bool(right)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_voita_by_brute_force(name, tmp_path) -> None:
+    """The loss is that of all four sentences, also where candidates differ before the last one."""
+    result, model, dictionary = run(tmp_path, name, ("en", "ru"), VOITA)
+    for item, found in zip(VOITA, result["items"], strict=True):
+        source = item["src"].split(" _eos ")
+        expected = [sum(brute_force(name, model, dictionary, source, text.split(" _eos "))) for text in item["dst"]]
+        assert found["scores"] == pytest.approx(expected, abs=5e-5)
+        best = max(range(len(expected)), key=expected.__getitem__)
+        assert found["solved"] == (best == item["true_ind"])
+    assert list(result["by_phenomenon"]) == ["deixis"]
+    assert {key: part["items"] for key, part in result["by_distance"].items()} == {"1": 1, "3": 1}
+
+
+def test_context_is_what_the_model_sees(tmp_path) -> None:
+    """Without context the scores are others."""
+    write_documents(tmp_path / "subtitles")
+    options = ["--context=1", f"--documents={tmp_path / 'subtitles'}"]
+    near, _, _ = run(tmp_path / "near", "partial", ("en", "de"), CONTRAPRO, *options)
+    none, _, _ = run(tmp_path / "none", "partial", ("en", "de"), CONTRAPRO, "--context=0")
+    assert none["mean_context_sentences"] == 0 and near["mean_context_sentences"] == 1
+    assert all(abs(a["scores"][0] - b["scores"][0]) > 1e-3 for a, b in zip(near["items"], none["items"], strict=True))
+
+
+def test_wrong_use(tmp_path, capsys) -> None:
+    prepared = write_prepared(tmp_path / "prepared", "en", "de")
+    save_model("partial", prepared, tmp_path / "model.pt", ("en", "de"))
+    own = {"split": "test", "items": []}
+    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2], "own.json": own}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+
+    def fails(*arguments: str) -> str:
+        line = [str(prepared), f"--path={tmp_path / 'model.pt'}", f"--output={tmp_path / 'o.json'}", "--cpu"]
+        assert main([*line, *arguments]) == 1
+        text = capsys.readouterr().err
+        assert text.startswith("error: ") and text.count("\n") == 1 and not (tmp_path / "o.json").exists()
+        return text
+
+    items = {name: ["--items", str(tmp_path / name)] for name in files}
+    assert "prepared for en-de, but Voita et al. 2019 is en-ru" in fails(*items["voita.json"])
+    assert "--separator is for models of fairseq's translation task" in fails(
+        *items["contrapro.json"], "--context=0", "--separator=_eos"
+    )
+    assert "give the documents of OpenSubtitles2018 with --documents" in fails(*items["contrapro.json"])
+    for option in ("--context=1", "--context-right=1"):
+        for name in ("voita.json", "own.json"):
+            assert "--context, --context-right and --documents are for ContraPro" in fails(*items[name], option)
+    assert "--placed last is for items over a prepared corpus" in fails(*items["voita.json"], "--placed=last")
+    assert "else.json: no contrastive suite" in fails(*items["else.json"])
+    assert "no.json: no such file" in fails("--items", str(tmp_path / "no.json"))
+    for option in ("--context", "--context-right"):
+        message = f"{option} -1: a number of sentences is expected, 0 or more"
+        assert message in fails(*items["contrapro.json"], f"{option}=-1")
+    both = ["--items", str(tmp_path / "contrapro.json"), str(tmp_path / "voita.json")]
+    assert "ContraPro is scored alone" in fails(*both)
+    save_model("transformer, marked", prepared, tmp_path / "model.pt", ("en", "de"))
+    assert "the dictionary has no symbol '<sep>'" in fails(*items["contrapro.json"], "--context=0", "--separator=<sep>")
+    (tmp_path / "model.pt").write_bytes((tmp_path / "model.pt").read_bytes()[:2000])
+    assert "model.pt cannot be read, it is truncated or damaged" in fails(*items["contrapro.json"], "--context=0")
+    other = write_prepared(tmp_path / "other", "en", "de")
+    with open(other / "bin" / "dict.de.txt", "a", encoding="utf-8") as stream:
+        stream.write("surplus 1\n")
+    shutil.copy(other / "bin" / "dict.de.txt", other / "bin" / "dict.en.txt")
+    save_model("partial", other, tmp_path / "model.pt", ("en", "de"))
+    assert "does not fit this model: " in fails(*items["contrapro.json"], "--context=0")
+    (prepared / "manifest.json").unlink()
+    assert "manifest.json: no such file" in fails(*items["contrapro.json"], "--context=0")

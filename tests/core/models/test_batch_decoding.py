@@ -1,0 +1,139 @@
+"""Decoding a batch of sentences together: states step by step against their definition, beams and all."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.models.docflat.step import KeptInputs
+from tests.core.models.batch_documents import CONTEXT, Batch, document, made
+from tests.core.models.batch_steps import BatchSteps, Hypothesis
+from tests.core.models.test_docflat import ABD, DOCFLAT, NORMS, TOLERANCE
+from tests.support import relative_error
+
+SYSTEMS = {
+    "C": (DOCFLAT, {}),
+    "D decoder": (DOCFLAT, {"context_gate": "discrete", "batch_attention_in": "decoder", "sentence_numbers": "off"}),
+    "I prenorm": (DOCFLAT, {"context_gate": "identity", **NORMS}),
+    "C encoder": (DOCFLAT, {"batch_attention_in": "encoder"}),
+    "none": (DOCFLAT, {"batch_attention_in": "none"}),
+    "ABD": (ABD, {}),
+}
+
+
+def contexts_of(batch: Batch) -> list[list[int]]:
+    """First translations of what stands before each sentence: those of the document's target."""
+    return [row[: len(row) - len(own)] for row, own in zip(batch.rows(batch.target), batch.target, strict=True)]
+
+
+def begun(model, batch: Batch, beam: int):
+    """The state of ``beam`` rows a sentence behind their contexts."""
+    inputs = batch.inputs()
+    memory = model.encoder(inputs["src_tokens"], first_sentence=inputs["first_sentence"])["memory"][0]
+    rows = torch.arange(len(batch.source)).repeat_interleave(beam)
+    state = model.decoder.begin(memory.reorder(rows), len(rows))
+    state.force([torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)])
+    return state
+
+
+def steps_of(model, batch: Batch) -> BatchSteps:
+    return BatchSteps(model, batch.rows(batch.source), contexts_of(batch), batch.first)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("name", "caches"), [*((name, True) for name in SYSTEMS if name != "C encoder"), ("C", False), ("C encoder", False)]
+)
+def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
+    """Random tokens, beams that change places, sentences that end with another hypothesis than the best that went on.
+
+    What a hypothesis read of others stays, whatever becomes the best of these later.
+    """
+    kinds, options = SYSTEMS[name]
+    model, batch, beam = made(dictionary, *kinds, **options), document(dictionary, sentences=4, begin=3), 2
+    model.decoder.caches = caches
+    oracle, state = steps_of(model, batch), begun(model, batch, beam)
+    assert isinstance(state, KeptInputs) == (not caches and model.reads_targets)
+    draw, words = random.Random(5), range(4, 14)
+    active = list(range(4))
+    rows = {sentence: [Hypothesis()] * beam for sentence in active}
+    tags = {sentence: min(sentence, CONTEXT) + 1 for sentence in active}
+    lasts = {1: 1, 3: 2, 0: 4, 2: 6}  # the step behind which each sentence is translated
+    translated: dict[int, list[int]] = {}
+    moved = 0
+    for step in range(7):
+        newest = {s: [dictionary.bos()] * beam if step == 0 else draw.choices(words, k=beam) for s in active}
+        held = dict(translated)
+        held |= {s: (*rows[s][0].tokens, newest[s][0]) for s in active}
+        tokens = torch.tensor([token for s in active for token in newest[s]])
+        tag = np.array([[tags[s]] * beam for s in active])
+        found = state.logits(state.step(tokens, np.full(tag.shape, step == 0), tag)).view(len(active), beam, -1)
+        for place, s in enumerate(active):
+            pairs = [oracle.take(s, row, token, held) for row, token in zip(rows[s], newest[s], strict=True)]
+            rows[s] = [row for row, _ in pairs]
+            expected = torch.from_numpy(np.stack([logits for _, logits in pairs]))
+            assert relative_error(found[place], expected) < TOLERANCE, (step, s)
+        order = []
+        for place, s in enumerate(active):
+            parents = draw.choices(range(beam), k=beam)
+            moved += parents[0] != 0
+            rows[s] = [rows[s][parent] for parent in parents]
+            if lasts[s] != step:
+                order += [place * beam + parent for parent in parents]
+        for s in [s for s in active if lasts[s] == step]:
+            # An ended hypothesis of a length of its own.
+            words_of = [*draw.choices(words, k=draw.randint(1, step)), dictionary.eos()]
+            state.finish(s, torch.tensor(words_of))
+            translated[s] = [dictionary.bos(), *words_of]
+            active.remove(s)
+        if active:
+            state.reorder(torch.tensor(order))
+    assert moved > 3 and not active
+
+
+@torch.no_grad()
+def test_one_hypothesis_a_sentence_is_a_mask(dictionary):
+    """Token t of sentence i sees token s of sentence j where j <= i and s <= t: all at once, by the module itself."""
+    model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=5)
+    oracle, state = steps_of(model, batch), begun(model, batch, 1)
+    across = model.decoder.batch_front.across
+    lengths = [len(one) for one in batch.target]
+    own = torch.cat([torch.from_numpy(oracle.embedded(i, one)[1]) for i, one in enumerate(batch.target)])
+    sentence = np.repeat(np.arange(5), lengths)
+    place = np.concatenate([np.arange(length) for length in lengths])
+    seen = (sentence <= sentence[:, None]) & (place <= place[:, None])
+    q, k, v = (across.attention.split(getattr(across.attention, f"{one}_proj")(own)) for one in "qkv")
+    scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+    weights = scores.masked_fill(torch.from_numpy(~seen), -torch.inf).softmax(dim=-1)
+    found = across.attention.out_proj(torch.einsum("hqk,khd->qhd", weights, v).flatten(1))
+    expected = model.decoder.batch_front.layer_norm(across.taken_in(own, found)).split(lengths)
+    inputs, active = state.inputs, list(range(5))
+    offsets = np.array([len(one) for one in contexts_of(batch)])
+    for step in range(max(lengths)):
+        tokens = torch.tensor([batch.target[s][step] for s in active])
+        tags = np.array([[min(s, CONTEXT) + 1] for s in active])
+        x = inputs.step(tokens, offsets[active] + step, np.full(tags.shape, step == 0), tags)
+        for row, s in zip(x, active, strict=True):
+            assert relative_error(row, expected[s][step]) < TOLERANCE
+        kept = [place for place, s in enumerate(active) if lengths[s] > step + 1]
+        for s in active:
+            if lengths[s] == step + 1:
+                inputs.finish(s, torch.tensor(batch.target[s][1:]))
+        active = [active[place] for place in kept]
+        if active:
+            inputs.reorder(np.array(kept), np.zeros((len(kept), 1), dtype=np.int64))
+
+
+@torch.no_grad()
+def test_a_decoder_that_reads_its_batch_writes_one_sentence_of_each(dictionary):
+    model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=3)
+    state = begun(model, batch, 1)
+    bos, opens = torch.tensor([dictionary.bos()] * 3), np.ones((3, 1), dtype=bool)
+    state.step(bos, opens, np.array([[1], [2], [3]]))
+    with pytest.raises(ValueError, match="given all sentences but the last"):
+        state.step(bos, opens, np.array([[2], [3], [4]]))
+    with pytest.raises(ValueError, match="decoded together"):
+        state.replace(0, 1)

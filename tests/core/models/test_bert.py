@@ -1,0 +1,189 @@
+"""The encoder initialised from a BERT of Hugging Face transformers (Table 2, G-Transformer + BERT)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer.bert import GTransformerBertModel
+from gtransformer.models.gtransformer.config import GTransformerBertConfig
+from gtransformer.optional import import_transformers
+from gtransformer.preprocess.pieces import WordPieces, save_wordpieces, wordpiece_dictionary
+from tests.bert import WORDS, save_bert, skip_without_transformers
+from tests.core.models.test_pretrained import force_local
+from tests.support import pad_batch, relative_error, tiny_dictionary
+
+pytestmark = pytest.mark.slow
+
+SIZES = {
+    "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24, "encoder_layers": 2, "encoder_attention_heads": 2,
+    "decoder_embed_dim": 16, "decoder_ffn_embed_dim": 24, "decoder_layers": 2, "decoder_attention_heads": 2,
+    "dropout": 0.0, "doc_mode": "partial", "max_source_positions": 64, "max_target_positions": 1_000_000,
+    "encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    skip_without_transformers()
+    folder = tmp_path_factory.mktemp("bert")
+    save_bert(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(folder):
+    """The source dictionary as scripts/prepare.sh --bert writes it."""
+    save_wordpieces(folder, folder / "wordpieces.json")
+    wordpiece_dictionary(folder / "wordpieces.json", ["en", "de"], folder / "dict.txt")
+    return Dictionary.load(str(folder / "dict.txt"))
+
+
+def build(source, **options):
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=source, target_dictionary=tiny_dictionary(5))
+    return GTransformerBertModel.build_model(GTransformerBertConfig(**{**SIZES, **options}), task).eval()
+
+
+def encode_both(folder, source, model, documents):
+    """Top states at the real tokens of documents of sentences: BERT's, and ours."""
+    transformers = import_transformers()
+
+    bert = transformers.BertModel.from_pretrained(folder).eval()
+    vocabulary = transformers.BertTokenizerFast.from_pretrained(folder).get_vocab()
+    theirs = [[vocabulary[w] for s in document for w in ("[CLS]", *s.split(), "[SEP]")] for document in documents]
+    special = {"[UNK]": "<unk>", "[MASK]": "<mask>"}
+    ours = [
+        [source.index(special.get(word, word)) for line in document for word in ("<s>", *line.split(), "</s>")]
+        for document in documents
+    ]
+    ids = pad_batch(theirs, vocabulary["[PAD]"], left=False)
+    tokens = pad_batch(ours, source.pad(), left=True)
+    with torch.no_grad():
+        expected = bert(ids, attention_mask=ids.ne(vocabulary["[PAD]"]).long()).last_hidden_state
+        found = model.encoder(tokens)["encoder_out"][0].transpose(0, 1)
+    return expected[ids.ne(vocabulary["[PAD]"])], found[tokens.ne(source.pad())]
+
+
+def test_encoder_of_one_sentence_is_berts(folder, source):
+    """With gates forced to local, for words, unknown words and <mask>; in float32, within rounding."""
+    model = build(source)
+    before = model.decoder.state_dict()["layers.0.fc1.weight"].clone()
+    model.load_bert(folder)
+    force_local(model)
+    documents = [["the dog sees a cat ##s ."], ["a cat"], ["the [UNK] hears [MASK] ,"]]
+    expected, found = encode_both(folder, source, model, documents)
+    assert relative_error(found, expected) < 1e-5
+    assert torch.equal(model.decoder.state_dict()["layers.0.fc1.weight"], before)
+
+
+def test_document_in_full_mode_is_berts(folder, source):
+    """Nothing is local there: several sentences agree with BERT over all of them."""
+    model = build(source, doc_mode="full")
+    model.load_bert(folder)
+    expected, found = encode_both(folder, source, model, [["the dog sees .", "a cat hears"], ["dog ##s"]])
+    assert relative_error(found, expected) < 1e-5
+
+
+def test_special_tokens_change_their_names(folder, source):
+    """The five special tokens of BERT are fairseq's; language symbols are new."""
+    transformers = import_transformers()
+
+    bert = transformers.BertModel.from_pretrained(folder).embeddings.word_embeddings.weight
+    model = build(source)
+    fresh = model.encoder.embed_tokens.weight.detach().clone()
+    model.load_bert(folder)
+    rows = model.encoder.embed_tokens.weight
+    for ours, theirs in {"<s>": 2, "</s>": 3, "<unk>": 1, "<mask>": len(WORDS) + 4, "dog": 6}.items():
+        assert torch.equal(rows[source.index(ours)], bert[theirs]), ours
+    assert not rows[source.pad()].any()
+    assert torch.equal(rows[source.index("[de]")], fresh[source.index("[de]")])
+
+
+def test_what_is_pretrained(folder, source):
+    """For two learning rates: BERT's part of the encoder, nothing else."""
+    model = build(source)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_bert(folder)
+    for name, value in model.state_dict().items():
+        if name in dict(model.named_parameters()):
+            assert torch.equal(value, before[name]) is not model.is_pretrained(name), name
+
+
+def test_decoder_is_the_usual_one(source):
+    model = build(source)
+    assert model.decoder.layernorm_embedding is None and model.decoder.embed_scale == 4.0
+    assert model.encoder.embed_scale == 1.0 and model.encoder.layernorm_embedding.eps == 1e-12
+    assert model.decoder.layers[0].fc1.in_features == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoder_layers": 3}, "this BERT wants --encoder-layers 2, not 3"),
+        ({"encoder_embed_dim": 20}, "this BERT wants --encoder-embed-dim 16, not 20"),
+        ({"encoder_attention_heads": 4}, "this BERT wants --encoder-attention-heads 2, not 4"),
+        ({"max_source_positions": 100}, "this BERT has 64 positions: give --max-source-positions 64, not 100"),
+        ({"max_source_positions": 1000}, "needs --max-source-positions 512 or less"),
+        ({"share_all_embeddings": True}, "BERT's wordpieces are the source's alone"),
+    ],
+)
+def test_options_that_do_not_fit(folder, source, options, message):
+    with pytest.raises(UserError, match=message):
+        build(source, **options).load_bert(folder)
+
+
+def test_fewer_positions_than_bert(folder, source):
+    """The first ones are taken."""
+    model = build(source, max_source_positions=20, doc_mode="full")
+    model.load_bert(folder)
+    expected, found = encode_both(folder, source, model, [["the dog sees a cat ."]])
+    assert relative_error(found, expected) < 1e-5
+
+
+def test_another_dictionary(folder):
+    with pytest.raises(UserError, match=r"has 12 words that BERT's vocabulary lacks \(w0, w1, w2, w3, w4, ...\)"):
+        build(tiny_dictionary()).load_bert(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden_act": "relu"}, "config.json: hidden_act is relu, not gelu as in BERT"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05, not 1e-12"),
+        ({"model_type": "albert"}, "model_type is albert, not bert"),
+        ({"num_hidden_layers": 3}, "missing: encoder.layer.2.attention.*encoder.layer.2.output.dense.weight"),
+        ({"num_hidden_layers": 1}, "unexpected: encoder.layer.1.attention"),
+    ],
+)
+def test_other_models(folder, source, tmp_path, options, message):
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | options))
+    with pytest.raises(UserError, match=message):
+        build(source).load_bert(tmp_path)
+
+
+def test_no_checkpoint(source, tmp_path):
+    with pytest.raises(UserError, match="no BERT checkpoint"):
+        build(source).load_bert(tmp_path)
+
+
+def test_without_the_extra(source, folder, monkeypatch, tmp_path):
+    """One sentence that says what to install, in training and in preparation."""
+    for name in ("transformers", "tokenizers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for use in (
+        lambda: build(source).load_bert(folder),
+        lambda: save_wordpieces(folder, tmp_path / "x.json"),
+        lambda: WordPieces(folder / "wordpieces.json"),
+    ):
+        with pytest.raises(UserError, match=r"optional extra: pip install '\.\[bert\]'"):
+            use()

@@ -1,0 +1,277 @@
+"""Document Flattening, attention between datapoints and mini-batch embeddings against NumPy; who can see what."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
+from gtransformer.models.docflat.batch_attention import FlatBatchAttention, current_tokens, end_to_end
+from gtransformer.models.mbe import MbeConfig, MbeModel
+from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.modules.packed import PackedPattern
+from gtransformer.modules.reach import by_document
+from tests.core.models.batch_documents import CONTEXT, document, made
+from tests.core.models.batch_oracle import BatchOracle
+from tests.support import ragged, relative_error
+
+pytestmark = pytest.mark.slow
+
+TOLERANCE = 1e-11  # float64
+NORMS = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+DOCFLAT, ABD, MBE = (DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig), (MbeModel, MbeConfig)
+SYSTEMS = {
+    "C": (DOCFLAT, {}),
+    "C dense": (DOCFLAT, {"group_attention": "dense"}),
+    "C encoder": (DOCFLAT, {"batch_attention_in": "encoder", "sentence_numbers": "off"}),
+    "D": (DOCFLAT, {"context_gate": "discrete"}),
+    "D decoder": (DOCFLAT, {"context_gate": "discrete", "batch_attention_in": "decoder", "gate_threshold": 0.7}),
+    "I prenorm": (DOCFLAT, {"context_gate": "identity", **NORMS}),
+    "none": (DOCFLAT, {"batch_attention_in": "none"}),
+    "ABD": (ABD, {}),
+    "ABD both": (ABD, {"batch_attention_in": "both"}),
+    "ABD decoder": (ABD, {"batch_attention_in": "decoder", "sentence_numbers": "off", **NORMS}),
+    "MBE": (MBE, {}),
+    "MBE classifier": (MBE, {"batch_classifier": True}),
+    "MBE encoder": (MBE, {"batch_vector_in": "encoder", **NORMS}),
+    "MBE decoder": (MBE, {"batch_vector_in": "decoder"}),
+    "MBE norms": (MBE, {"doc_encoder_layer_norm": True, "doc_decoder_layer_norm": True}),
+}
+
+
+def system(dictionary, name: str, **options):
+    kinds, own = SYSTEMS[name]
+    return made(dictionary, *kinds, **{**own, **options})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_batch_equals_numpy(dictionary, name):
+    """And padding, wherever it is, changes nothing."""
+    model, batch = system(dictionary, name), document(dictionary, begin=5)
+    expected = BatchOracle(model).logits(batch.rows(batch.source), batch.rows(batch.target), batch.first)
+    for extra in (0, 3):
+        inputs = batch.inputs(extra)
+        for source in (inputs["src_tokens"], inputs["src_tokens"].roll(-extra, dims=1)):
+            found = model(**inputs | {"src_tokens": source})[0]
+            for row, one in zip(found, expected, strict=True):
+                assert relative_error(row[: len(one)], torch.from_numpy(one)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["C", "I prenorm", "ABD both", "MBE", "MBE classifier", "MBE norms"])
+def test_gradients_equal_numpys_differences(dictionary, name):
+    """Along random directions in the space of all parameters."""
+    model, batch = system(dictionary, name), document(dictionary)
+    torch.manual_seed(2)
+    logits = model(**batch.inputs())[0]
+    weights = [torch.randn(len(row), logits.shape[2], dtype=torch.double) for row in batch.rows(batch.target)]
+    loss = sum((row[: len(one)] * one).sum() for row, one in zip(logits, weights, strict=True))
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    gradients = torch.autograd.grad(loss, parameters)
+    aliases = {id(one): [] for one in parameters}
+    for other, one in model.named_parameters(remove_duplicate=False):
+        aliases[id(one)].append(other)
+    new = [number for number, one in enumerate(names) if not model.is_pretrained(one)]
+    for chosen in (range(len(names)), new):
+        directions = {number: torch.randn_like(parameters[number]) for number in chosen}
+        values = []
+        for step in (1e-7, -1e-7):  # small, so that hardly a unit of feed-forward opens or closes on the way
+            oracle = BatchOracle(model)
+            for number, direction in directions.items():
+                for other in aliases[id(parameters[number])]:
+                    oracle.p[other] = oracle.p[other] + step * direction.numpy()
+            rows = oracle.logits(batch.rows(batch.source), batch.rows(batch.target), batch.first)
+            values.append(sum((row * one.numpy()).sum() for row, one in zip(rows, weights, strict=True)))
+        along = sum((gradients[number] * direction).sum().item() for number, direction in directions.items())
+        assert along == pytest.approx((values[0] - values[1]) / 2e-7, rel=1e-4)
+
+
+def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """But for the rounding of products, which may depend on where in memory they are made."""
+    return relative_error(one, other) < TOLERANCE
+
+
+def changed(batch, sentence: int, place: int):
+    """The same document with another target word, or an empty sentence's </s> made a word."""
+    other = copy.deepcopy(batch)
+    other.target[sentence][place] = other.target[sentence][place] % 11 + 4
+    assert other.target[sentence] != batch.target[sentence]
+    return other
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["C", "D", "I prenorm", "D decoder", "C encoder", "ABD", "MBE", "ABD both", "ABD decoder"]
+)
+def test_no_later_target_token_changes_an_earlier_prediction(dictionary, name):
+    """Of any sentence of the batch; those of attention between datapoints in the decoder do, as it is printed."""
+    model, batch = system(dictionary, name), document(dictionary)
+    before = batch.current(model(**batch.inputs())[0])
+    far = leaks = 0
+    for sentence, tokens in enumerate(batch.target):
+        for place in range(1, len(tokens)):
+            other = changed(batch, sentence, place)
+            after = other.current(model(**other.inputs())[0])
+            for number, (one, two) in enumerate(zip(before, after, strict=True)):
+                same = [is_same(*rows) for rows in zip(one, two, strict=True)]
+                if number < sentence:
+                    leaks += not all(same)
+                elif number == sentence:
+                    leaks += not all(same[:place])
+                    assert not any(same[place:])
+                elif number <= sentence + CONTEXT:
+                    assert not any(same)
+                else:
+                    far += not any(same)
+    assert (leaks > 0) == (name in ("ABD both", "ABD decoder"))
+    assert (far > 0) == model.reads_targets
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["C", "D decoder", "C encoder", "ABD", "ABD decoder", "MBE", "none"])
+def test_what_a_source_word_changes(dictionary, name):
+    """Where the encoder reads the batch, predictions of all sentences of it; else of those that have it in context."""
+    model, batch = system(dictionary, name), document(dictionary)
+    before = batch.current(model(**batch.inputs())[0])
+    everywhere = name in ("C", "C encoder", "ABD", "MBE")
+    assert everywhere <= model.reads_batch
+    for sentence in (0, 3, 5):
+        other = copy.deepcopy(batch)
+        other.source[sentence][1] = other.source[sentence][1] % 11 + 4
+        after = other.current(model(**other.inputs())[0])
+        for number, (one, two) in enumerate(zip(before, after, strict=True)):
+            near = sentence <= number <= sentence + CONTEXT
+            assert is_same(one, two) != (near or everywhere), (sentence, number)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norms", [{}, NORMS])
+@pytest.mark.parametrize("gate", ["continuous", "discrete"])
+def test_with_gates_of_zero_it_is_the_pseudo_document_transformer(dictionary, gate, norms):
+    """With the same norm, and with sentence numbers or without."""
+    batch = document(dictionary)
+    for numbers in ("on", "off"):
+        model = made(dictionary, *DOCFLAT, context_gate=gate, sentence_numbers=numbers, **norms)
+        plain = made(dictionary, *DOCFLAT, batch_attention_in="none", sentence_numbers=numbers, **norms)
+        plain.load_state_dict({name: one for name, one in model.state_dict().items() if ".across." not in name})
+        expected = plain(**batch.inputs())[0]
+        assert relative_error(model(**batch.inputs())[0], expected) > 1e-3
+        for side in (model.encoder, model.decoder):
+            side.batch_front.across.gate.weight.zero_()
+            side.batch_front.across.gate.bias.fill_(-1e9)
+        assert relative_error(model(**batch.inputs())[0], expected) < TOLERANCE
+    # Without numbers that Transformer is the one there is, with a norm on its embeddings.
+    transformer = made(dictionary, InstanceTransformerModel, DocumentModelConfig, layernorm_embedding=True, **norms)
+    transformer.load_state_dict(
+        {name.replace("batch_front.layer_norm", "layernorm_embedding"): one for name, one in plain.state_dict().items()}
+    )
+    inputs = batch.inputs()
+    del inputs["first_sentence"]
+    assert relative_error(transformer(**inputs)[0], expected) < TOLERANCE
+
+
+@torch.no_grad()
+def test_numbers_stand_in_place_of_the_first_symbol(dictionary):
+    """What <s> is embedded as is not read; instances of which nothing is known begin their documents."""
+    model = system(dictionary, "none", share_all_embeddings=False, share_decoder_input_output_embed=False)
+    batch = document(dictionary, sentences=1 + CONTEXT)
+    inputs = batch.inputs()
+    found = model(**inputs)[0]
+    del inputs["first_sentence"]
+    assert torch.equal(model(**inputs)[0], found)  # the document's first sentences
+    for side in (model.encoder, model.decoder):
+        side.embed_tokens.weight[dictionary.bos()] += 1.0
+    assert torch.equal(model(**inputs)[0], found)
+    for number in (2, 100_000):
+        later = model(**inputs, first_sentence=torch.full((len(batch.source),), number))[0]
+        assert not torch.allclose(later[:, 0], found[:, 0]) and later.isfinite().all()
+
+
+def test_gradients_of_discrete_gates_go_straight_through(dictionary):
+    """As if the gate were what the sigmoid says, but with the states that the step lets through."""
+    attention = system(dictionary, "D").encoder.batch_front.across
+    torch.manual_seed(3)
+    own, found = (torch.randn(5, 16, dtype=torch.double, requires_grad=True) for _ in range(2))
+    weights = torch.randn(5, 16, dtype=torch.double)
+    result = attention.taken_in(own, found)
+    sure = torch.sigmoid(attention.gate(found)).detach()
+    opened = sure >= 0.5
+    assert 0 < opened.sum() < opened.numel()
+    assert torch.equal(result, torch.where(opened, found, own))
+    gradients = torch.autograd.grad((result * weights).sum(), [own, found, attention.gate.bias])
+    through = (weights * (found - own) * sure * (1 - sure)).detach()
+    assert torch.allclose(gradients[0], weights * ~opened)
+    assert torch.allclose(gradients[1], weights * opened + through @ attention.gate.weight)
+    assert torch.allclose(gradients[2], through.sum(dim=0))
+
+
+def test_thousands_of_tokens_take_no_mask():
+    """One segment for the fused kernel: nothing of the size tokens x tokens is made."""
+    flat = end_to_end(np.repeat(np.arange(1, 101), 40), "cpu")
+    for causal in (False, True):
+        (bucket,) = PackedPattern(by_document(flat, flat, causal)).bucketed.buckets
+        assert bucket.mask is None and bucket.causal == causal and bucket.key_index.numel() == 4000
+
+
+def test_current_tokens_are_those_of_last_sentences():
+    for left in (False, True):
+        layout = ragged([[1, 1, 2, 2, 2], [1, 1], [1, 2, 3]], left)
+        assert current_tokens(layout).tolist() == [2, 3, 4, 5, 6, 9]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("C", 5), ("I prenorm", 4), ("ABD", 4), ("MBE", None)])
+def test_number_of_parameters(dictionary, name, expected):
+    """Counted by hand: d = 16, feed-forward 24; square matrices with bias by side that reads the batch."""
+    d, ffn = 16, 24
+    square, norm = d * d + d, 2 * d
+    if name == "MBE":
+        count = 4 * square + 2 * d * ffn + d + ffn + 2 * norm
+    else:
+        count = expected * square * (1 if name == "ABD" else 2) + 2 * (square + norm)  # numbers and norm on both sides
+    options = NORMS if name == "I prenorm" else {}
+    models = system(dictionary, name), made(dictionary, InstanceTransformerModel, DocumentModelConfig, **options)
+    totals = [sum(parameter.numel() for parameter in one.parameters()) for one in models]
+    assert totals[0] - totals[1] == count
+    new = [one.numel() for parameter, one in models[0].named_parameters() if not models[0].is_pretrained(parameter)]
+    assert sum(new) == count
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["C", "ABD", "MBE"])
+def test_from_a_sentence_model(dictionary, name):
+    sentence = made(dictionary, InstanceTransformerModel, DocumentModelConfig)
+    model = system(dictionary, name, load_partial=True)
+    model.load_state_dict(sentence.state_dict())
+    for parameter, one in sentence.named_parameters():
+        assert torch.equal(model.get_parameter(parameter), one)
+
+
+def test_recomputed_activations_dropout_and_autocast(dictionary):
+    """Gradients with recomputed activations are the same; with all dropped out, nothing of the input is left."""
+    batch = document(dictionary)
+    for name in ("C", "MBE"):
+        gradients = []
+        for recompute in (False, True):
+            model = system(dictionary, name, checkpoint_activations=recompute).train()
+            model(**batch.inputs())[0].logsumexp(dim=2).sum().backward()
+            gradients.append({parameter: one.grad for parameter, one in model.named_parameters()})
+        assert all(torch.equal(one, gradients[1][parameter]) for parameter, one in gradients[0].items())
+        with torch.no_grad():
+            exact = system(dictionary, name).float()(**batch.inputs())[0]
+            rough = system(dictionary, name, autocast="bfloat16").float()(**batch.inputs())[0]
+        assert 0 < (rough - exact).abs().mean() / exact.abs().mean() < 0.15
+    model, read = system(dictionary, "C", dropout=1.0).train(), []
+    model.decoder.layers[0].register_forward_pre_hook(lambda module, given: read.append(given[0]))
+    model(**batch.inputs())
+    assert not read[0].any()
+
+
+def test_flat_attention_is_as_wide_as_its_side(dictionary):
+    sizes = {"encoder_embed_dim": 20, "share_all_embeddings": False}
+    model = made(dictionary, *DOCFLAT, **sizes)
+    assert isinstance(model.encoder.batch_front.across, FlatBatchAttention)
+    assert [one.batch_front.across.gate.out_features for one in (model.encoder, model.decoder)] == [20, 16]

@@ -1,0 +1,167 @@
+"""The system that docs/architecture.md shows: who sees whom, and that naming its reach changes nothing but the time."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import re
+from argparse import Namespace
+from dataclasses import fields
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import BySentence, Scope
+from gtransformer.models.common.decoding.history import History
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.modules.attention import ENGINES
+from gtransformer.modules.dense import DensePattern
+from gtransformer.modules.reach import by_document
+from gtransformer.run.recipe import load_recipe
+from gtransformer.run.recipe_check import check_recipe
+from tests.core.evaluation.any_system import score_by_hand
+from tests.core.models.test_incremental import check_every_step
+from tests.core.search.conftest import Translator
+from tests.support import ROOT, ragged, random_document, tiny_config
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def neighbours():
+    """The user-dir as a module; it stays imported, since a model is registered once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "example_system")
+        return importlib.import_module("neighbours")
+
+
+@pytest.fixture
+def unnamed(neighbours, monkeypatch):
+    """The system before its second step."""
+    monkeypatch.setattr(neighbours.WithPrevious, "prefix_sentences", None)
+
+
+def example(neighbours, dictionary, **options):
+    """A small one in float64, of 3 + 3 layers, with weights drawn wide."""
+    known = {field.name for field in fields(neighbours.NeighboursConfig)}
+    settings = {name: value for name, value in vars(tiny_config()).items() if name in known}
+    torch.manual_seed(2)
+    model = neighbours.NeighboursModel.build_model(
+        neighbours.NeighboursConfig(**{**settings, **options}),
+        Namespace(source_dictionary=dictionary, target_dictionary=dictionary),
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.double().eval()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_who_sees_whom(neighbours, causal):
+    """By the rule in words: the tag of a key is the query's or one less."""
+    tags = [[1, 1, 2, 2, 2, 3], [1, 2, 2, 3, 4, 4, 4, 5], [1]]
+    layout = ragged(tags)
+    found = DensePattern(neighbours.WithPrevious().reach(layout, layout, causal)).allowed
+    for document, row in enumerate(tags):
+        for i, own in enumerate(row):
+            seen = [j for j, tag in enumerate(row) if own - tag in (0, 1) and (j <= i or not causal)]
+            assert found[document, i].nonzero().flatten().tolist() == seen
+
+
+@torch.no_grad()
+def test_only_the_top_layers_see_the_sentence_before(neighbours, dictionary):
+    """A word reaches as many sentences further as there are such layers."""
+    draw = random.Random(4)
+    source, target = (torch.tensor([random_document(draw, dictionary, [2, 3, 2, 2])]) for _ in range(2))
+    other = target.clone()
+    other[0, 1] = next(word for word in range(4, 9) if word != target[0, 1])
+    tags = (target == dictionary.bos()).cumsum(1)[0]
+    for layers in (0, 1, 2):
+        model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
+        change = (model(source, None, target)[0] - model(source, None, other)[0]).abs().amax(dim=2)[0]
+        assert set(tags[change > 1e-9].tolist()) == set(range(1, 2 + layers))
+
+
+@torch.no_grad()
+def test_engines_agree(neighbours, dictionary, make_pairs):
+    pairs = make_pairs(1, [4, 1, 2], surplus=1)
+    found = [
+        example(neighbours, dictionary, group_attention=engine)(pairs.source, None, pairs.previous)[0]
+        for engine in ENGINES
+    ]
+    for one in found[1:]:
+        assert torch.allclose(one, found[0], atol=1e-10)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("layers", "often"), [(1, 0.0), (3, 1.0)])
+def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, often):
+    """Also where no layer sees the current sentence alone; further than the slots that there are at first."""
+    model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
+    assert type(model.decoder.begin(model.encoder(make_pairs(1, [2]).source)["memory"][0], 1)) is CachedState
+    check_every_step(dictionary, make_pairs, model, often)
+
+
+@torch.no_grad()
+def test_search_finds_the_same_before_the_second_step(neighbours, dictionary, make_pairs, request):
+    """Documents that wait take the place of finished ones."""
+    model = example(neighbours, dictionary)
+    draw = random.Random(3)
+    sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2])]
+    options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
+    fast = Translator(dictionary, [model], {"documents_at_once": 2}, **options)(sources)
+    request.getfixturevalue("unnamed")
+    memory = model.encoder(make_pairs(1, [2]).source)["memory"][0]
+    assert type(model.decoder.begin(memory, 1)) is PrefixState
+    slow = Translator(dictionary, [model], {"documents_at_once": 2}, **options)(sources)
+    for ours, theirs in zip(fast, slow, strict=True):
+        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
+        scores = [torch.stack([one["score"] for one in side]) for side in (ours, theirs)]
+        assert torch.allclose(*scores, atol=1e-9)
+
+
+def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
+    """As printed: fairseq's programs take its options; without those that it takes away they would not."""
+    monkeypatch.chdir(ROOT)
+    text = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / "docs" / "architecture.md").read_text(), re.M | re.S)[0]
+    (tmp_path / "mine.yaml").write_text(text)
+    check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
+    (tmp_path / "mine.yaml").write_text(re.sub(r"\n  cross-ctxlayers: null", "", text))
+    with pytest.raises(UserError, match="cross-ctxlayers"):
+        check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train"])
+    assert text.count("\ntask:\n  user-dir: ") == 1
+    (tmp_path / "mine.yaml").write_text(re.sub(r"\ntask:\n(  user-dir: .*\n)train:\n", r"\ntrain:\n\1", text))
+    with pytest.raises(UserError, match="user-dir stands in section train alone; write it into task"):
+        check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
+
+
+def test_a_reach_of_its_own_does_not_inherit_what_another_named():
+    class Further(BySentence):
+        name = "further"
+
+        def reach(self, queries, keys, causal):
+            return by_document(queries, keys, causal)
+
+    class Renamed(BySentence):
+        name = "renamed"
+
+    assert (Scope.prefix_sentences, Further.prefix_sentences, Renamed.prefix_sentences) == (None, None, 1)
+
+
+def test_nobody_sees_less_than_its_own_sentence():
+    with pytest.raises(ValueError, match="0 sentences of the prefix"):
+        History(1, 2, [0, 2], document=False)
+
+
+def test_beyond_its_reach_positions_alone_tell_it_something(neighbours, dictionary):
+    """Two sentences back nothing is seen: other words change no score, but more of them move the positions."""
+    model = example(neighbours, dictionary, decoder_neighbour_layers=1)
+
+    def score(first: list[int]) -> float:
+        texts = [first, [6, 7], [8, 9]]
+        return score_by_hand(model, dictionary, texts, texts, 2)
+
+    assert score([4, 5]) == pytest.approx(score([7, 10]), abs=1e-12)
+    assert abs(score([4, 5]) - score([4, 5, 5])) > 1e-6

@@ -1,0 +1,102 @@
+"""What is forced in one pass is what it would have been token by token, in every system, with and without caches."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.modules.attention import MultiheadAttention
+from tests.core.search.systems import SYSTEMS
+from tests.support import pad_batch, random_document, random_lengths, relative_error
+
+TOLERANCE = 1e-11  # float64
+BEAM, STEPS, SWAP = 2, 90, 50  # longer than the first slots; where beams change places
+
+
+def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:
+    """Logits (length, vocabulary) of a document that is begun, at once."""
+    decoder, row = model.decoder, torch.tensor([tokens])
+    layout = decoder.layout(row)
+    layout.whole = False
+    source = memory.reorder(torch.tensor([document])).expanded()
+    return decoder.output_layer(decoder.extract_ragged(row, layout, source))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_forced_tokens(dictionary, name, caches):
+    """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap."""
+    draw = random.Random(7)
+    model = SYSTEMS[name](dictionary)
+    model.decoder.caches = caches
+    sources = [random_document(draw, dictionary, random_lengths(draw, 6, 5)) for _ in range(4)]
+    memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
+    begun = [random_document(draw, dictionary, lengths) for lengths in ([9] * 12, [2], [], [3, 0, 1])]
+    swap, steps = (SWAP, STEPS) if caches else (3, 6)
+    own = [random_document(draw, dictionary, random_lengths(draw, 40, 6, 1))[:steps] for _ in range(4 * BEAM)]
+    rows = torch.arange(4).repeat_interleave(BEAM)
+    state = model.decoder.begin(memory.reorder(rows), len(rows))
+    assert type(state) is (CachedState if caches else PrefixState)
+    state.force([torch.tensor(one, dtype=torch.int64) for one in begun])
+    read = [begun[row // BEAM] + own[row][:swap] for row in range(len(rows))]
+    order = [1, 0, 3, 2, 5, 5, 6, 6]
+    read += [read[old] + own[row][swap:] for row, old in enumerate(order)]
+    tags = [model.decoder.tags(torch.tensor([one]))[0].tolist() for one in read]
+    expected = [full_pass(model, memory, row % len(rows) // BEAM, one) for row, one in enumerate(read)]
+    for step in range(steps):
+        if step == swap:
+            state.reorder(torch.tensor(order))
+        half = len(rows) * (step >= swap)
+        places = [(half + row, len(begun[row // BEAM]) + step) for row in range(len(rows))]
+        tokens = torch.tensor([read[row][place] for row, place in places])
+        opens = tokens.eq(dictionary.bos()).view(-1, BEAM).numpy()
+        tag = torch.tensor([tags[row][place] for row, place in places]).view(-1, BEAM).numpy()
+        logits = state.logits(state.step(tokens, opens, tag))
+        for row, (which, place) in enumerate(places):
+            assert relative_error(logits[row], expected[which][place]) < TOLERANCE, (step, row)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_one_pass_for_all_beams(dictionary, monkeypatch, name):
+    """Each attention sees the forced tokens of every document once, whatever the beam."""
+    draw = random.Random(8)
+    model = SYSTEMS[name](dictionary)
+    sources = [random_document(draw, dictionary, [3, 2, 4]) for _ in range(2)]
+    memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]
+    begun = [torch.tensor(random_document(draw, dictionary, lengths)) for lengths in ([4, 5], [3])]
+    state = model.decoder.begin(memory.reorder(torch.arange(2).repeat_interleave(5)), 10)
+    seen, forward = [], MultiheadAttention.forward
+    monkeypatch.setattr(
+        MultiheadAttention, "forward", lambda self, x, *rest: (seen.append(len(x)), forward(self, x, *rest))[1]
+    )
+    state.force(begun)
+    number = sum(isinstance(module, MultiheadAttention) for module in model.decoder.modules())
+    assert seen == [sum(map(len, begun))] * number
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["gtransformer", "window linear, relative"])
+def test_in_bfloat16(dictionary, name):
+    """What is forced under autocast is kept in the type of the steps, and they go on as from the steps themselves."""
+    draw = random.Random(9)
+    model = SYSTEMS[name](dictionary).float()
+    for part in (model, model.encoder, model.decoder):
+        part.cfg.autocast = "bfloat16"
+    memory = model.encoder(torch.tensor([random_document(draw, dictionary, [3, 2, 4])]))["memory"][0]
+    begun = random_document(draw, dictionary, [5, 4])
+    forced, stepped = (model.decoder.begin(memory, 1) for _ in range(2))
+    forced.force([torch.tensor(begun)])
+    tokens = [*begun, *random_document(draw, dictionary, [3])]
+    tags = model.decoder.tags(torch.tensor([tokens])).numpy()
+    for place, token in enumerate(tokens):
+        step = torch.tensor([token]), torch.tensor([[token == dictionary.bos()]]).numpy(), tags[:, place : place + 1]
+        expected = stepped.logits(stepped.step(*step))
+        if place >= len(begun):
+            found = forced.logits(forced.step(*step))
+            assert found.dtype == expected.dtype and relative_error(found, expected) < 0.05

@@ -1,0 +1,105 @@
+"""gtransformer_mbart_large: the structure of mBART25, from checkpoints of fairseq's own class (section 5.2)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from fairseq import models, options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.pretrained import is_new
+from tests.core.models import fairseq_models
+from tests.core.models.test_pretrained import force_local
+from tests.support import relative_error, tiny_dictionary, tiny_task
+
+pytestmark = pytest.mark.slow
+
+LANGS = ("ar_AR", "cs_CZ", "de_DE", "en_XX")
+# As in the command that fine-tunes mBART25 with fairseq; the architecture's name alone says so.
+MBART = {"encoder_normalize_before": True, "decoder_normalize_before": True, "layernorm_embedding": True}
+SMALL = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
+
+
+@pytest.fixture
+def dictionary():
+    return tiny_dictionary(langs=LANGS)
+
+
+@pytest.fixture
+def mbart(dictionary):
+    """12 dimensions would do; these are 16, with mBART25's 1024 learned positions."""
+    return fairseq_models.build(dictionary, "mbart_large", **MBART)
+
+
+def build(dictionary, *arguments):
+    """gtransformer_mbart_large made small on the command line, as training builds it."""
+    task = tiny_task(dictionary, target_lang="de_DE", source_lang="en_XX", langs=",".join(LANGS))
+    line = ["data", "--task", "translation_doc", "--arch", "gtransformer_mbart_large", "--dropout=0", "--load-partial"]
+    line += [*SMALL, *arguments]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), line))
+    return models.build_model(cfg.model, task).eval()
+
+
+def test_logits_are_mbarts(dictionary, mbart, make_pairs):
+    """``--doc-mode full`` is mBART itself: pre-norm, learned positions, embedding and final layer norms, scaling."""
+    model = build(dictionary, "--doc-mode=full")
+    model.load_state_dict(dict(mbart.state_dict()))
+    pairs = make_pairs(2, [2, 3])
+    lengths = pairs.source.ne(dictionary.pad()).sum(1)
+    with torch.no_grad():
+        expected = mbart(pairs.source, lengths, pairs.previous)[0]
+        found = model(pairs.source, None, pairs.previous)[0]
+    real = pairs.previous.ne(dictionary.pad())
+    assert relative_error(found[real], expected[real]) < 1e-5
+
+
+def test_encoder_of_one_sentence_is_mbarts(dictionary, mbart, make_pairs):
+    model = build(dictionary)
+    model.load_state_dict(dict(mbart.state_dict()))
+    force_local(model)
+    source = make_pairs(2, [1, 1]).source
+    with torch.no_grad():
+        expected = mbart.encoder(source, source.ne(dictionary.pad()).sum(1))["encoder_out"][0]
+        found = model.encoder(source)["encoder_out"][0]
+    real = source.ne(dictionary.pad()).T
+    assert relative_error(found[real], expected[real]) < 1e-5
+
+
+def test_names_and_shapes_are_mbarts(dictionary, mbart):
+    """Nothing of mBART is left over, and only global attention and gates are not in it."""
+    model = build(dictionary)
+    own, theirs = model.state_dict(), mbart.state_dict()
+    renamed = {name.replace("_attn.", "_attn_local."): value.shape for name, value in theirs.items()}
+    assert {name: value.shape for name, value in own.items() if not is_new(name)} == renamed
+    assert own["encoder.embed_positions.weight"].shape == (1024 + 2, 16)
+
+
+def test_flags_of_the_usual_command_do_no_harm(dictionary, mbart):
+    """A flag that is on by default would be turned off by naming it."""
+    flags = [f"--{key.replace('_', '-')}" for key in MBART]
+    model = build(dictionary, *flags, "--encoder-learned-pos", "--decoder-learned-pos", "--share-all-embeddings")
+    model.load_state_dict(dict(mbart.state_dict()))
+
+
+@pytest.mark.parametrize(
+    ("teacher", "words"),
+    [
+        ({**MBART, "encoder_normalize_before": False}, "lacks encoder.layer_norm.weight, encoder.layer_norm.bias"),
+        ({**MBART, "layernorm_embedding": False}, "lacks encoder.layernorm_embedding.weight"),
+        ({**MBART, "max_source_positions": 512}, "encoder.embed_positions.weight is 514 x 16, not 1026 x 16"),
+        ({**MBART, "decoder_layers": 4}, "this model has no decoder.layers.3.self_attn_local.k_proj.weight"),
+        ({**MBART, "encoder_learned_pos": False}, "lacks encoder.embed_positions.weight"),
+    ],
+)
+def test_another_structure_is_refused(dictionary, teacher, words):
+    state = fairseq_models.build(dictionary, "mbart_large", **teacher).state_dict()
+    with pytest.raises(UserError) as error:
+        build(dictionary).load_state_dict(dict(state))
+    assert words in str(error.value)
+
+
+def test_classification_heads_are_not_dropped_silently(dictionary, mbart):
+    state = {**mbart.state_dict(), "classification_heads.sentiment.dense.weight": torch.zeros(8, 16)}
+    with pytest.raises(UserError, match="this model has no classification_heads.sentiment.dense.weight"):
+        build(dictionary).load_state_dict(state)

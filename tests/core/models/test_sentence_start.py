@@ -1,0 +1,287 @@
+"""``--sentence-model``: any sentence Transformer that fairseq has trained is where a document model starts, exactly."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.errors import UserError
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.lab.analysis.attention import inspect
+from gtransformer.models.common.decoder import STATE
+from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
+from gtransformer.tasks import sentence_start
+from gtransformer.tasks.sentence_start import start_from_sentence_model
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.core.models import fairseq_models
+from tests.core.models.test_exact_start import NEARLY, PRENORM, SHUT, losses, random_pairs
+from tests.core.search.conftest import Translator
+from tests.support import pad_batch, relative_error, task_config, tiny_model
+
+pytestmark = pytest.mark.slow
+
+LEARNED = {"encoder_learned_pos": True, "decoder_learned_pos": True, "max_source_positions": 10}
+# Of fairseq's models: architecture, options, whether both sides have one dictionary.
+LAYOUTS = {
+    "joined": ("transformer", {"share_all_embeddings": True}, True),
+    "separate": ("transformer", {}, False),
+    "separate, output shared": ("transformer", {"share_decoder_input_output_embed": True}, False),
+    "learned positions": ("transformer", {**LEARNED, "share_all_embeddings": True}, True),
+    "pre-norm": ("transformer", {**PRENORM, "share_decoder_input_output_embed": True}, False),
+    "WMT": ("transformer_wmt_en_de_big", {"share_all_embeddings": True, "encoder_ffn_embed_dim": 40}, True),
+    "other parts": ("transformer", {"layernorm_embedding": True, "no_scale_embedding": True, "activation_fn": "gelu"},
+                    False),
+}  # fmt: skip
+AS_FAIRSEQ_ONCE_WAS = "WMT"
+
+
+def plain_dictionary(words: int) -> Dictionary:
+    """As fairseq-preprocess makes it: no language symbols, no ``<mask>``."""
+    dictionary = Dictionary()
+    for number in range(words):
+        dictionary.add_symbol(f"w{number}")
+    return dictionary
+
+
+def as_saved_long_ago(state: dict) -> dict:
+    """Names and shapes of fairseq 0.6 to 0.8, which published its WMT models."""
+    found = {}
+    for name, value in state.items():
+        match = re.match(r"(.*_attn)\.([qkv])_proj\.(weight|bias)", name)
+        if match is None:
+            name = re.sub(r"\.self_attn_layer_norm\.", ".layer_norms.0.", name)
+            name = re.sub(r"\.encoder_attn_layer_norm\.", ".layer_norms.1.", name)
+            found[re.sub(r"\.final_layer_norm\.", f".layer_norms.{1 + name.startswith('decoder')}.", name)] = value
+        elif match[2] == "q":
+            parts = [state[f"{match[1]}.{letter}_proj.{match[3]}"] for letter in "qkv"]
+            found[f"{match[1]}.in_proj_{match[3]}"] = torch.cat(parts)
+    del found["decoder.output_projection.weight"]
+    found["encoder.embed_positions.weights"] = torch.zeros(3, 16)
+    return found
+
+
+def save(folder, layout: str = "joined", **changes):
+    """(checkpoint, fairseq's model, source and target dictionary) of a sentence model en -> de."""
+    arch, options, joined = LAYOUTS[layout]
+    source = plain_dictionary(12)
+    target = source if joined else plain_dictionary(9)
+    model = fairseq_models.build(source, arch, target=target, **options).double()
+    args = fairseq_models.settings(arch, source_lang="en", target_lang="de", **options)
+    vars(args).update(changes)
+    state = fairseq_models.checkpoint(model, args)
+    if layout == AS_FAIRSEQ_ONCE_WAS:
+        state["model"] = as_saved_long_ago(state["model"])
+    torch.save(state, folder / "model.pt")
+    return folder / "model.pt", model, source, target
+
+
+def task_of(source: Dictionary, target: Dictionary) -> TranslationDocTask:
+    """Over dictionaries of its own, which it adds its symbols to."""
+    own = [plain_dictionary(len(one) - 4) for one in (source, target)]
+    return TranslationDocTask(task_config(langs="en,de"), own[0], own[0] if source is target else own[1])
+
+
+def start(path, task, **options) -> GTransformerModel:
+    """The document model that training begins with; its options say nothing of the model's structure."""
+    cfg = GTransformerConfig(sentence_model=str(path), doc_mode="partial", dropout=0.0, **options)
+    cfg.max_source_positions = cfg.max_target_positions = 1_000_000
+    start_from_sentence_model(cfg, None, task)
+    torch.manual_seed(3)
+    model = GTransformerModel.build_model(cfg, task).double().eval()
+    model.load_state_dict(torch.load(path)["model"])
+    return model
+
+
+def losses_alone(model, dictionary, documents) -> list[torch.Tensor]:
+    """What each sentence costs the sentence model, which reads ``w1 w2 </s>`` and writes behind ``</s>``."""
+    found, eos = [], dictionary.eos()
+    for source, target in (pair for document in documents for pair in document):
+        tokens, lengths = torch.tensor([[*source, eos]]), torch.tensor([len(source) + 1])
+        logits = model(tokens, lengths, torch.tensor([[eos, *target]]))[0][0]
+        goal = torch.tensor([*target, eos]).unsqueeze(1)
+        found.append(-torch.log_softmax(logits, dim=-1).gather(1, goal).squeeze(1))
+    return found
+
+
+def pairs_of(source: Dictionary, target: Dictionary, **options):
+    """Random documents whose words both dictionaries have."""
+    return random_pairs(min(source, target, key=len), **options)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_token_costs_what_it_costs_the_sentence_model(tmp_path, layout):
+    path, teacher, source, target = save(tmp_path, layout)
+    task, documents = task_of(source, target), pairs_of(source, target)
+    expected = torch.cat(losses_alone(teacher, target, documents))
+    found = torch.cat(losses(start(path, task, gate_bias=SHUT), target, documents))
+    assert relative_error(found, expected) < 1e-6  # fairseq's softmax of attention is in float32
+    neutral = torch.cat(losses(start(path, task), target, documents))
+    assert relative_error(neutral, expected) < 1e-6
+    nearly = start(path, task, gate_bias=NEARLY)
+    off = torch.cat(losses(nearly, target, documents)) - expected
+    assert 0 < off.mean().abs() < 0.01
+    # With marks that the sentence model does not know it is another model: the test can fail.
+    nearly.encoder.ends_only = nearly.decoder.ends_only = False
+    assert (torch.cat(losses(nearly, target, documents)) - expected).abs().mean() > 0.05
+
+
+def test_a_sentence_model_of_this_package(tmp_path, dictionary):
+    teacher = tiny_model(dictionary, doc_mode="full", encoder_normalize_before=True).double()
+    task = TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary)
+    settings = {"model": vars(teacher.cfg), "task": {"_name": "translation_doc", "decoder_start": "bos"}}
+    torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
+    documents = random_pairs(dictionary)
+    with torch.no_grad():
+        expected = losses(teacher, dictionary, [[pair] for document in documents for pair in document])
+        found = losses(start(tmp_path / "model.pt", task, gate_bias=SHUT), dictionary, documents)
+        model = start(tmp_path / "model.pt", task)
+        neutral = losses(model, dictionary, documents)
+    assert relative_error(torch.cat(found), torch.cat(expected)) < 1e-12
+    assert relative_error(torch.cat(neutral), torch.cat(expected)) < 1e-12 and model.cfg.neutral_gates
+    assert (model.cfg.gate_bias, model.cfg.positions, model.cfg.marks_loss) == (0.0, "sentence", "off")
+    assert model.leaves_marks_out and model.decoder.output_words is None
+
+
+def spread(model, dictionary, documents):
+    """Source and target (documents, longest) as the task's batches have them."""
+    sides = [
+        [[t for pair in document for t in (dictionary.bos(), *pair[side], dictionary.eos())] for document in documents]
+        for side in (0, 1)
+    ]
+    return pad_batch(sides[0], dictionary.pad(), True), pad_batch(sides[1], dictionary.pad(), False)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("layout", ["separate", "learned positions"])
+def test_every_step_is_the_full_pass(tmp_path, layout, caches):
+    path, _, source, target = save(tmp_path, layout)
+    model = start(path, task_of(source, target), gate_bias=0.5)
+    for name, parameter in model.named_parameters():  # what is new has learned something
+        if "numbers" in name:
+            torch.nn.init.normal_(parameter, std=0.5)
+    model.decoder.caches = caches
+    tokens, targets = spread(model, target, pairs_of(source, target, sentences=(5,)))
+    full, state = model(tokens, None, targets)[0][0], {}
+    memory = model.encoder(tokens)
+    for step in range(targets.shape[1]):
+        logits = model.decoder(targets[:, : step + 1], memory, state)[0][0, 0]
+        assert torch.isneginf(logits[len(target) :]).all() and len(logits) == len(target) + 3
+        assert relative_error(logits[: len(target)], full[step, : len(target)]) < 1e-11
+    assert type(state[STATE]) is (CachedState if caches else PrefixState)
+
+
+@torch.no_grad()
+def test_search(tmp_path):
+    """With caches, without, and through fairseq's loop; as many sentences as the source has."""
+    path, _, source, target = save(tmp_path)
+    task = task_of(source, target)
+    model, found = start(path, task), []
+    documents = [
+        [t for pair in document for t in (source.bos(), *pair[0], source.eos())]
+        for document in pairs_of(source, target, most=4)
+    ]
+    for caches, fast in ((True, True), (False, True), (True, False)):
+        model.decoder.caches = caches
+        translate = Translator(task.source_dictionary, [model], beam=3, max_len_a=1, max_len_b=2)
+        translate.generator.fast = fast
+        found.append([nbest[0]["tokens"].tolist() for nbest in translate(documents)])
+        for nbest, document in zip(translate(documents), documents, strict=True):
+            assert len(translate.sentences(nbest[0])) == document.count(source.bos())
+    assert found[0] == found[1] == found[2]
+    for option, word in (({"sentence_rule": "off"}, "--sentence-rule off"), ({}, "--score-reference")):
+        with pytest.raises(UserError, match=f"{word}: .* has not learned to predict <s>"):
+            Translator(task.source_dictionary, [model], option, beam=2, score_reference=not option)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("strategy", ["sliding", "sequential"])
+def test_window_by_window(tmp_path, strategy):
+    """What is forced begins with sentences, too, whose positions begin anew."""
+    path, _, source, target = save(tmp_path, "learned positions")
+    task, found = task_of(source, target), []
+    tokens = spread(model := start(path, task), source, pairs_of(source, target, sentences=(5,), most=4))[0]
+    for caches in (True, False):
+        model.decoder.caches = caches
+        options = {"strategy": strategy, "window_tokens": 14}
+        translate = Translator(task.source_dictionary, [model], options, beam=2, max_len_a=1, max_len_b=2)
+        (nbest,) = translate([tokens[0].tolist()])
+        assert len(translate.sentences(nbest[0])) == 5
+        found.append(nbest[0]["tokens"].tolist())
+    assert found[0] == found[1]
+
+
+@torch.no_grad()
+def test_scores_of_sentences_and_what_they_looked_at(tmp_path):
+    """Contrastive scoring, and inspection: no token of ``<s>`` among the source's, none lost of the target's."""
+    path, teacher, source, target = save(tmp_path, "separate")
+    task, documents = task_of(source, target), pairs_of(source, target)
+    model = start(path, task, gate_bias=SHUT)
+    requests = [Request(*map(list, zip(*document, strict=True))) for document in documents]
+    scores = SentenceScorer(model, task.source_dictionary, task.target_dictionary).score(requests)
+    expected = [-float(one.sum()) for one in losses_alone(teacher, target, documents)]
+    assert [one for own in scores for one in own] == pytest.approx(expected, rel=1e-6)
+    tokens, targets = (side[0].tolist() for side in spread(model, target, documents[:1]))
+    found = inspect(model, tokens, targets)
+    assert len(found.tags["encoder"]) == len(tokens) - len(documents[0]) and len(found.tags["cross"]) == len(targets)
+    assert found.drawn_from().sum(axis=1) == pytest.approx(1.0)
+    assert min(gate.tokens.min() for gate in found.gates) == 1.0
+
+
+def test_what_counts_in_the_loss(tmp_path):
+    """Words and ``</s>`` alone, smoothed over the words of the sentence model; new symbols are never predicted."""
+    path, teacher, source, target = save(tmp_path, "separate")
+    task, documents = task_of(source, target), pairs_of(source, target)
+    model = start(path, task, gate_bias=SHUT)
+    tokens, previous = spread(model, target, documents)
+    goal = torch.cat([previous[:, 1:], torch.full_like(previous[:, :1], target.pad())], dim=1)
+    goal[torch.arange(len(goal)), previous.ne(target.pad()).sum(dim=1) - 1] = task.language
+    sample = {
+        "net_input": {"src_tokens": tokens, "src_lengths": None, "prev_output_tokens": previous},
+        "target": goal, "ntokens": int(goal.ne(target.pad()).sum()),
+    }  # fmt: skip
+    criterion = FusedLabelSmoothedCrossEntropy(SimpleNamespace(target_dictionary=task.target_dictionary), False, 0.1)
+    loss, size, logs = criterion(model, task._counted(sample, model))
+    expected = torch.cat(losses_alone(teacher, target, documents))
+    assert size == len(expected) and float(logs["nll_loss"]) == pytest.approx(float(expected.sum().detach()))
+    assert torch.isfinite(loss) and loss > logs["nll_loss"]
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    assert model.decoder.output_projection.weight.grad[len(target) :].eq(0).all()
+
+
+@torch.no_grad()
+def test_a_sentence_longer_than_learned_positions(tmp_path):
+    path, _, source, target = save(tmp_path, "learned positions")
+    model = start(path, task_of(source, target))
+    draw = random.Random(1)
+    words = [draw.randrange(4, 16) for _ in range(10)]
+    with pytest.raises(UserError, match="a text of 11 tokens does not fit the 10 learned positions"):
+        model.encoder(torch.tensor([[0, *words, 2]]))
+    assert model.encoder(torch.tensor([[0, *words[:9], 2] * 3]))["memory"][0].layout.total == 30
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "option", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}, {}]
+)
+def test_a_start_that_is_not_exact_is_said(tmp_path, caplog, monkeypatch, option):
+    monkeypatch.setattr(sentence_start.logger, "disabled", False)
+    path, teacher, source, target = save(tmp_path)
+    task, documents = task_of(source, target), pairs_of(source, target)
+    with caplog.at_level(logging.WARNING, sentence_start.logger.name):
+        model = start(path, task, **option)
+    exact = torch.cat(losses_alone(teacher, target, documents))
+    assert (relative_error(torch.cat(losses(model, target, documents)), exact) > 1e-3) == bool(option)
+    assert ("the start is not exact" in caplog.text) == bool(option)
+    assert all(name.replace("_", "-") in caplog.text for name in option)

@@ -1,0 +1,71 @@
+"""``--sentence-model``: what is no sentence model, or does not fit the data, is refused in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.models.gtransformer import GTransformerConfig
+from gtransformer.tasks.sentence_start import start_from_sentence_model
+from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.core.models.test_sentence_start import plain_dictionary, save, start, task_of
+from tests.support import task_config, tiny_model
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "words"),
+    [
+        ({}, {"instances": "parts", "instance_tokens": 1000}, "trained on more than single .* .--instances parts"),
+        ({"doc_mode": "partial"}, {}, "model.pt: a document model; start from it with --finetune-from-model"),
+        ({"positions": "sentence"}, {}, "model.pt: a document model; start from it with --finetune-from-model"),
+    ],
+)
+def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary, model, task, words):
+    teacher = tiny_model(dictionary, **{"doc_mode": "full"} | model)
+    section = {"_name": "translation_doc", "decoder_start": "bos", **task}
+    settings = {"model": vars(teacher.cfg), "task": section}
+    torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
+    with pytest.raises(UserError, match=words):
+        start(tmp_path / "model.pt", TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("languages", "model.pt: translates en-fr, this data is en-de; give a model of these languages"),
+        ("size", "its en dictionary has 16 entries, this data's 15: prepare the data with the model's own dictionary"),
+        ("words", "dict.en.txt has 'v3' as entry 7, this data's has 'w3'"),
+        ("language model", "model.pt: no Transformer with encoder and decoder; give the checkpoint of one"),
+        ("damaged", "model.pt: cannot be read as a checkpoint of fairseq"),
+        ("other", "model.pt: no checkpoint of fairseq, it holds no model"),
+        ("missing", "--sentence-model .*model.pt: no such checkpoint; train or fetch it first"),
+        ("full", "its attention becomes group attention, so give --doc-mode partial"),
+        ("cross-self", "model.pt: trained with --cross-self-attention, which no document model has"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
+    changes = {"languages": {"target_lang": "fr"}, "cross-self": {"cross_self_attention": True}}
+    path, _, source, target = save(tmp_path, **changes.get(change, {}))
+    task, options = task_of(source, target), {}
+    if change == "size":
+        task = task_of(*[plain_dictionary(11)] * 2)
+    elif change == "words":
+        (tmp_path / "dict.en.txt").write_text("".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12)))
+    elif change == "language model":
+        state = torch.load(path)
+        state["model"] = {name: value for name, value in state["model"].items() if name.startswith("decoder")}
+        torch.save(state, path)
+    elif change == "damaged":
+        path.write_bytes(path.read_bytes()[:1000])
+    elif change == "other":
+        torch.save([1], path)
+    elif change == "missing":
+        path.unlink()
+    cfg = GTransformerConfig(sentence_model=str(path), **options)
+    cfg.doc_mode = "full" if change == "full" else "partial"
+    with pytest.raises(UserError, match=words) as error:
+        start_from_sentence_model(cfg, None, task)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,157 @@
+"""Subwords of pretrained models: cutting, undoing, dictionaries."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+
+import pytest
+from fairseq.data import Dictionary
+from sentencepiece import SentencePieceTrainer
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.cxmi import spans
+from gtransformer.lab.analysis.words import side_of
+from gtransformer.preprocess.pieces import (
+    SentencePieces,
+    WordPieces,
+    save_wordpieces,
+    sentencepiece_dictionary,
+    spelled,
+    wordpiece_dictionary,
+)
+from tests.bert import WORDS, save_bert, skip_without_transformers
+
+LINES = ["Das Haus ist alt.", "Die Häuser, die wir sehen, sind grün.", "Anna sieht Berlin!", "Es war (sehr) neu?"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pieces")
+    draw = random.Random(1)
+    text = folder / "text"
+    words = [word for line in LINES for word in line.split()]
+    text.write_text("".join(" ".join(draw.choices(words, k=8)) + "\n" for _ in range(200)), encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(folder / "m"), vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    return folder / "m.model"
+
+
+@pytest.fixture(scope="module")
+def wordpieces(tmp_path_factory) -> Path:
+    skip_without_transformers()
+    folder = tmp_path_factory.mktemp("bert")
+    save_bert(folder)
+    save_wordpieces(folder, folder / "wordpieces.json")
+    return folder / "wordpieces.json"
+
+
+def test_cut_and_undone(model: Path):
+    """Also from another process, for which the work is pickled."""
+    cut = pickle.loads(pickle.dumps(SentencePieces(model)))(LINES)
+    assert all(" " in line and line.startswith("\u2581") for line in cut)
+    assert SentencePieces(model).join(cut) == LINES
+    assert SentencePieces(model).join([""]) == [""] and SentencePieces(model).join([]) == []
+
+
+@pytest.fixture(scope="module")
+def with_bytes(tmp_path_factory) -> Path:
+    """A model that falls back to bytes, and has what may be control symbols in a dictionary among its pieces."""
+    folder = tmp_path_factory.mktemp("bytes")
+    (folder / "text").write_text("".join(f"{line} x[de_DE] [de_DE]\n" for line in LINES * 50), encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=330, hard_vocab_limit=False,
+        byte_fallback=True, user_defined_symbols=["<mask>", "[de_DE]"], minloglevel=2,
+    )  # fmt: skip
+    return folder / "m.model"
+
+
+def test_bytes_are_the_librarys_to_join(with_bytes: Path):
+    """What is not among the pieces is cut into bytes, and comes back; bytes that are no text do as little harm."""
+    pieces = SentencePieces(with_bytes)
+    text = ["Café in 中国, naïve Häuser", "😀 <0x43> x"]
+    cut = pieces(text)
+    assert "<0xC3>" in cut[0] and "af<" not in " ".join(cut)
+    assert pieces.join(cut) == text
+    assert pieces.join(["\u2581Das <0x0A> <0xC3> \u2581Haus", "\u2581neu \u2581unbekannt es"]) == [
+        "Das \ufffd Haus",
+        "neu unbekanntes",
+    ]
+
+
+def test_words_for_show_are_the_texts(with_bytes: Path):
+    """Those of pages and of P-CXMI, which are joined of pieces one by one."""
+    text = "Café in 中国, naïve Häuser"
+    cut = SentencePieces(with_bytes)([text])[0].split()
+    assert any(piece.startswith("<0x") for piece in cut)
+    assert [word for word, _, _ in spans(cut, True)] == text.split()
+    assert side_of(cut, [0] * len(cut), (), True).words == text.split()
+    assert spelled("<0xC3>x <0x4>") == "\ufffdx <0x4>"
+
+
+@pytest.mark.parametrize("text", ["A <mask> b", "x[de_DE] [de_DE]", "x <s> </s> <pad> <unk>", "<mask>"])
+def test_no_piece_is_a_control_symbol_and_text_comes_back(with_bytes: Path, text: str):
+    """As of the tokeniser (``test_tokenise``)."""
+    pieces = SentencePieces(with_bytes)
+    cut = pieces([text])
+    assert not {"<mask>", "[de_DE]", "<pad>", "<unk>", "<s>", "</s>"} & set(cut[0].split())
+    assert pieces.join(cut) == [text]
+
+
+def test_no_piece_holds_a_blank(tmp_path: Path):
+    """A model that normalises nothing takes a no-break space for a letter; whoever reads the line does not."""
+    (tmp_path / "text").write_text("ein\u00a0Haus und 5\u202f% davon\n" * 50, encoding="utf-8")
+    SentencePieceTrainer.train(
+        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "m"), vocab_size=40, hard_vocab_limit=False,
+        normalization_rule_name="identity", minloglevel=2,
+    )  # fmt: skip
+    pieces = SentencePieces(tmp_path / "m.model")
+    cut = pieces(["ein\u00a0Haus \u2028 5\u202f%"])
+    assert cut[0].split(" ") == cut[0].split() and pieces.join(cut) == ["ein Haus 5 %"]
+
+
+def test_wordpieces_are_berts(wordpieces: Path):
+    """Lower case, punctuation apart, ## inside a word; no special tokens, however long the line."""
+    cut = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["The dogs, hearing", "cat " * 600])
+    assert cut[0] == "the dog ##s , [UNK]"
+    assert cut[1].split() == ["cat"] * 600
+    (cut,) = pickle.loads(pickle.dumps(WordPieces(wordpieces)))(["[CLS] the [MASK]"])
+    assert not {"[CLS]", "[MASK]"} & set(cut.split())
+
+
+def test_sentencepiece_dictionary(tmp_path: Path):
+    """The pretrained model's words, then its 25 language symbols and <mask>, in the order of --langs."""
+    (tmp_path / "dict.txt").write_text("\u2581Das 7\n\u2581Haus 5\n, 3\n")
+    size = sentencepiece_dictionary(tmp_path / "dict.txt", ["ar_AR", "cs_CZ"], tmp_path / "out.txt")
+    dictionary = Dictionary.load(str(tmp_path / "out.txt"))
+    assert len(dictionary) == size == 4 + 3 + 3
+    assert dictionary.symbols[4:] == ["\u2581Das", "\u2581Haus", ",", "[ar_AR]", "[cs_CZ]", "<mask>"]
+    # Once is enough: a dictionary that has them already keeps its size.
+    assert sentencepiece_dictionary(tmp_path / "out.txt", ["ar_AR", "cs_CZ"], tmp_path / "again.txt") == size
+
+
+def test_wordpiece_dictionary(wordpieces: Path, tmp_path: Path):
+    size = wordpiece_dictionary(wordpieces, ["en", "de"], tmp_path / "dict.txt")
+    dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
+    assert dictionary.symbols[4:] == [*WORDS, "[en]", "[de]", "<mask>"] and len(dictionary) == size
+
+
+def test_bad_files(tmp_path: Path):
+    with pytest.raises(UserError, match="no such file; give the SentencePiece model"):
+        SentencePieces(tmp_path / "none")
+    (tmp_path / "bad").write_text("bad")
+    with pytest.raises(UserError, match="not a SentencePiece model"):
+        SentencePieces(tmp_path / "bad")
+    skip_without_transformers()
+    with pytest.raises(UserError, match="not a tokeniser of wordpieces"):
+        WordPieces(tmp_path / "bad")
+    with pytest.raises(UserError, match="no tokeniser of a BERT"):
+        save_wordpieces(tmp_path, tmp_path / "out.json")
+
+
+def test_a_sentence_is_never_without_words(model: Path, wordpieces: Path):
+    """What nothing is left of becomes one unknown token, as with the tokeniser: a place in the alignment is kept."""
+    assert SentencePieces(model)(["\u200b", "Das"])[0] == "\u200b"
+    assert WordPieces(wordpieces)(["\u0301 \u0301", "a cat"]) == ["\u0301\u0301", "a cat"]

@@ -1,0 +1,161 @@
+"""What a recipe needs of others, and what of it ``scripts/run.sh RECIPE CORPUS all`` does first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli.run import build_parser, main
+from gtransformer.errors import UserError
+from gtransformer.files import write_json
+from gtransformer.run import run as module
+from gtransformer.run.needs import Need, missing_first, needs, start_of
+from gtransformer.run.run import Run, make_run
+from gtransformer.run.run_places import RUNS
+
+START = "document/sentences"
+
+
+@pytest.fixture
+def corpora(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
+    """Documents and sentence pairs, raw, in a checkout of their own."""
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
+    found = tmp_path / "raw" / "few", tmp_path / "raw" / "pairs"
+    for corpus in found:
+        corpus.mkdir(parents=True)
+    return found
+
+
+def parse(*arguments: object):
+    args = build_parser().parse_args([str(argument) for argument in arguments])
+    args.extra = []
+    return args
+
+
+def done(root: Path, name: str) -> None:
+    (root / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / "runs" / name).touch()
+
+
+def test_needs_come_in_an_order_that_works(tmp_path: Path):
+    assert needs("base") == []
+    assert needs("doc_base_finetune") == [Need("base", "prepare"), Need("sent_base", "train")]
+    assert needs("document/base") == [Need(START, "prepare"), Need(START, "train")]
+    assert needs("document/alone") == needs("flat/base") == [Need(START, "prepare")]
+    assert needs("arena/window") == [Need("arena/start", "prepare"), Need("arena/start", "train")]
+    (tmp_path / "one.yaml").write_text("based-on: document/small_sentences\n")
+    (tmp_path / "two.yaml").write_text("based-on: document/small\npretrained-from: one\nprepared-from: one\n")
+    beside = f"{tmp_path}/one.yaml"
+    assert needs(f"{tmp_path}/two.yaml") == [Need(beside, "prepare"), Need(beside, "train")]
+
+
+def test_a_recipe_that_another_starts_from_is_found_where_that_one_is(tmp_path: Path):
+    assert start_of("arena/window") == "arena/start" and start_of("doc_base_finetune") == "sent_base"
+    assert start_of("document/base") == START
+    for name, start in (("mine", "sent_base"), ("other", "mine"), ("none", "")):
+        (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {start}\n")
+    assert start_of(f"{tmp_path}/mine.yaml") == "sent_base" and start_of(f"{tmp_path}/none.yaml") is None
+    assert start_of(f"{tmp_path}/other.yaml") == f"{tmp_path}/mine.yaml"
+
+
+def test_a_recipe_that_needs_itself(tmp_path: Path):
+    for name, other in (("one", "two"), ("two", "one")):
+        (tmp_path / f"{name}.yaml").write_text(f"based-on: base\npretrained-from: {other}\n")
+    with pytest.raises(UserError, match="one.yaml' needs itself, by way of"):
+        needs(f"{tmp_path}/one.yaml")
+
+
+def test_all_does_what_is_missing_of_others_first(corpora, tmp_path: Path):
+    few, pairs = corpora
+    command = parse("document/base", few, "all")
+    first, second = [START, str(few), "prepare"], [START, str(few), "train"]
+    assert missing_first(command) == [first, second]
+    done(tmp_path, f"{START}/few/prepared/manifest.json")
+    assert missing_first(command) == [second]
+    done(tmp_path, f"{START}/few/checkpoints/checkpoint_best.pt")
+    assert missing_first(command) == [second], "an interrupted training is not over"
+    done(tmp_path, f"{START}/few/train.json")
+    assert missing_first(command) == []
+    elsewhere = missing_first(parse("document/base", few, "all", "--start-on", pairs))
+    assert elsewhere == [[START, str(pairs), "prepare"], [START, str(pairs), "train"]]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["train"],
+        ["all", "--set", "train.finetune-from-model=x.pt", "--prepared", "x"],
+        ["all", "--output", "x"],
+        ["all", "--prepared", "x"],
+        ["all", "--checkpoint", "x"],
+        ["all", "--model-of", "x"],
+    ],
+)
+def test_others_are_left_alone_where_it_is_not_plain_what_they_should_be(corpora, options):
+    assert missing_first(parse("document/base", corpora[0], *options)) == []
+
+
+@pytest.mark.parametrize(("fails", "stages"), [(None, ["prepare", "train", "generate", "score"]), ("train", [])])
+def test_the_driver_runs_them_and_stops_where_one_fails(corpora, monkeypatch, capsys, fails, stages):
+    ran = []
+
+    def execute(run: Run, stage: str) -> None:
+        ran.append((run.recipe.name, run.raw.name, stage))
+        if stage == fails:
+            raise UserError("no room")
+
+    monkeypatch.setattr(Run, "execute", execute)
+    few, pairs = corpora
+    assert main(["document/small", str(few), "all", "--start-on", str(pairs)]) == (1 if fails else 0)
+    own = [("document/small", "few", stage) for stage in stages]
+    assert ran == [("document/small_sentences", "pairs", stage) for stage in ("prepare", "train")] + own
+    assert "[all] first: bash scripts/run.sh document/small_sentences" in capsys.readouterr().out
+
+
+def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path):
+    few, pairs = corpora
+    run = make_run(parse("document/base", few, "all", "--start-on", pairs))
+    theirs = tmp_path / "runs" / START / "pairs"
+    assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
+    assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
+    (few / "concatenated_en2de_train_en.txt").touch()
+    with pytest.raises(UserError, match=r"prepared: not there yet.*run.sh document/sentences .*pairs prepare"):
+        run.execute("prepare")
+    plain = make_run(parse("document/base", few, "all"))
+    assert plain.prepared == tmp_path / "runs" / START / "few" / "prepared" and plain.vocabulary is None
+
+
+def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, monkeypatch):
+    """Without the option, or with another corpus, they would take other data and another model, and not say so."""
+    few, pairs = corpora
+    monkeypatch.setattr(module, "run_stage", lambda name, _, folder, noted: write_json(folder / f"{name}.json", noted))
+    (few / "concatenated_en2de_train_en.txt").touch()
+    first = make_run(parse("document/base", few, "all", "--start-on", pairs))
+    done(tmp_path, f"{START}/pairs/prepared/manifest.json")
+    first.directory.mkdir(parents=True)
+    first.execute("prepare")
+    assert make_run(parse("document/base", few, "generate", "--start-on", pairs)).prepared == first.prepared
+    with pytest.raises(UserError, match="base/few: this run was begun with --start-on .*pairs; give the same to all"):
+        make_run(parse("document/base", few, "generate"))
+    with pytest.raises(UserError, match="this run was begun with --start-on .*pairs"):
+        make_run(parse("document/base", few, "all", "--start-on", few))
+    make_run(parse("document/base", few, "generate", "--output", tmp_path / "out"))
+    (first.directory / "prepare.json").unlink()
+    write_json(first.directory / "train.json", {"recipe": "document/base"})
+    with pytest.raises(UserError, match="this run was begun without --start-on"):
+        make_run(parse("document/base", few, "all", "--start-on", pairs))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["base"], "--start-on .*: recipe 'base' starts from no other recipe's model"),
+        (["document/base", "--set", "train.finetune-from-model=x.pt"], "recipe 'document/base' has another model here"),
+        (["document/base", "--model-of", "x"], "recipe 'document/base' has another model here"),
+    ],
+)
+def test_start_on_that_means_nothing(corpora, arguments, message):
+    recipe, *options = arguments
+    with pytest.raises(UserError, match=message):
+        make_run(parse(recipe, corpora[0], "all", "--start-on", corpora[1], *options))

@@ -1,0 +1,335 @@
+"""Runs belong to a corpus by content: folders of one name may hold different corpora, languages, or a moved one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from gtransformer.cli.run import build_parser, main
+from gtransformer.cli.score import main as score
+from gtransformer.errors import UserError
+from gtransformer.files import sha256, write_json
+from gtransformer.preprocess import manifest
+from gtransformer.preprocess.settings import Settings
+from gtransformer.run.needs import missing_first
+from gtransformer.run.recipe import language_changes
+from gtransformer.run.run import Run, make_run
+from gtransformer.run.run_places import RUNS, Corpus, run_directory
+from gtransformer.run.run_record import first_pass_of_run, search_of_run
+
+PAIR = ("en", "de")
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch) -> Path:
+    """The directory of all runs."""
+    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def write_raw(folder: Path, text: str = "A.", pair: tuple[str, str] = PAIR, splits=("train", "dev", "test")) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in splits:
+        for lang in pair:
+            path = folder / f"concatenated_{pair[0]}2{pair[1]}_{split}_{lang}.txt"
+            path.write_text(f"<d>\n{text} {split} {lang}\n")
+    return folder
+
+
+def parse(*arguments: object):
+    args = build_parser().parse_args([str(argument) for argument in arguments])
+    args.extra = []
+    return args
+
+
+def prepared_as_before(runs: Path, recipe: str, raw: Path) -> None:
+    """A corpus as earlier versions left it: nothing but the manifest says what it was made of."""
+    inputs = {path.name: sha256(path) for path in raw.iterdir()}
+    write_json(runs / recipe / raw.name / "prepared" / "manifest.json", {"inputs": inputs})
+
+
+def test_another_corpus_of_the_same_name_has_a_run_of_its_own(tmp_path: Path, runs: Path):
+    one, other = write_raw(tmp_path / "one" / "data"), write_raw(tmp_path / "other" / "data", "B.")
+    prepared_as_before(runs, "base", one)
+    first, second = (make_run(parse("base", raw, "all")).directory for raw in (one, other))
+    assert first == runs / "base" / "data" and second.parent == first.parent and second != first
+    Corpus.find(str(other), PAIR).note(second)
+    assert make_run(parse("base", other, "all")).directory == second, "found again"
+    moved = one.rename(tmp_path / "data")
+    assert make_run(parse("base", moved, "all")).directory == first, "the same content at another path"
+
+
+def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp_path: Path, runs: Path):
+    raw = write_raw(tmp_path / "data")
+    prepared_as_before(runs, "base", raw)
+    write_raw(raw, "Corrected.", splits=["test"])
+    assert make_run(parse("base", raw, "all")).directory == runs / "base" / "data"
+    write_raw(raw, "More.", splits=["train"])
+    assert make_run(parse("base", raw, "all")).directory != runs / "base" / "data"
+
+
+def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: Path):
+    raw = write_raw(write_raw(tmp_path / "data"), pair=("en", "fr"))
+    prepared_as_before(runs, "base", raw)
+    write_json(runs / "base" / "data" / "raw_corpus.json", {"files": Corpus.find(str(raw), PAIR).files})
+    changes = [word for change in language_changes("base", "en,fr") for word in ("--set", change)]
+    french = make_run(parse("base", raw, "all", *changes))
+    assert french.directory != runs / "base" / "data" == make_run(parse("base", raw, "all")).directory
+    assert french.recipe.preparing()["langs"] == "en,fr"
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_two_directions_of_one_corpus_are_two_runs(tmp_path: Path, runs: Path, earlier: bool):
+    """Of the same files; a run of an earlier version has its languages in its prepared corpus alone."""
+    raw = write_raw(tmp_path / "data")
+    there, back = (Corpus.find(str(raw), pair) for pair in (PAIR, PAIR[::-1]))
+    directory = run_directory("base", there)
+    if earlier:
+        settings = {"source_lang": "en", "target_lang": "de"}
+        write_json(directory / "prepared" / "manifest.json", {"inputs": dict(there.files), "settings": settings})
+    else:
+        there.note(directory)
+    assert run_directory("base", there) == directory != run_directory("base", back)
+
+
+def test_runs_of_recipes_that_share_a_corpus_are_told_apart_by_what_they_trained_on(tmp_path: Path, runs: Path):
+    """As an earlier version left them: the sentence model's directory names the prepared corpus in its command."""
+    raw, other = write_raw(tmp_path / "data"), write_raw(tmp_path / "other" / "data", "B.")
+    prepared_as_before(runs, "base", raw)
+    command = ["python", "-m", "fairseq_cli.train", str(runs / "base" / "data" / "prepared" / "bin")]
+    write_json(runs / "sent_base" / "data" / "train.json", {"command": command})
+    assert run_directory("sent_base", Corpus.find(str(raw), PAIR)) == runs / "sent_base" / "data"
+    assert run_directory("sent_base", Corpus.find(str(other), PAIR)) != runs / "sent_base" / "data"
+    assert missing_first(parse("gtransformer/warm", raw, "all")) == []
+    lacking = [["base", str(other), "prepare"], ["sent_base", str(other), "train"]]
+    assert missing_first(parse("gtransformer/warm", other, "all")) == lacking
+
+
+def test_languages_and_ways_to_prepare_hold_for_the_recipes_before(tmp_path: Path, runs: Path):
+    raw = write_raw(tmp_path / "data")
+    passed = ["--set", "prepare.bpe-merges=32000"]
+    found = missing_first(parse("window/base", raw, "all", *passed, "--set", "train.dropout=0.1"))
+    assert found == [["concatenation/sentences", str(raw), "prepare", *passed]]
+    found = missing_first(parse("gtransformer/warm", raw, "all", "--set", "train.finetune-from-model=x.pt"))
+    assert found == [["base", str(raw), "prepare"]]
+
+
+def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: Path, runs: Path, capsys):
+    """A recipe that is run on it, with nothing said of preparing, neither refuses nor replaces it."""
+    raw = write_raw(tmp_path / "data")
+    settings = {"bpe_merges": 32000, "max_instance_tokens": 512, "max_sents": None, "moses": None}
+    write_json(runs / "concatenation/sentences" / "data" / "prepared" / "manifest.json", {"settings": settings})
+    for options, merges in (((), 32000), (("--set", "prepare.bpe-merges=7"), 7)):
+        make_run(parse("window/base", raw, "prepare", "--dry-run", *options)).execute("prepare")
+        assert f"--bpe-merges {merges} " in capsys.readouterr().out
+
+
+def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path):
+    raw, output = write_raw(tmp_path / "raw"), tmp_path / "out"
+    splits = {split: [raw / f"concatenated_en2de_{split}_{lang}.txt" for lang in PAIR] for split in ("train", "test")}
+    inputs = {path.name: sha256(path) for files in splits.values() for path in files}
+    content = {"settings": {"moses_rules": Settings().moses_rules}, "vocabulary": {}, "inputs": inputs}
+    write_json(output / "manifest.json", content)
+    manifest.check_same(output, Settings(), None, splits)
+    write_raw(raw, "Corrected.", splits=["test"])
+    manifest.check_same(output, Settings(), None, splits)
+    write_raw(raw, "Another.", splits=["train"])
+    with pytest.raises(UserError, match="out: prepared from another corpus .*_train_en.txt is another text now"):
+        manifest.check_same(output, Settings(), None, splits)
+
+
+def model_of(prepared: Path, folder: Path, noted: object = None) -> Path:
+    checkpoint = folder / "checkpoints" / "checkpoint_best.pt"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    write_json(checkpoint.parent / manifest.NOTED, noted or manifest.noted_digests(prepared))
+    return checkpoint
+
+
+def prepared_with(folder: Path, borrowed: str | None = None, **files: str) -> Path:
+    outputs = {"bin/dict.en.txt": "1", "bpe.codes": "1", "bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "1"}
+    names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
+    names |= {"source": "text/test.en", "target": "text/test.de"}
+    outputs |= {"text/test.en": "1", "text/test.de": "1"} | {names[name]: value for name, value in files.items()}
+    known = {"borrowed_from": borrowed}
+    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": known, "settings": {"source_lang": "en"}})
+    return folder
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_model_is_refused_with_another_dictionary(tmp_path: Path, earlier: bool):
+    prepared = prepared_with(tmp_path / "own")
+    noted = manifest.noted_digests(prepared)
+    model = model_of(prepared, tmp_path, noted["corpus"] if earlier else noted)
+    manifest.check_noted(model, prepared)
+    manifest.check_noted(model, prepared_with(tmp_path / "tested", test="2"))
+    manifest.check_noted(model, prepared_with(tmp_path / "borrower", borrowed="own", train="2"))
+    with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of .*other"):
+        manifest.check_noted(model, prepared_with(tmp_path / "other", dictionary="2"))
+
+
+def test_translations_of_another_test_set_are_not_scored(tmp_path: Path, monkeypatch, capsys):
+    raw = write_raw(tmp_path / "data")
+    monkeypatch.setattr("gtransformer.run.run.run_stage", pretend)
+    run = make_run(parse("base", raw, "all"))
+    prepared_with(run.prepared)
+    (run.prepared / "bin").mkdir()
+    (run.prepared / "bin" / "test.en-de.en.idx").touch()
+    model_of(run.prepared, run.directory)
+    run.execute("generate")
+    run.recipe.sections["score"]["reference"] = "raw"
+    run.execute("score")
+    prepared_with(run.prepared, target="2")  # a corrected reference
+    run.execute("score")
+    prepared_with(run.prepared, source="2")
+    with pytest.raises(UserError, match="test.jsonl: translations of another text than the test set .* generate again"):
+        run.execute("score")
+    assert score([str(run.prepared), "--hypotheses", str(run.directory / "test.jsonl")]) == 1
+    assert "test.jsonl: translations of another text" in capsys.readouterr().err
+    run.execute("generate")
+    run.execute("score")
+
+
+def pretend(name: str, command: list[str], directory: Path, results: dict) -> None:
+    """A stage that leaves its record and its result."""
+    write_json(directory / f"{name}.json", results)
+    for result in ("translations", "scores"):
+        if result in results:
+            write_json(Path(results[result]), {})
+
+
+def test_all_commands_can_be_seen_before_anything_is_done(tmp_path: Path, capsys):
+    """Those of other recipes, too; nothing is written, and every line is one for a shell."""
+    raw = write_raw(tmp_path / "data")
+    assert main(["gtransformer/warm_small", str(raw), "all", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    lines = [line for line in said.out.splitlines() if not line.startswith("#")]
+    assert [line.split()[0] for line in lines] == [
+        "bash",
+        "fairseq-train",
+        "bash",
+        "fairseq-train",
+        "fairseq-generate",
+        "bash",
+    ]
+    start = tmp_path / "runs" / "cpu_small_sent" / "data" / "checkpoints" / "checkpoint_best.pt"
+    assert f"--finetune-from-model {start}" in lines[3] and "--user-dir gtransformer " in lines[3]
+    assert sorted(tmp_path.iterdir()) == [raw]
+
+
+def test_a_missing_split_or_language_pair_is_said_first(tmp_path: Path, capsys):
+    raw = write_raw(tmp_path / "data", splits=("train", "test"))
+    assert main(["base", str(raw), "all"]) == 1
+    assert "concatenated_en2de_dev_en.txt: no such file; 'all' needs a development set" in capsys.readouterr().err
+    french = write_raw(tmp_path / "french", pair=("en", "fr"))
+    assert main(["base", str(french), "prepare"]) == 1
+    assert "for en-fr give --langs en,fr" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_corpus_that_is_only_prepared_is_said_to_lack_what_later_stages_need(tmp_path: Path, capsys):
+    raw = write_raw(tmp_path / "data", splits=("train",))
+    run = make_run(parse("gtransformer/warm_small", raw, "prepare"))
+    run.check_files(("prepare",))
+    first, second = capsys.readouterr().err.splitlines()
+    assert "concatenated_en2de_dev_en.txt" in first and "train" in first
+    assert "concatenated_en2de_test_en.txt" in second and "generate" in second
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pair", "changes"),
+    [
+        ("base", "en,de", []),
+        ("base", "en,fr", ["task.target-lang=fr", "task.langs=en,fr"]),
+        ("base", "de,en", ["task.source-lang=de", "task.target-lang=en", "task.langs=de,en"]),
+    ],
+)
+def test_a_language_pair_is_one_option(recipe, pair, changes):
+    assert language_changes(recipe, pair) == changes
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pair"), [("base", "en"), ("base", "en,en"), ("base", "en,d e"), ("mbart", "en,fr")]
+)
+def test_a_language_pair_that_cannot_be(recipe, pair):
+    with pytest.raises(UserError, match="--langs"):
+        language_changes(recipe, pair)
+
+
+def test_a_run_in_the_checkout_is_named(tmp_path: Path, monkeypatch, capsys):
+    """As earlier versions made it there, wherever the user stood."""
+    raw = write_raw(tmp_path / "data")
+    monkeypatch.setattr("gtransformer.cli.run.project_root", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(Run, "execute", lambda *_: None)
+    (tmp_path / "checkout" / "runs" / "base" / "data").mkdir(parents=True)
+    assert main(["base", str(raw), "all"]) == 0
+    assert f"give --runs {tmp_path / 'checkout' / 'runs'}" in capsys.readouterr().err
+    assert main(["base", str(raw), "all", "--runs", str(tmp_path / "checkout" / "runs")]) == 0
+    assert "give --runs" not in capsys.readouterr().err
+
+
+def test_the_page_of_options_shows_what_a_dry_run_says(tmp_path: Path, monkeypatch, capsys):
+    """On a machine without a GPU."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "options.md").read_text(encoding="utf-8")
+    shown = page.partition("```bash\n")[2].partition("```")[0]
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    write_raw(tmp_path / "DIRECTORY")
+    assert main(["base", "DIRECTORY", "all", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert [line.split() for line in shown.replace("\\\n", "").splitlines()] == [
+        line.split() for line in said.splitlines()
+    ]
+
+
+def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path: Path, capsys):
+    """With a directory of its own nothing is done for other recipes; what is to be typed has the languages."""
+    raw = write_raw(tmp_path / "data", pair=("en", "fr"))
+    options = ["--langs", "en,fr", "--output", str(tmp_path / "own")]
+    assert main(["gtransformer/warm", str(raw), "all", *options]) == 1
+    said = capsys.readouterr().err
+    assert "not there yet" in said and f"bash scripts/run.sh sent_base {raw} train --langs en,fr" in said
+    assert not (tmp_path / "own").exists()
+
+
+def test_training_from_a_model_of_another_vocabulary_is_refused(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("gtransformer.run.run.run_stage", pretend)
+    raw, prepared = write_raw(tmp_path / "data"), prepared_with(tmp_path / "prepared")
+    (prepared / "bin").mkdir()
+    (prepared / "bin" / "train.en-de.en.idx").touch()
+    for number, noted in enumerate((prepared, prepared_with(tmp_path / "other", dictionary="2"))):
+        model = model_of(noted, tmp_path / f"model{number}")
+        torch.save({"model": {}}, model)
+        options = ["--prepared", prepared, "--output", tmp_path / f"run{number}"]
+        run = make_run(parse("base", raw, "train", *options, "--set", f"train.finetune-from-model={model}"))
+        if noted == prepared:
+            run.execute("train")
+        else:
+            with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of"):
+                run.execute("train")
+
+
+def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
+    raw = write_raw(tmp_path / "data")
+    run = make_run(parse("gtransformer/warm", raw, "train", "--set", "generate.beam=7"))
+    run.corpus.note(run.directory, generate=run.recipe.options("generate"))
+    found = search_of_run(run.directory)
+    assert (found["beam"], found["strategy"]) == (7, "sequential")
+    write_json(run.directory / "train.json", {"generate": {"beam": 3}})
+    assert search_of_run(run.directory) == {"beam": 3}
+
+
+@pytest.mark.parametrize("named", ["start", "given.pt", "translations.jsonl", None])
+def test_the_first_pass_of_a_run(tmp_path: Path, named):
+    """What training started from, or a checkpoint that the recipe names; translations translate no other text."""
+    model = tmp_path / "start.pt"
+    for path in (model, tmp_path / "given.pt", tmp_path / "translations.jsonl"):
+        path.touch()
+    command = ["fairseq-train", "bin", "--finetune-from-model", str(model), "--cpu"]
+    first = named if named in ("start", None) else str(tmp_path / named)
+    write_json(tmp_path / "run" / "train.json", {"command": command, "generate": {"first-pass": first}})
+    wanted = {"start": model, "given.pt": tmp_path / "given.pt"}.get(named)
+    assert first_pass_of_run(tmp_path / "run") == wanted

@@ -1,0 +1,138 @@
+"""Our beam search against fairseq's loop, with documents that enter, leave and wait."""
+
+import random
+
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.search import beam as beam_module
+from tests.core.search.conftest import Translator
+from tests.support import random_lengths, tiny_model
+
+pytestmark = pytest.mark.slow
+
+MODELS = {"combined": {}, "group": {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}}
+OPTIONS = {
+    "greedy": {"beam": 1},
+    "beam": {"beam": 4, "max_len_a": 1.5, "max_len_b": 1},
+    "wide": {"beam": 9, "max_len_a": 0.5, "max_len_b": 1},
+    "short": {"beam": 3, "max_len_a": 0, "max_len_b": 0},
+    "long": {"beam": 3, "max_len_a": 2, "max_len_b": 3, "min_len": 4},
+    "scores": {"beam": 4, "lenpen": 0.3, "unkpen": 0.7, "temperature": 1.7},
+    "sums": {"beam": 4, "unnormalized": True, "lenpen": 2.0},
+}
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert [h["tokens"].tolist() for h in a] == [h["tokens"].tolist() for h in b]
+        for x, y in zip(a, b, strict=True):
+            assert x["score"].item() == pytest.approx(y["score"].item(), abs=1e-5)
+            pairs = x["positional_scores"].double(), y["positional_scores"].double()
+            assert torch.allclose(*pairs, atol=1e-4)  # fairseq keeps sums in float32
+
+
+@torch.no_grad()
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODELS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_finds_what_fairseqs_loop_finds(dictionary, documents, mode, name):
+    seed = [*OPTIONS].index(name) + len(OPTIONS) * [*MODELS].index(mode)  # every pair has documents of its own
+    draw = random.Random(seed)
+    model = tiny_model(dictionary, seed, **MODELS[mode]).double()
+    batch = documents(draw, [random_lengths(draw, draw.randint(1, 6), 6) for _ in range(5)])
+    both_ways(dictionary, model, batch, (1, 2, 3, 7), {"max_len_a": 1.2, "max_len_b": 2, **OPTIONS[name]})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "switch", [{"context_attention": "global"}, {"no_language_locality": True}, {"no_translation_locality": True}]
+)
+def test_models_of_the_ablations(dictionary, documents, switch):
+    """Some of their layers have no group attention: documents that enter and leave are followed all the same."""
+    draw = random.Random(15)
+    model = tiny_model(dictionary, 2, **switch).double()
+    batch = documents(draw, [random_lengths(draw, count, 6) for count in (4, 1, 6, 2)])
+    both_ways(dictionary, model, batch, (1, 2), {"beam": 3, "max_len_a": 1.2, "max_len_b": 2})
+
+
+def both_ways(dictionary, model, batch, numbers_at_once, options):
+    """Our search, all documents together and so many at a time, against fairseq's loop."""
+    translate = Translator(dictionary, [model], **options)
+    assert translate.generator.fast
+    found = translate(batch)
+    translate.generator.fast = False
+    expected = translate(batch)
+    assert_same(found, expected)
+    for at_once in numbers_at_once:
+        waiting = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
+        assert_same(waiting(batch), expected)
+
+
+@torch.no_grad()
+def test_an_ensemble(dictionary, documents):
+    draw = random.Random(12)
+    models = [tiny_model(dictionary, seed, **options).double() for seed, options in enumerate(MODELS.values())]
+    batch = documents(draw, [[3, 2], [1], [4, 4, 1]])
+    translate = Translator(dictionary, models, beam=4, max_len_a=1.2, max_len_b=2, unkpen=0.5)
+    found = translate(batch)
+    translate.generator.fast = False
+    assert_same(found, translate(batch))
+
+
+@torch.no_grad()
+@pytest.mark.slow
+def test_long_documents_and_many_waiting_ones(dictionary, documents):
+    """Sentences longer than the first capacity of the caches, and hundreds of tokens behind the trunk."""
+    draw = random.Random(13)
+    model = tiny_model(dictionary, 1).double()
+    shapes = [[90], random_lengths(draw, 40, 9), [3], [2, 70, 2], random_lengths(draw, 12, 20), [1], [150, 1]]
+    batch = documents(draw, shapes)
+    options = {"beam": 3, "max_len_a": 1, "max_len_b": 0, "min_len": 1 << 20}
+    translate = Translator(dictionary, [model], **options)
+    translate.generator.fast = False
+    expected = translate(batch)
+    for at_once in (0, 2):
+        found = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)(batch)
+        assert_same(found, expected)
+    assert len(expected[1][0]["tokens"]) == sum(shapes[1]) + 2 * 40
+
+
+def test_no_more_rows_than_asked_for(dictionary, documents, monkeypatch):
+    sizes = []
+    step = beam_module.BeamSearch._step
+    monkeypatch.setattr(beam_module.BeamSearch, "_step", lambda self: (sizes.append(len(self.active)), step(self)))
+    draw = random.Random(14)
+    batch = documents(draw, [[n] for n in (9, 1, 1, 1, 2)])
+    options = {"beam": 2, "max_len_a": 1, "max_len_b": 10}
+    translate = Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 2}, **options)
+    translate(batch)
+    assert max(sizes) == 2 and sizes[-1] == 1
+    together = len(sizes)
+    sizes.clear()
+    Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": 1}, **options)(batch)
+    assert set(sizes) == {1} and len(sizes) > together
+
+
+def test_what_fairseqs_loop_is_for(dictionary):
+    model = tiny_model(dictionary)
+    for options in ({"sampling": True}, {"no_repeat_ngram_size": 2}, {"diverse_beam_groups": 2}):
+        assert not Translator(dictionary, [model], beam=4, **options).generator.fast
+    full = tiny_model(dictionary, doc_mode="full")
+    assert not Translator(dictionary, [full], {"doc_mode": "full"}, beam=4).generator.fast
+
+
+@torch.no_grad()
+def test_weights_that_are_not_numbers(dictionary, documents):
+    model = tiny_model(dictionary)
+    model.decoder.layers[0].fc1.weight.fill_(float("nan"))
+    translate = Translator(dictionary, [model], beam=2, max_len_b=3)
+    with pytest.raises(UserError, match="not numbers"):
+        translate(documents(random.Random(1), [[2, 1]]))
+
+
+def test_a_negative_number_at_once(dictionary):
+    with pytest.raises(UserError, match="--documents-at-once -1"):
+        Translator(dictionary, [tiny_model(dictionary)], {"documents_at_once": -1}, beam=2)

@@ -1,0 +1,57 @@
+"""Documents of thousands of tokens: memory linear in their length, positions by the formula."""
+
+import random
+
+import pytest
+import torch
+
+from gtransformer.models.common.decoding.state import CachedState
+from tests.core.search.conftest import Translator
+from tests.support import tiny_model
+
+
+def held(state: CachedState) -> int:
+    """Elements of all caches of a state, source side included."""
+    tensors = []
+    for sight in state.sights:
+        for name in ("sides", "held", "trunk"):
+            tensors += getattr(sight, name, None) or []
+    return sum(tensor.numel() for tensor in tensors)
+
+
+@pytest.mark.slow
+@torch.no_grad()
+@pytest.mark.parametrize("context", [0, 1])
+def test_memory_is_linear_in_length(dictionary, documents, monkeypatch, context):
+    """Eight times the sentences of 30 words: eight times the memory, and what doubling capacities reserves."""
+    states = []
+    init = CachedState.__init__
+    monkeypatch.setattr(CachedState, "__init__", lambda self, *a, **b: (states.append(self), init(self, *a, **b))[1])
+    layers = {f"{name}_ctxlayers": context for name in ("encoder", "decoder", "cross")}
+    model = tiny_model(dictionary, encoder_layers=1, decoder_layers=1, **layers)
+    draw, sizes = random.Random(5), {}
+    for sentences in (8, 64):
+        translate = Translator(dictionary, [model], beam=3, max_len_a=1, max_len_b=0, min_len=1 << 20)
+        ((found, *_),) = translate(documents(draw, [[30] * sentences]))
+        assert len(found["tokens"]) == 32 * sentences
+        sizes[sentences] = held(states.pop())
+    assert sizes[64] < 2 * 8 * sizes[8]
+
+
+@torch.no_grad()
+def test_positions_beyond_the_first_table(dictionary):
+    """A document of 16,384 tokens is encoded, and its last token is at the position that the formula gives."""
+    model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=0).double()
+    words = torch.full((1, 16384), dictionary.index("w1"))
+    words[0, ::32], words[0, 31::32] = dictionary.bos(), dictionary.eos()
+    states = model.encoder(words)["encoder_out"][0][:, 0]
+    assert states.shape[0] == 16384 and states.isfinite().all()
+    encoder = model.encoder
+    channels = states.shape[1]
+    offset = torch.tensor([16383])
+    embedded = encoder.embed(words[0, -1:], offset, 16384) - encoder.embed_scale * encoder.embed_tokens(words[0, -1:])
+    steps = torch.arange(channels // 2, dtype=torch.float64) / (channels // 2 - 1)
+    rates = 10000.0**-steps
+    angle = (16383 + dictionary.pad() + 1) * rates
+    expected = torch.cat([angle.sin(), angle.cos()])
+    assert (embedded[0] - expected).abs().max() < 2e-3  # the table is computed in float32: 16384 * 2 ** -24

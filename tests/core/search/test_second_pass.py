@@ -1,0 +1,191 @@
+"""Batches translated together, through the task: against a beam search spelled out in NumPy; what changes nothing."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from gtransformer.errors import UserError
+from gtransformer.models.docflat import DocFlatConfig, DocFlatModel
+from gtransformer.models.mbe import MbeConfig, MbeModel
+from gtransformer.search.second_pass import SecondPass
+from tests.core.models.batch_documents import Batch, document, made
+from tests.core.models.batch_steps import BatchSteps, Hypothesis
+from tests.core.models.test_batch_decoding import contexts_of, steps_of
+from tests.support import fairseqs_model, pad_batch, tiny_model, tiny_task
+
+pytestmark = pytest.mark.slow
+
+SEARCH = {"beam": 3, "max_len_a": 0, "max_len_b": 4, "lenpen": 0.7}
+SYSTEMS = {
+    "C": (DocFlatModel, DocFlatConfig, {}),
+    "I": (DocFlatModel, DocFlatConfig, {"context_gate": "identity", "batch_attention_in": "decoder"}),
+    "none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
+    "MBE": (MbeModel, MbeConfig, {}),
+}
+
+
+def system(dictionary, name: str, **more):
+    kind, config, options = SYSTEMS[name]
+    return made(dictionary, kind, config, **options, **more)
+
+
+def translated(dictionary, models, batch: Batch, part=slice(None), left=True, extra=0, **options) -> list[list[dict]]:
+    """All hypotheses of every sentence of a batch, or of a part of it that is a batch of its own."""
+    task = tiny_task(dictionary, langs="en,de")
+    contexts = [torch.tensor(one, dtype=torch.int64) for one in contexts_of(batch)[part]]
+    args = Namespace(**{**SEARCH, **options}, contexts=lambda sample: contexts)
+    generator = task.build_generator(models, args)
+    source = pad_batch(batch.rows(batch.source)[part], dictionary.pad(), left=left, extra=extra)
+    inputs = {"src_tokens": source, "src_lengths": source.ne(dictionary.pad()).sum(dim=1)}
+    sample = {"id": torch.arange(len(source)), "net_input": inputs, "first_sentence": torch.tensor(batch.first[part])}
+    return task.inference_step(generator, models, sample)
+
+
+def tokens_of(found: list[list[dict]]) -> list[list[list[int]]]:
+    return [[one["tokens"].tolist() for one in nbest] for nbest in found]
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max()
+    return shifted - np.log(np.exp(shifted).sum())
+
+
+class SpelledOut:
+    """Beam search over the sentences of a batch, side by side; at most 4 words each, one at least."""
+
+    def __init__(self, steps: BatchSteps, dictionary, beam: int, lenpen: float):
+        self.steps, self.beam, self.lenpen = steps, beam, lenpen
+        self.bos, self.eos, self.language = dictionary.bos(), dictionary.eos(), dictionary.index("[de]")
+        self.words = [i for i in range(len(dictionary)) if dictionary[i].startswith("w") or i == dictionary.unk()]
+        count = len(steps.sources)
+        self.rows = {s: [(Hypothesis(), self.bos)] for s in range(count)}  # what goes on, and its newest token
+        self.ended: dict[int, list[tuple[float, list[int]]]] = {s: [] for s in range(count)}
+        self.held: dict[int, list[int]] = {}
+
+    def run(self) -> list[list[tuple[float, list[int]]]]:
+        """Score and tokens of the hypotheses of every sentence, best first."""
+        while self.rows:
+            self.held |= {s: [*rows[0][0].tokens, rows[0][1]] for s, rows in self.rows.items()}  # the best of this step
+            for s, candidates in {s: self.candidates(s) for s in self.rows}.items():
+                self.choose(s, candidates)
+        return [sorted(self.ended[s], key=lambda one: -one[0]) for s in sorted(self.ended)]
+
+    def candidates(self, s: int) -> list[tuple[float, Hypothesis, int]]:
+        found = []
+        for row, newest in self.rows[s]:
+            grown, logits = self.steps.take(s, row, newest, self.held)
+            if newest == self.eos:
+                found.append((row.score, grown, self.language))
+                continue
+            scores, words = log_softmax(logits), len(grown.tokens) - 1
+            allowed = ([] if words == 4 else self.words) + ([] if words == 0 else [self.eos])
+            found += [(row.score + scores[token], grown, token) for token in allowed]
+        return sorted(found, key=lambda one: -one[0])[: 2 * self.beam]
+
+    def choose(self, s: int, candidates) -> None:
+        goes_on = []
+        for place, (score, row, token) in enumerate(candidates):
+            if token != self.language:
+                goes_on.append((replace(row, score=score), token))
+            elif place < self.beam and len(self.ended[s]) < self.beam:
+                written = [*row.tokens[1:], self.language]
+                self.ended[s].append((score / len(written) ** self.lenpen, written))
+        self.rows[s] = goes_on[: self.beam]
+        if len(self.ended[s]) == self.beam or not self.rows[s]:
+            _, best = max(self.ended[s], key=lambda one: one[0])
+            self.held[s] = [self.bos, *best[:-1]]
+            del self.rows[s]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "beam"), [("C", 1), ("C", 3), ("I", 2)])
+def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
+    """Of earlier sentences the best hypothesis of the step is read, and the translation when there is one."""
+    model, batch = system(dictionary, name), document(dictionary, sentences=4)
+    expected = SpelledOut(steps_of(model, batch), dictionary, beam, SEARCH["lenpen"]).run()
+    for caches in (True, False):
+        model.decoder.caches = caches
+        found = translated(dictionary, [model], batch, beam=beam)
+        assert tokens_of(found) == [[tokens for _, tokens in nbest] for nbest in expected]
+        for nbest, scored in zip(found, expected, strict=True):
+            scores = [one["score"].item() for one in nbest]
+            assert scores == pytest.approx([score for score, _ in scored], rel=1e-5)
+    assert len({tuple(nbest[0]) for nbest in tokens_of(found)}) > 1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_padding_and_caches_change_nothing(dictionary, name):
+    model, batch = system(dictionary, name), document(dictionary)
+    expected = tokens_of(translated(dictionary, [model], batch))
+    assert tokens_of(translated(dictionary, [model], batch, left=False, extra=3)) == expected
+    model.decoder.caches = False
+    assert tokens_of(translated(dictionary, [model], batch)) == expected
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["C", "I", "none"])
+def test_a_batch_of_one_and_no_later_sentence(dictionary, name):
+    """A sentence alone; and the first sentences of a batch that only the decoder reads: later ones do not matter."""
+    model, batch = system(dictionary, name), document(dictionary)
+    whole = tokens_of(translated(dictionary, [model], batch))
+    alone = [tokens_of(translated(dictionary, [model], batch, slice(i, i + 1)))[0] for i in range(6)]
+    assert (alone == whole) == (name == "none")
+    assert all(len(nbest) == SEARCH["beam"] for nbest in alone)
+    if name != "C":  # whose encoder reads later sentences of the source
+        assert tokens_of(translated(dictionary, [model], batch, slice(0, 4))) == whole[:4]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("gate", ["continuous", "discrete"])
+def test_with_gates_of_zero_it_is_the_pseudo_document_transformer(dictionary, gate):
+    batch = document(dictionary, begin=4)
+    model = made(dictionary, DocFlatModel, DocFlatConfig, context_gate=gate)
+    plain = made(dictionary, DocFlatModel, DocFlatConfig, batch_attention_in="none")
+    plain.load_state_dict({name: one for name, one in model.state_dict().items() if ".across." not in name})
+    expected = translated(dictionary, [plain], batch)
+    assert tokens_of(translated(dictionary, [model], batch)) != tokens_of(expected)
+    for side in (model.encoder, model.decoder):
+        side.batch_front.across.gate.weight.zero_()
+        side.batch_front.across.gate.bias.fill_(-1e9)
+    found = translated(dictionary, [model], batch)
+    assert tokens_of(found) == tokens_of(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert [x["score"].item() for x in one] == pytest.approx([y["score"].item() for y in other])
+
+
+@torch.no_grad()
+def test_an_ensemble_of_two_that_are_one(dictionary):
+    model, batch = system(dictionary, "C"), document(dictionary)
+    assert tokens_of(translated(dictionary, [model, model], batch)) == tokens_of(translated(dictionary, [model], batch))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampling": True}, "--first-pass is for plain beam search"),
+        ({"no_repeat_ngram_size": 2}, "--first-pass is for plain beam search"),
+    ],
+)
+def test_searches_that_cannot_be(dictionary, options, message):
+    with pytest.raises(UserError, match=message):
+        translated(dictionary, [system(dictionary, "C")], document(dictionary), **options)
+
+
+def test_models_and_prefixes_that_cannot_be(dictionary):
+    alone = tiny_model(dictionary, decoder_ctxlayers=0, cross_ctxlayers=0).double()
+    with pytest.raises(UserError, match="--first-pass: the decoder of this model sees the current sentence alone"):
+        translated(dictionary, [alone], document(dictionary))
+    with pytest.raises(UserError, match="--first-pass: TransformerModelBase knows nothing of documents"):
+        translated(dictionary, [fairseqs_model(dictionary)], document(dictionary))
+    generator = tiny_task(dictionary).build_generator(
+        [system(dictionary, "MBE")], Namespace(contexts=lambda sample: [])
+    )
+    assert type(generator) is SecondPass
+    with pytest.raises(UserError, match="a batch is translated as one; leave --prefix-size and --constraints out"):
+        generator.generate([], {"net_input": {}}, prefix_tokens=torch.zeros(1, 1))

@@ -1,0 +1,189 @@
+"""Models that read their batch, through the task: what they are given, what they may not do, how they translate."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import models, options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
+from gtransformer.data.loss_mask import without_context
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
+from gtransformer.models.mbe import MbeConfig, MbeModel
+from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.tasks.batch_readers import check_alone, check_batches
+from gtransformer.tasks.grouping_options import grouping_of
+from tests.core.models.batch_documents import made
+from tests.core.search.conftest import Translator
+from tests.core.tasks.test_document_batches import DOCFLAT, iterator
+from tests.core.tasks.test_grouping import Optimizer, load
+from tests.support import task_config, tiny_task
+
+pytestmark = pytest.mark.slow
+
+ENCODER = {"batch_attention_in": "encoder"}
+TRANSLATING = {
+    "docflat": (DocFlatModel, DocFlatConfig, ENCODER),
+    "docflat none": (DocFlatModel, DocFlatConfig, {"batch_attention_in": "none"}),
+    "abd": (AbdModel, AbdConfig, {}),
+    "mbe": (MbeModel, MbeConfig, {}),
+}
+
+
+def logits_of(model, batch, numbers=True):
+    inputs = dict(batch["net_input"])
+    if numbers:
+        inputs["first_sentence"] = batch["first_sentence"]
+    return model(**inputs)[0]
+
+
+def test_a_step_and_a_validation_know_the_numbers():
+    task, dataset = load("valid", **DOCFLAT)
+    # Of its first document the sentences 1 to 4 are one batch; of the second, 1 to 4, then 5 to 8.
+    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[2]
+    assert batch["first_sentence"].tolist() == [2, 3, 4, 5]
+    model = made(task.tgt_dict, DocFlatModel, DocFlatConfig).float()
+    criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1)
+    loss, size, _ = task.train_step(batch, model, criterion, Optimizer(), 0)
+    valid, valid_size, _ = task.valid_step(batch, model.eval(), criterion)
+    assert size == valid_size and valid.item() == pytest.approx(loss.item(), rel=1e-4)
+    counted = without_context(batch, task.tgt_dict.pad())
+    for numbers in (True, False):
+        given = dict(counted["net_input"], **({"first_sentence": batch["first_sentence"]} if numbers else {}))
+        expected = criterion(model, dict(counted, net_input=given))[0].item()
+        assert (valid.item() == pytest.approx(expected, rel=1e-5)) == numbers
+
+
+@torch.no_grad()
+def test_scores_of_references_are_those_of_the_batch():
+    """fairseq-generate --score-reference, of a model whose decoder reads the batch."""
+    task, dataset = load("test", **DOCFLAT)
+    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    model = made(task.tgt_dict, DocFlatModel, DocFlatConfig)
+    scorer = task.build_generator([model], Namespace(score_reference=True))
+    hypotheses = task.inference_step(scorer, [model], batch)
+    found = logits_of(model, batch).log_softmax(dim=2).gather(2, batch["target"].unsqueeze(2)).squeeze(2)
+    for (one,), row, target in zip(hypotheses, found, batch["target"], strict=True):
+        assert torch.allclose(one["positional_scores"].double(), row[target.ne(task.tgt_dict.pad())], atol=1e-5)
+
+
+@torch.no_grad()
+def test_an_ensemble_gives_each_model_what_it_reads():
+    """Whichever comes first, and beside one that knows no sentence numbers."""
+    task, dataset = load("test", **DOCFLAT)
+    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    assert max(batch["first_sentence"].tolist()) > 1
+    models = [made(task.tgt_dict, DocFlatModel, DocFlatConfig)]
+    models.append(made(task.tgt_dict, InstanceTransformerModel, DocumentModelConfig))
+    found = []
+    for order in (models, models[::-1]):
+        scorer = task.build_generator(order, Namespace(score_reference=True))
+        scored = task.inference_step(scorer, order, batch)
+        found.append(torch.cat([one["positional_scores"] for (one,) in scored]))
+    assert torch.allclose(*found, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", TRANSLATING)
+def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
+    """Of models whose decoder reads no other target: a batch of consecutive sentences, encoded at once."""
+    task, dataset = load("test", **DOCFLAT)
+    batch = list(iterator(task, dataset, max_tokens=None, max_sentences=4).next_epoch_itr(shuffle=False))[1]
+    model_class, config, own = TRANSLATING[name]
+    model = made(task.tgt_dict, model_class, config, **own)
+    options = {"beam": 2, "max_len_a": 0, "max_len_b": 2, "sentence_rule": "on"}
+    generator = task.build_generator([model], Namespace(**options))
+    hypotheses = [nbest[0] for nbest in task.inference_step(generator, [model], batch)]
+    bos, eos, pad = task.tgt_dict.bos(), task.tgt_dict.eos(), task.tgt_dict.pad()
+    outputs = torch.nn.utils.rnn.pad_sequence([one["tokens"] for one in hypotheses], True, pad)
+    inputs = torch.cat([torch.full_like(outputs[:, :1], bos), outputs[:, :-1]], dim=1).masked_fill(outputs.eq(pad), pad)
+    batch["net_input"]["prev_output_tokens"] = inputs
+    found = logits_of(model, batch).log_softmax(dim=2).gather(2, outputs.unsqueeze(2)).squeeze(2)
+    for one, row, read, written in zip(hypotheses, found, inputs, outputs, strict=True):
+        real = written.ne(pad)
+        chosen = read[real].ne(eos)  # behind </s> there is no choice
+        assert chosen.sum() > 2
+        assert torch.allclose(one["positional_scores"].double()[chosen], row[real][chosen], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"batch_order": "size"}, "one batch; give --batch-order document"),
+        (
+            {"instances": "stored", "context_sentences": None, "context_loss": "on"},
+            "--instances stored: the model reads",
+        ),
+        ({"instances": "disjoint", "context_loss": "on"}, "--instances disjoint: the model reads each sentence behind"),
+        ({"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}, "--instances current: the model"),
+        ({"strategy": "sequential"}, "--strategy sequential: the model translates batches of consecutive sentences"),
+    ],
+)
+def test_batches_that_are_not_the_models(dictionary, changed, message):
+    for model_class, config, own in TRANSLATING.values():
+        model = made(dictionary, model_class, config, **own)
+        with pytest.raises(UserError, match=message):
+            tiny_task(dictionary, **{**DOCFLAT, **changed}).build_generator([model], Namespace())
+    tiny_task(dictionary, **DOCFLAT).build_generator([model], Namespace())
+    single = {"instances": "disjoint", "context_sentences": 0, "batch_order": "document"}
+    tiny_task(dictionary, **single).build_generator([model], Namespace())
+
+
+def test_training_counts_the_current_sentence_alone(dictionary):
+    """Of instances with context; generation has no loss."""
+    plain = made(dictionary, InstanceTransformerModel, DocumentModelConfig)
+    single = {"instances": "disjoint", "context_sentences": 0}
+    for model_class, config, own in TRANSLATING.values():
+        model = made(dictionary, model_class, config, **own)
+        for chosen in ({}, {"context_loss": "on", **single}):
+            cfg = task_config(**{**DOCFLAT, **chosen})
+            check_batches(cfg, grouping_of(cfg), model, training=True)
+        cfg = task_config(**{**DOCFLAT, "context_loss": "on"})
+        check_batches(cfg, grouping_of(cfg), model)
+        check_batches(cfg, grouping_of(cfg), plain, training=True)
+        with pytest.raises(UserError, match="--context-loss on: .*; give --context-loss off"):
+            check_batches(cfg, grouping_of(cfg), model, training=True)
+
+
+def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):
+    task = tiny_task(dictionary, **DOCFLAT)
+    messages = (
+        "the decoder reads the other sentences of its batch .* give --first-pass",
+        "reads the mean of the whole",
+    )
+    for where in ("both", "decoder"):
+        for kinds, message in zip(((DocFlatModel, DocFlatConfig), (AbdModel, AbdConfig)), messages, strict=True):
+            model = made(dictionary, *kinds, batch_attention_in=where)
+            with pytest.raises(UserError, match=message):
+                task.build_generator([model], Namespace())
+            task.build_generator([model], Namespace(score_reference=True))
+            with pytest.raises(UserError, match="here: the model reads consecutive sentences of a document as one"):
+                check_alone(model, "here")
+
+
+@pytest.mark.parametrize("first", [(), ((InstanceTransformerModel, DocumentModelConfig),)])
+def test_lines_that_are_typed_are_no_batch(dictionary, first):
+    models = [made(dictionary, *kinds) for kinds in (*first, (MbeModel, MbeConfig))]
+    translate = Translator(dictionary, models, DOCFLAT)
+    with pytest.raises(
+        UserError, match="typed or handed in: the model reads consecutive sentences of a document as on"
+    ):
+        translate([[dictionary.bos(), dictionary.eos()]])
+
+
+@pytest.mark.parametrize("system", ["docflat", "abd", "mbe"])
+@pytest.mark.parametrize(("size", "layers", "channels"), [("mini", 3, 128), ("base", 6, 512)])
+def test_on_the_command_line(dictionary, system, size, layers, channels):
+    parser = options.get_training_parser()
+    line = ["data", "--task", "translation_doc", "--arch", f"{system}_{size}", "--share-all-embeddings"]
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
+    assert (cfg.model.encoder_layers, cfg.model.decoder_embed_dim) == (layers, channels)
+    if size == "mini":
+        model = models.build_model(cfg.model, tiny_task(dictionary))
+        assert model.reads_batch and model.reads_targets == (system == "docflat")
+        assert model.reads_numbers == (system != "mbe")

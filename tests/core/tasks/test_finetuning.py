@@ -1,0 +1,195 @@
+"""What is settled before fine-tuning starts: learning rates, the optimizer, and whether the pretrained model fits."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq import optim, tasks
+from fairseq import options as fairseq_options
+from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.pretrained import is_new
+from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
+from tests.core.models import fairseq_models
+from tests.support import fairseqs_model, task_config
+
+pytestmark = pytest.mark.slow
+
+SIZES = [f"--{key.replace('_', '-')}={value}" for key, value in fairseq_models.SIZES.items()]
+
+
+@pytest.fixture
+def prepared(corpus):
+    return corpus(train=2, valid=1)
+
+
+@pytest.fixture
+def sentence_model(dictionary, prepared, tmp_path):
+    """A checkpoint of fairseq's own transformer over the same data."""
+    args = fairseq_models.settings("transformer", share_all_embeddings=True, data=str(prepared), source_lang="en")
+    model = fairseq_models.build(dictionary, share_all_embeddings=True)
+    path = tmp_path / "sentence.pt"
+    torch.save(fairseq_models.checkpoint(model, args), path)
+    return path
+
+
+def build(prepared, tmp_path, *arguments):
+    """(model, all options), built as fairseq-train builds it."""
+    line = [str(prepared), "--task=translation_doc", "-s=en", "-t=de", "--arch=gtransformer_mini", *SIZES]
+    line += ["--share-all-embeddings", f"--save-dir={tmp_path / 'save'}", *arguments]
+    if not any(argument.startswith("--optimizer") for argument in line):
+        line.append("--optimizer=adam")
+    parser = fairseq_options.get_training_parser()
+    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, line))
+    return tasks.setup_task(cfg.task).build_model(cfg.model), cfg
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    """Half precision is for GPUs; nothing is computed here."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+
+
+def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
+    """The release's options are enough; mixed precision keeps parameters apart."""
+    options = ["--doc-double-lr", "--lr-scale-pretrained=0.3", "--weight-decay-randinit=0.01", "--fp16"]
+    model, cfg = build(prepared, tmp_path, *options)
+    assert cfg.optimizer._name == "adam_two_rates" and cfg.common.fp16_no_flatten_grads is True
+    for name, parameter in model.named_parameters():
+        assert parameter.param_group == ("fresh" if is_new(name) else "pretrained")
+        wanted = {"lr_scale": 1.0, "weight_decay": 0.01} if is_new(name) else {"lr_scale": 0.3}
+        assert parameter.optim_overrides == {"optimizer": wanted}
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_learns_at_the_full_rate(prepared, tmp_path, copied):
+    """As in the release: gates, and global attention unless it is copied; without weight decay, which the rest has."""
+    start = "--load-partial-global-from-local" if copied else "--load-partial"
+    model, cfg = build(prepared, tmp_path, "--doc-double-lr", "--weight-decay=0.1", start, "--positions=sentence")
+    trained = optim.build_optimizer(cfg.optimizer, list(model.parameters()))
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    fresh, rest = ([names[id(p)] for p in group["params"]] for group in trained.param_groups)
+    assert [group["weight_decay"] for group in trained.param_groups] == [0.0, 0.1]
+    new = ("_gate.", "_numbers.") if copied else ("_gate.", "_global.")
+    assert {name for name in names.values() if any(part in name for part in new)} == set(fresh)
+    assert any("_global." in name for name in rest) == copied and len(fresh) + len(rest) == len(names)
+
+
+def test_without_the_option_nothing_changes(prepared, tmp_path, on_gpu):
+    model, cfg = build(prepared, tmp_path, "--fp16")
+    assert cfg.optimizer._name == "adam" and not cfg.common.fp16_no_flatten_grads
+    assert not any(hasattr(parameter, "param_group") for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--optimizer=sgd"], "--doc-double-lr works with --optimizer adam or fused_adam, not with sgd"),
+        (["--lr-scale-pretrained=0"], "--lr-scale-pretrained 0.0: give a number greater than 0"),
+    ],
+)
+def test_two_rates_refused(prepared, tmp_path, options, message):
+    with pytest.raises(UserError, match=message):
+        build(prepared, tmp_path, "--doc-double-lr", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--encoder-attention-heads=4"], "trained with --encoder-attention-heads 2, this model has 4"),
+        (["--decoder-normalize-before"], "trained with --decoder-normalize-before False, this model has True"),
+        (["--activation-fn=gelu"], "trained with --activation-fn relu, this model has gelu"),
+        (["--no-scale-embedding"], "trained with --no-scale-embedding False, this model has True"),
+    ],
+)
+@pytest.mark.parametrize("naming", ["--finetune-from-model", "--restore-file"])
+def test_settings_that_parameters_do_not_show(prepared, sentence_model, tmp_path, naming, options, message):
+    with pytest.raises(UserError, match=f"{sentence_model}: {message}"):
+        build(prepared, tmp_path, "--load-partial", f"{naming}={sentence_model}", *options)
+
+
+def test_fitting_model_is_accepted(prepared, sentence_model, tmp_path):
+    model, _ = build(prepared, tmp_path, "--load-partial", f"--finetune-from-model={sentence_model}")
+    model.load_state_dict(torch.load(sentence_model)["model"])
+
+
+def test_another_dictionary_of_the_same_size(prepared, sentence_model, tmp_path):
+    """Parameters would load, and every word would be another: the dictionary beside the old data tells."""
+    shutil.copytree(prepared, tmp_path / "other")
+    for lang in ("en", "de"):
+        path = tmp_path / "other" / f"dict.{lang}.txt"
+        lines = path.read_text().splitlines()
+        lines[0], lines[3] = lines[3], lines[0]
+        path.write_text("\n".join(lines) + "\n")
+    arguments = ["--load-partial", f"--finetune-from-model={sentence_model}"]
+    with pytest.raises(UserError, match="has 'w0' as entry 4, this data's has 'w3': fine-tuning needs the same"):
+        build(tmp_path / "other", tmp_path, *arguments)
+    shutil.rmtree(prepared)  # where the old data are gone, there is nothing to compare
+    build(tmp_path / "other", tmp_path, *arguments)
+
+
+def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
+    cfg = task_config(doc_double_lr=True)
+    with pytest.raises(UserError, match="--doc-double-lr is for the architectures gtransformer_.*TransformerModelBase"):
+        prepare_finetuning(fairseqs_model(dictionary), cfg, None, dictionary)
+
+
+def test_missing_pretrained_model(prepared, tmp_path):
+    with pytest.raises(UserError, match="--finetune-from-model nowhere.pt: no such checkpoint"):
+        build(prepared, tmp_path, "--load-partial", "--finetune-from-model=nowhere.pt")
+
+
+def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
+    """Its own last one comes first, as with fairseq; a --restore-file before all."""
+
+    def found(restore="checkpoint_last.pt", finetune=str(sentence_model)):
+        checkpoint = SimpleNamespace(save_dir=str(tmp_path), restore_file=restore, finetune_from_model=finetune)
+        return pretrained_path(SimpleNamespace(checkpoint=checkpoint))
+
+    assert found() == sentence_model and found(finetune=None) is None
+    assert found(restore=str(sentence_model), finetune=None) == sentence_model
+    assert found(restore="nowhere.pt", finetune=None) is None  # fairseq says what it makes of that
+    (tmp_path / "checkpoint_last.pt").touch()
+    assert found() is None
+    assert pretrained_path(None) is None
+
+
+def test_checkpoints_from_before_these_options_still_load(prepared, dictionary, tmp_path):
+    """Options that a checkpoint does not know have their defaults."""
+    model, cfg = build(prepared, tmp_path)
+    settings = OmegaConf.to_container(cfg)
+    for section, names in {
+        "model": ("load_partial", "load_partial_global_from_local"),
+        "task": ("doc_double_lr", "lr_scale_pretrained", "weight_decay_randinit"),
+    }.items():
+        for name in names:
+            del settings[section][name]
+    torch.save(fairseq_models.checkpoint(model, None) | {"cfg": settings}, tmp_path / "old.pt")
+    (loaded,), _, task = load_model_ensemble_and_task([str(tmp_path / "old.pt")])
+    assert loaded.cfg.load_partial is False and task.cfg.doc_double_lr is False
+    assert torch.equal(loaded.encoder.layers[0].fc1.weight, model.encoder.layers[0].fc1.weight)
+
+
+def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypatch):
+    """mBART has 1024 positions, BERT 512: said in one sentence, unless such instances may be left out."""
+    model, cfg = build(prepared, tmp_path, "--encoder-learned-pos", "--max-source-positions=4")
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    indices, limits = dataset.ordered_indices(), model.max_positions()
+    assert limits == (4, 1_000_000)
+    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .*the model takes \(4, 1000000\)"):
+        task.filter_indices_by_size(indices, dataset, limits)
+    assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
+    calls, filtered = [], type(dataset).filter_indices_by_size
+    monkeypatch.setattr(
+        type(dataset), "filter_indices_by_size", lambda *given: (calls.append(given), filtered(*given))[1]
+    )
+    assert task.filter_indices_by_size(indices, dataset, (1000, 1000)).tolist() == indices.tolist()
+    assert len(calls) == 1, "a large corpus takes a while to look through"

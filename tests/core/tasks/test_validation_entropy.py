@@ -1,0 +1,102 @@
+"""--doc-attn-entropy: what a validation logs is the mean over its batches; training logs nothing."""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
+from torch import nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.entropy import EntropyMeter
+from gtransformer.tasks.validation_entropy import measured
+from tests.support import fairseqs_model, pad_batch, random_document, tiny_model, tiny_task
+
+
+def sample(dictionary, seed: int, lengths: list[list[int]]) -> dict:
+    """A batch as fairseq hands it to the task."""
+    draw = random.Random(seed)
+    source, target = ([random_document(draw, dictionary, row) for row in lengths] for _ in range(2))
+    language, pad = dictionary.index("[de]"), dictionary.pad()
+    inputs = {
+        "src_tokens": pad_batch(source, pad, True),
+        "src_lengths": torch.tensor([len(row) for row in source]),
+        "prev_output_tokens": pad_batch(target, pad, False),
+    }
+    goal = [[*row[1:], language] for row in target]
+    return {
+        "id": torch.arange(len(lengths)),
+        "net_input": inputs,
+        "target": pad_batch(goal, pad, False),
+        "ntokens": sum(map(len, goal)),
+    }
+
+
+@pytest.fixture
+def batches(dictionary):
+    return [sample(dictionary, 1, [[3, 1, 4], [2]]), sample(dictionary, 2, [[6, 2]])]
+
+
+def validate(task, model, batches, summed: bool) -> dict[str, float]:
+    """What fairseq logs of a validation, batch by batch or, as several workers do, of summed logs."""
+    criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+    logs = [task.valid_step(batch, model, criterion)[2] for batch in batches]
+    groups = [[{key: sum(log[key] for log in logs) for key in logs[0]}]] if summed else [[log] for log in logs]
+    with metrics.aggregate(new_root=True) as found:
+        for group in groups:
+            task.reduce_metrics(group, criterion)
+    return found.get_smoothed_values()
+
+
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("mode", ["partial", "full"])
+def test_a_validation_logs_means_over_tokens_and_layers(dictionary, batches, mode, summed):
+    task = tiny_task(dictionary, doc_attn_entropy=True, doc_mode=mode)
+    model = tiny_model(dictionary, doc_mode=mode)
+    logged = validate(task, model, batches, summed)
+    meter = EntropyMeter()
+    with torch.no_grad(), meter.on(model):
+        for batch in batches:
+            model(**batch["net_input"])
+    expected = {f"entropy_{p}_{r}": tally.mean()[0] for (p, r), tally in meter.by_kind().items()}
+    expected |= {f"entropy_{p}_{r}_flat": tally.flat / tally.queries for (p, r), tally in meter.by_kind().items()}
+    assert {key for key in logged if key.startswith("entropy")} == set(expected)
+    assert len(expected) == (12 if mode == "partial" else 6)
+    for key, value in expected.items():
+        assert logged[key] == pytest.approx(value, abs=1e-4), key
+    assert "loss" in logged
+
+
+def test_it_changes_nothing_else(dictionary, batches):
+    model = tiny_model(dictionary)
+    with_it = validate(tiny_task(dictionary, doc_attn_entropy=True), model, batches, False)
+    without = validate(tiny_task(dictionary), model, batches, False)
+    assert not [key for key in without if "entropy" in key]
+    without.pop("wps")  # speed
+    assert without.items() <= with_it.items()
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_training_step_measures_nothing(dictionary, batches):
+    task = tiny_task(dictionary, doc_attn_entropy=True)
+    criterion = LabelSmoothedCrossEntropyCriterion(task, sentence_avg=False, label_smoothing=0.1)
+    optimizer = Namespace(backward=lambda loss: loss.backward())
+    logs = task.train_step(batches[0], tiny_model(dictionary), criterion, optimizer, update_num=1)[2]
+    assert not [key for key in logs if "entropy" in key]
+
+
+def test_a_wrapped_model_is_found_and_another_kind_refused(dictionary, batches):
+    model = tiny_model(dictionary)
+    with torch.no_grad(), measured(nn.ModuleDict({"module": model})) as logs:
+        model(**batches[0]["net_input"])
+    assert logs["_entropy_cross_group_queries"] == 3 * 18  # layers x tokens of the sentences, marks included
+    with pytest.raises(UserError, match="--doc-attn-entropy is for the architectures gtransformer_"):
+        with measured(nn.Linear(1, 1)):
+            pass
+    sentence = "architectures gtransformer_.*, not for TransformerModelBase"
+    with pytest.raises(UserError, match=sentence), measured(fairseqs_model(dictionary)):
+        pass

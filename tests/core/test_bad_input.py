@@ -1,0 +1,82 @@
+"""The table of bad input (tests/bad_input): one clear sentence, a failing status, and nothing half-written."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests import processes
+from tests.bad_input import corpora, fairseqs, models, recipes, scoring, translating
+from tests.bad_input.row import TEXT, Row, everything, filled, run_here, sentence
+from tests.commands import environment, only_error
+
+pytestmark = pytest.mark.slow
+LEAST = {translating: 21, models: 35, recipes: 27, corpora: 13, scoring: 24, fairseqs: 10}
+TABLE = [(group.__name__.rpartition(".")[2], row) for group in LEAST for row in group.ROWS]
+IN_ORDER = [pytest.param(row, id=f"{group}: {row.name}") for group, row in TABLE]
+# Some as a user runs them, each in a new process.
+REAL = [row for number, (_, row) in enumerate(TABLE) if number % 100 == 7 and not row.line.startswith("fairseq-")]
+
+
+def test_the_table_is_whole():
+    assert sum(LEAST.values()) == 130
+    assert all(len(group.ROWS) >= least for group, least in LEAST.items())
+    for group in LEAST:
+        assert len({row.name for row in group.ROWS}) == len(group.ROWS), group.__name__
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+def check(row: Row, place, status: int, said: str, before) -> None:
+    assert status not in (0, None)
+    assert filled(row.says, row.paths(place)) in sentence(said)
+    assert everything(place) == before
+
+
+@pytest.mark.parametrize("row", IN_ORDER)
+def test_bad_input(row, place, capsys, monkeypatch):
+    row.make(place)
+    before, words = everything(place), row.words(place)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    if words[0].startswith("fairseq-"):
+        command = [sys.executable, "-m", f"fairseq_cli.{words[0].removeprefix('fairseq-')}", *words[1:]]
+        done = processes.run_group(command, env=environment())
+        status, said = done.returncode, f"error: {only_error(done.stdout)}"
+    else:
+        status = run_here(words)
+        said = capsys.readouterr().err
+    check(row, place, status, said, before)
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (models.harmful, lambda path: pickle.loads(path.read_bytes())),
+        (models.harmful_archive, lambda path: torch.load(path, weights_only=False)),
+    ],
+)
+def test_what_runs_no_code_would_do_harm(place, make, read):
+    """Read as it is not to be read; so that the rows above say something."""
+    make(place)
+    read(place / "model" / "model.pt")
+    assert (place / "harm").is_file()
+
+
+@pytest.mark.parametrize("row", REAL, ids=lambda row: row.name)
+def test_the_same_in_a_process_of_its_own(row, place):
+    row.make(place)
+    before, (command, *words) = everything(place), row.words(place)
+    done = subprocess.run(
+        [sys.executable, "-m", f"gtransformer.cli.{command}", *words],
+        env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    check(row, place, done.returncode, done.stderr, before)

@@ -1,0 +1,130 @@
+"""The pages: what they name is there, the map is the package's, and no text refers to what is not in the repository."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.core.test_texts import ROOT, shipped
+
+PACKAGE = ROOT / "gtransformer"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CODE = (".py", ".sh", ".yaml", ".toml", ".txt")
+FOLDERS = "configs|docs|exp_logs|gtransformer|requirements|scripts|tests"
+NAMED = re.compile(rf"(?<![\w/.:-])(?:{FOLDERS})/[\w./{{}},*-]*[\w/}}*]")
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+# What people who built this had at hand and what is not part of it: plans, tickets, material of theirs.
+ELSEWHERE = re.compile(r"\bDESIGN\b(?=[. ,]?(?:md|section|\d))|\bSYSTEMS\.md\b|\bissues? #?\d|(?<!\.\./)\bshared/")
+
+
+def expanded(name: str) -> list[str]:
+    """``a/{b,c}.x`` -> ``a/b.x``, ``a/c.x``."""
+    parts = re.split(r"\{([^{}]*)\}", name)
+    choices = [part.split(",") if number % 2 else [part] for number, part in enumerate(parts)]
+    return ["".join(choice) for choice in product(*choices)]
+
+
+def missing(text: str) -> list[str]:
+    """Files of the repository that a text names and that are not there; SHOUTED parts of names stand for any.
+
+    A recipe may be named as on the command line.
+    """
+    names = [name for found in NAMED.finditer(text) for name in expanded(re.sub(r"\b[A-Z]{2,}\b", "*", found[0]))]
+    names += [f"{name.replace('.', '/')}.py" for name in re.findall(r"-m (gtransformer(?:\.\w+)+)", text)]
+    names = [name for name in names if not (ROOT / "configs" / f"{name}.yaml").is_file()]
+    return [name for name in names if not (ROOT / name).exists() and not list(ROOT.glob(name))]
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Links to files that are not there, or to headings that their page does not have."""
+    broken = []
+    for link in LINK.findall(text):
+        name, _, heading = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (heading and heading not in headings(target)):
+            broken.append(link)
+    return broken
+
+
+def headings(page: Path) -> set[str]:
+    """Their names in links."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    assert not missing(text) and not broken_links(page, text)
+
+
+def test_pages_that_code_names_are_there():
+    """So that an error message, a recipe or a docstring never sends anybody to a page that has another name now."""
+    page = re.compile(r"(?<![\w/.])docs/[\w-]+\.md")
+    files = [path for path in shipped() if path.suffix in CODE]
+    found = {(path.name, name) for path in files for name in page.findall(path.read_text(encoding="utf-8"))}
+    assert len(found) >= 5
+    assert not [(name, page) for name, page in found if not (ROOT / page).is_file()]
+
+
+def test_what_is_missing_is_noticed(tmp_path):
+    text = "`scripts/{run,ran}.sh`, docs/data.md, `configs/ablations/table9*.yaml`, runs/docs/x, exp_logs/demo/"
+    assert missing(text + ", scripts/SCRIPT.sh") == ["scripts/ran.sh", "configs/ablations/table9*.yaml"]
+    assert missing("python -m gtransformer.cli.run, -m gtransformer.cli.walk") == ["gtransformer/cli/walk.py"]
+    (tmp_path / "a.md").write_text("# One, two\n[x](a.md#one-two) [y](#three) [z](b.md) [w](https://a.org/c.md)")
+    assert broken_links(tmp_path / "a.md", (tmp_path / "a.md").read_text()) == ["#three", "b.md"]
+
+
+def test_all_pages_are_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert {page.name for page in PAGES[1:]} - {"README.md"} <= set(LINK.findall(index))
+
+
+def test_the_first_page_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 250
+    assert "\nbash scripts/test.sh " in text and "\nbash scripts/demo.sh " in text
+
+
+def test_every_script_is_in_the_table_of_commands():
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    named = {name for found in NAMED.finditer(text) for name in expanded(found[0])}
+    assert {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh")} - {"scripts/common.sh"} <= named
+
+
+def test_help_calls_a_command_what_its_script_is_called():
+    """Users of scripts see the script's name in its usage and errors."""
+    found = {}
+    for script in (ROOT / "scripts").glob("*.sh"):
+        command = r"^(?:exec )?run_python -m (gtransformer\.(?:lab\.)?cli\.\w+)"
+        for name in re.findall(command, script.read_text(), re.MULTILINE):
+            found[f"scripts/{script.name}"] = import_module(name).build_parser().prog
+    assert len(found) > 10
+    assert not {script: prog for script, prog in found.items() if script != prog}
+
+
+def test_files_of_the_architecture_are_there():
+    """Those that stand without their room, too."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = re.findall(r"`((?:\w+/)*\w+\.py)`", text)
+    assert len(names) > 40
+    assert not [name for name in names if not (ROOT / name).is_file() and not list(PACKAGE.glob(f"**/{name}"))]
+
+
+def test_nothing_refers_to_documents_that_are_not_here():
+    """Results keep the commands that made them, wherever the data lay."""
+    files = [path for path in shipped() if path.suffix in (".md", *CODE) and "exp_logs" not in path.parts]
+    files += [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    found = {path.name: names for path in files if (names := ELSEWHERE.findall(path.read_text(encoding="utf-8")))}
+    assert not found
+
+
+def test_what_a_document_elsewhere_is():
+    for text in ("DESIGN section 4", "see DESIGN.md", "SYSTEMS.md", "issue 12", "issue #3", "in shared/parity/"):
+        assert ELSEWHERE.search(text), text
+    for text in ('SYSTEMS = ("dense",)', "a design section", "the issue is 3", "shared by all", "../shared/papers"):
+        assert not ELSEWHERE.search(text), text

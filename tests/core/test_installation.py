@@ -1,0 +1,94 @@
+"""Where recipes and commands are: in a checkout, and where the package is installed without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gtransformer import installation
+from gtransformer.cli import info, run
+from gtransformer.errors import UserError, cli_main
+from gtransformer.installation import as_typed, checkout, config_directory, project_root
+from gtransformer.run.recipe import UnknownRecipe, load_recipe, recipe_names
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch) -> Path:
+    """A package that was installed with a single recipe; the working directory is elsewhere."""
+    configs = tmp_path / "gtransformer" / "configs"
+    configs.mkdir(parents=True)
+    (configs / "mine.yaml").write_text("description: the only one\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(installation, "INSTALLED", configs)
+    return configs
+
+
+def test_a_checkout_is_where_recipes_and_runs_are():
+    assert checkout() == project_root() == ROOT and config_directory() == ROOT / "configs"
+
+
+def test_an_installed_package_has_its_own_recipes_and_runs_where_one_stands(installed, monkeypatch):
+    """Whatever else is called configs beside the installed packages."""
+    (installed.parents[1] / "configs").mkdir()
+    (installed.parents[1] / "configs" / "base.yaml").write_text("of another package")
+    assert checkout() is None and config_directory() == installed
+    assert project_root() == Path.cwd() == installed.parents[1] / "elsewhere"
+    assert recipe_names() == ["mine"] and load_recipe("mine").description == "the only one"
+    with pytest.raises(UnknownRecipe):
+        load_recipe("base")
+
+
+TEXTS = [
+    ("first run: bash scripts/run.sh base ted all", "first run: gtransformer-run base ted all"),
+    ("make one with scripts/export.sh", "make one with gtransformer-export"),
+    ("python -m gtransformer.lab.cli.demo_corpus --output", "gtransformer-demo-corpus --output"),
+    ("needs transformers: pip install '.[bert]'", "needs transformers: pip install 'gtransformer[bert]'"),
+    ("see docs/data.md, myscripts/run.py and scripts/", "see docs/data.md, myscripts/run.py and scripts/"),
+    ("set up by bash scripts/setup.sh", "set up by bash scripts/setup.sh"),
+]
+
+
+@pytest.mark.parametrize(("text", "there"), TEXTS)
+def test_commands_are_called_as_they_are_typed(installed, monkeypatch, text, there):
+    assert as_typed(text) == there
+    monkeypatch.undo()
+    assert as_typed(text) == text
+
+
+def test_help_and_errors_name_installed_commands(installed, capsys):
+    @cli_main
+    def failing(argv=None):
+        raise UserError("no such model directory; make one with scripts/export.sh")
+
+    assert failing([]) == 1
+    assert capsys.readouterr().err == "error: no such model directory; make one with gtransformer-export\n"
+    with pytest.raises(SystemExit) as ended:
+        run.main(["--what"])
+    assert ended.value.code == 2 and "\ngtransformer-run: error: " in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run.main(["--help"])
+    said = capsys.readouterr().out
+    assert said.startswith("usage: gtransformer-run ") and "  mine  the only one\n" in said
+    assert "scripts/" not in said
+
+
+def test_what_is_installed_and_where(capsys):
+    assert info.main(["--user-dir"]) == 0 and capsys.readouterr().out == f"{ROOT / 'gtransformer'}\n"
+    assert info.main(["--configs"]) == 0 and capsys.readouterr().out == f"{ROOT / 'configs'}\n"
+    assert info.main([]) == 0
+    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert {
+        "gtransformer",
+        "python",
+        "torch",
+        "fairseq-fixed",
+        "device",
+        "commit",
+        "user-dir",
+        "configs",
+    } <= said.keys()
+    assert said["user-dir"] == str(ROOT / "gtransformer")

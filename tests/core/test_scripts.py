@@ -1,0 +1,186 @@
+"""The shell scripts: strict mode everywhere, and what set-up says and does without installing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+
+
+def bash(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["bash", *arguments], env=os.environ | environment, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_strict_and_well_formed(script: Path):
+    assert bash("-n", str(script)).returncode == 0
+    if script.name != "common.sh":  # sourced by the others
+        assert "\nset -euo pipefail\n" in script.read_text()
+
+
+def test_a_link_to_a_script_works(tmp_path: Path):
+    """As in a folder of the user's PATH; of one that calls others of its folder, too."""
+    (tmp_path / "ted").symlink_to(ROOT / "scripts" / "ted.sh")
+    done = bash(str(tmp_path / "ted"), GTRANSFORMER_VENV=sys.prefix, DATA=str(tmp_path))
+    assert "no such directory; fetch the corpus" in done.stderr
+
+
+def test_a_check_on_a_gpu_without_network_uses_the_python_there(tmp_path: Path):
+    """And the wheels and the corpus that were carried along, installed once; what is given goes before."""
+    pack, python, log = tmp_path / "pack", tmp_path / "python", tmp_path / "log"
+    (pack / "wheels").mkdir(parents=True)
+    for name in ("wheels/one.whl", "wheels/two.whl", "prepared.tar.xz"):
+        (pack / name).touch()
+    python.write_text(f'#!/bin/sh\necho "$PYTHONPATH|$*" >>{log}\n')
+    python.chmod(0o755)
+    script, options = str(ROOT / "scripts" / "gpu_check.sh"), {"PYTHON": str(python), "PYTHONPATH": ""}
+    for arguments in (["--list"], ["amp", "--corpus", "mine"]):
+        assert bash(script, *arguments, GPU_PACK=str(pack), **options).returncode == 0
+    install, *checks = (line.split("|") for line in log.read_text().splitlines())
+    assert install[1].startswith("-m pip install -q --no-index --no-deps ")
+    assert install[1].endswith(f"--target {pack}/site {pack}/wheels/one.whl {pack}/wheels/two.whl")
+    assert [line[1] for line in checks] == [
+        f"-m gtransformer.lab.cli.gpu_check --list --prepared {pack}/prepared.tar.xz",
+        "-m gtransformer.lab.cli.gpu_check amp --corpus mine",
+    ]
+    assert all(line[0] == f"{ROOT}:{pack}/site" for line in checks)
+    done = bash(script, "--list", GPU_PACK=str(tmp_path), **options)
+    assert done.returncode == 1 and done.stderr.startswith(
+        f"error: GPU_PACK={tmp_path}: holds no wheels; make it with "
+    )
+
+
+def test_ci_runs_the_tests():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK) and "scripts/test.sh" in script.read_text()
+
+
+@pytest.mark.parametrize(
+    ("there", "terminal", "installs"),
+    [
+        ({"google-chrome-stable": 0}, False, False),
+        ({"chromium": 1, "chromium-browser": 0}, False, False),
+        ({"chromium-browser": 1}, False, True),
+        ({}, False, True),
+        ({}, True, False),
+    ],
+)
+def test_ci_installs_a_browser_where_none_runs(tmp_path: Path, there: dict, terminal: bool, installs: bool):
+    """And not for somebody who sits at a terminal. Programs of the system are small scripts here."""
+    programs, checkout = tmp_path / "bin", tmp_path / "checkout"
+    for name in (".ci", "scripts"):
+        (checkout / name).mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", checkout / ".ci")
+    (checkout / "scripts" / "test.sh").write_text("echo tests\n")
+    programs.mkdir()
+    for name in ("bash", "dirname", "readlink", "timeout"):
+        (programs / name).symlink_to(shutil.which(name))
+    said = {name: f"exit {status}" for name, status in there.items()}
+    for name, what in (said | {"id": "echo 0", "apt-get": f'echo "$*" >>"{tmp_path}/installed"'}).items():
+        (programs / name).write_text(f"#!{shutil.which('bash')}\n{what}\n")
+        (programs / name).chmod(0o755)
+    reader, writer = os.openpty() if terminal else os.pipe()
+    done = subprocess.run([programs / "bash", ".ci/run"], cwd=checkout, env={"PATH": str(programs)}, stdout=writer)
+    os.close(writer)
+    output = os.read(reader, 10_000).decode()
+    os.close(reader)
+    assert done.returncode == 0 and output.endswith(("tests\n", "tests\r\n"))
+    assert (tmp_path / "installed").exists() == installs
+    assert ("no Chromium: tests of pages in a browser are skipped" in output) == (0 not in there.values())
+
+
+def test_no_hyperparameters_in_shell():
+    options = ("--lr", "--dropout", "--max-tokens", "--warmup-updates", "--beam", "--arch")
+    for script in SCRIPTS:
+        assert not [option for option in options if f"{option} " in script.read_text()], script
+
+
+def one_error(result: subprocess.CompletedProcess, *words: str) -> None:
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ") and all(word in line for word in words), line
+
+
+def test_setup_refuses_an_unusable_python(tmp_path: Path):
+    result = bash(
+        str(ROOT / "scripts/setup.sh"), PYTHON=shutil.which("false"), GTRANSFORMER_VENV=str(tmp_path / "venv")
+    )
+    one_error(result, "PYTHON=", "Python 3.11, 3.12 or 3.13")
+    assert not (tmp_path / "venv").exists()
+
+
+def test_an_environment_belongs_to_one_checkout(tmp_path: Path):
+    venv, other = tmp_path / "venv", tmp_path / "other"
+    venv.mkdir()
+    (other / "gtransformer").mkdir(parents=True)
+    (venv / "checkout").write_text(f"{other}\n")
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(venv))
+    one_error(result, f"{venv} belongs to the checkout {other}", "GTRANSFORMER_VENV")
+    assert [path.name for path in venv.iterdir()] == ["checkout"]
+
+
+def test_setup_says_what_to_install_where_no_python_fits(tmp_path: Path):
+    """With a PATH of everything but Python."""
+    tools = ("bash", "cat", "cut", "dirname", "readlink", "sed", "sha256sum", "ls", "env", "tail")
+    for tool in tools:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    result = bash(
+        str(ROOT / "scripts/setup.sh"), PATH=str(tmp_path), PYTHON="", GTRANSFORMER_VENV=str(tmp_path / "venv")
+    )
+    one_error(result, "no usable Python found", "python3.11-venv")
+
+
+def test_setup_leaves_foreign_directories_alone(tmp_path: Path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    result = bash(str(ROOT / "scripts/setup.sh"), PYTHON=sys.executable, GTRANSFORMER_VENV=str(tmp_path))
+    one_error(result, "is no virtual environment", "GTRANSFORMER_VENV")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def make_environment(path: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", str(path)], check=True, timeout=120)
+    return next(path.glob("lib/python*/site-packages"))
+
+
+def test_setup_refuses_plain_fairseq(tmp_path: Path):
+    site = make_environment(tmp_path / "venv")
+    distribution = site / "fairseq-0.12.2.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: fairseq\nVersion: 0.12.2\n")
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path / "venv"), PYTHON="")
+    one_error(result, "'fairseq'", "pip uninstall")
+
+
+def test_finished_setup_is_recognised_at_once_and_a_changed_one_is_not(tmp_path: Path):
+    """At once: Python is not even started, and nothing is written."""
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text(f"#!/bin/sh\ntouch '{tmp_path}/started'\nexit 1\n")
+    python.chmod(0o755)
+    common = str(ROOT / "scripts/common.sh")
+    stamp = bash("-c", f"source {common}; setup_fingerprint").stdout
+    (tmp_path / "setup.stamp").write_text(stamp)
+    result = bash(str(ROOT / "scripts/setup.sh"), GTRANSFORMER_VENV=str(tmp_path), PYTHON="")
+    assert result.returncode == 0 and "is complete" in result.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "setup.stamp"}
+    changed = bash(
+        "-c", f"source {common}; setup_complete", GTRANSFORMER_VENV=str(tmp_path), GTRANSFORMER_TORCH="torch==2.8.*"
+    )
+    assert changed.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["train", "generate"])
+def test_stage_scripts_need_recipe_and_corpus(name: str):
+    result = bash(str(ROOT / f"scripts/{name}.sh"), "base")
+    assert result.returncode == 2 and f"usage: scripts/{name}.sh RECIPE CORPUS" in result.stderr

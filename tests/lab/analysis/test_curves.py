@@ -1,0 +1,143 @@
+"""Learning curves from a log written by hand, and their picture."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
+
+
+def entry(kind: str, **stats: object) -> str:
+    """A line of fairseq's JSON log."""
+    return f"2026-01-31 12:00:00 | INFO | {kind} | {json.dumps({key: str(value) for key, value in stats.items()})}\n"
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A function that writes a log."""
+
+    def write(*lines: str):
+        path = tmp_path / "train.log"
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_reads_training_and_validation(log) -> None:
+    curve = read_curve(
+        log(
+            "2026-01-31 12:00:00 | INFO | fairseq_cli.train | task: translation_doc | {odd}\n",
+            entry("train_inner", epoch=1, loss=9.1, ppl=310.5, num_updates=10, wall=4),
+            entry("train_inner", epoch=1, loss=7.1, ppl=99.25, num_updates=20, train_wall=4, wall=9),
+            entry("valid", epoch=1, valid_loss=6, valid_ppl=80.5, valid_num_updates=20, valid_wall=10),
+            entry("train", epoch=1, train_ppl=200.0, train_num_updates=20, train_wall=11),
+            entry("test", epoch=1, test_ppl=1.0, test_num_updates=20),
+        )
+    )
+    assert curve.train == [(10, 310.5), (20, 99.25)]
+    assert curve.valid == [(20, 80.5)]
+    assert curve.last_valid == 80.5
+    assert curve.seconds == 11
+
+
+def test_the_best_model_is_the_last_of_the_lowest_losses(log) -> None:
+    lines = [entry("valid", valid_loss=loss, valid_ppl=9, valid_num_updates=updates) for updates, loss in (
+        (1, 2.0), (2, 1.5), (3, 1.5), (4, 1.75)
+    )]  # fmt: skip
+    assert read_curve(log(*lines)).best == 3 and read_curve(log(lines[0])).best == 1
+    assert read_curve(log(entry("train_inner", loss=1.0, ppl=2, num_updates=4))).best is None
+
+
+def test_validation_of_words_is_drawn_where_all_have_it(log, tmp_path, monkeypatch) -> None:
+    lines = [
+        entry("valid", valid_ppl=ppl, valid_word_nll_loss=bits, valid_num_updates=updates)
+        for updates, ppl, bits in ((10, 8.0, 3.25), (20, 4.0, 2.5))
+    ]
+    curve = read_curve(log(*lines))
+    assert (curve.valid, curve.words) == ([(10, 8.0), (20, 4.0)], [(10, 9.5137), (20, 5.6569)])
+    figures = []
+    monkeypatch.setattr("gtransformer.lab.analysis.curves.save_figure", lambda figure, path: figures.append(figure))
+    older = Curve(valid=curve.valid)
+    for curves in ({"one": curve}, {"one": curve, "other": older}):
+        plot_learning_curves(curves, tmp_path / "curves.png", "title")
+    drawn = [{line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines} for figure in figures]
+    assert drawn[0] == {"one, validation, words": [9.5137, 5.6569]}
+    assert {label.partition(" (")[0] for label in drawn[1]} == {"one, validation", "other, validation"}
+
+
+def test_epochs_stand_in_where_no_updates_were_logged(log) -> None:
+    assert read_curve(log(entry("train", train_ppl=20.0, train_num_updates=8))).train == [(8, 20.0)]
+
+
+def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> None:
+    curve = read_curve(
+        log(
+            *(
+                entry("train_inner", ppl=float(p), num_updates=u, wall=w)
+                for u, p, w in [(10, 9, 5), (20, 8, 10), (30, 7, 15)]
+            ),
+            *(entry("train_inner", ppl=float(p), num_updates=u, wall=w) for u, p, w in [(20, 6, 4), (30, 5, 8)]),
+        )
+    )
+    assert curve.train == [(10, 9.0), (20, 6.0), (30, 5.0)]
+    assert curve.seconds == 15 + 8
+
+
+def test_other_validation_sets(log) -> None:
+    path = log(entry("valid", valid_ppl=2.0, valid_num_updates=1), entry("dev2", dev2_ppl=3.0, dev2_num_updates=1))
+    assert read_curve(path, valid="dev2").valid == [(1, 3.0)]
+
+
+def test_bare_and_repeated_entries_of_a_log_file(log) -> None:
+    """What fairseq writes with --log-file: no prefix, and every entry once per epoch begun."""
+    bare = [
+        entry("train_inner", ppl=9.5, num_updates=16, update=0.2, wall=7),
+        entry("valid", valid_ppl=3.5, valid_num_updates=16),
+    ]
+    lines = [line.split(" | ")[-1] for line in bare]
+    curve = read_curve(log(*(line for line in lines for _ in range(3))))
+    assert (curve.train, curve.valid, curve.seconds) == ([(16, 9.5)], [(16, 3.5)], 7)
+
+
+def test_an_entry_that_a_kill_cut_off_is_passed_over(log) -> None:
+    good = entry("train_inner", ppl=5.0, num_updates=32)
+    curve = read_curve(log(entry("train_inner", ppl=9.5, num_updates=16), good[:70] + good))
+    assert curve.train == [(16, 9.5)]
+
+
+def test_errors(log, tmp_path) -> None:
+    with pytest.raises(UserError, match="no learning curve in it"):
+        read_curve(log("nothing\n", "{}\n", "[1] {\n"))
+    with pytest.raises(UserError, match="no such file"):
+        read_curve(tmp_path / "no.log")
+
+
+def test_picture_shows_every_curve_on_a_logarithmic_axis(tmp_path, monkeypatch) -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.image import imread
+
+    drawn = []
+    original = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
+    curves = {
+        "G-Transformer": Curve(train=[(1, 90.0), (2, 5.0)], valid=[(2, 4.0)]),
+        "Transformer": Curve(train=[(1, 95.0), (2, 50.0)], valid=[]),
+    }
+    path = tmp_path / "curves.png"
+    plot_learning_curves(curves, path, "Perplexity")
+    (axes,) = drawn[0].axes
+    assert axes.get_yscale() == "log"
+    assert axes.get_title() == "Perplexity"
+    lines = {line.get_label(): list(map(tuple, line.get_xydata())) for line in axes.get_lines()}
+    assert lines == {
+        "G-Transformer, training": [(1, 90), (2, 5)],
+        "G-Transformer, validation": [(2, 4)],
+        "Transformer, training": [(1, 95), (2, 50)],
+    }
+    assert [line.get_color() for line in axes.get_lines()] == ["#3461c9", "#3461c9", "#c43f40"]  # the systems' own
+    assert imread(path).shape[:2] == (675, 1125)
+    assert [p.name for p in tmp_path.iterdir()] == ["curves.png"]

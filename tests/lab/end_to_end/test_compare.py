@@ -1,0 +1,128 @@
+"""scripts/compare.sh on a small corpus: two recipes, the second fine-tuned from the first, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from gtransformer.lab.cli import demo_corpus
+from gtransformer.lab.cli.compare import main
+from tests.processes import interrupt_when, run_group
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+TINY = {
+    "prepare.bpe-merges": 200,
+    "prepare.workers": 1,
+    "train.arch": "gtransformer_mini",
+    "train.encoder-layers": 2,
+    "train.decoder-layers": 2,
+    "train.encoder-embed-dim": 32,
+    "train.decoder-embed-dim": 32,
+    "train.max-tokens": 1200,
+    "train.max-update": 3,
+    "train.save-interval-updates": 1,
+    "train.validate-interval-updates": 1,
+    "train.log-interval": 1,
+    "train.num-workers": 0,
+    "generate.beam": 1,
+}
+TUNED = """\
+description: fine-tuned on the Transformer over documents
+based-on: cpu_small_finetune
+pretrained-from: cpu_small_doc
+"""
+
+
+@pytest.fixture(scope="module")
+def arguments(tmp_path_factory) -> list[str]:
+    """The command line: half of six documents of the demonstration corpus, a few updates of a tiny model."""
+    folder = tmp_path_factory.mktemp("compare")
+    assert demo_corpus.main(["--output", str(folder / "demo"), "--documents", "6", "--test-documents", "2"]) == 0
+    for path in (folder / "demo").glob("*_dev_*.txt"):  # two of its sixteen documents are enough
+        path.write_text("<d>".join(path.read_text(encoding="utf-8").split("<d>")[:3]), encoding="utf-8")
+    (folder / "tuned.yaml").write_text(TUNED)
+    result = [str(folder / "demo"), str(folder / "out"), "--recipes", f"{folder / 'tuned.yaml'},cpu_small_doc"]
+    result += ["--minutes", "5", "--every", "2"]
+    return result + [text for key, value in TINY.items() for text in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def interrupted(arguments: list[str]) -> str:
+    """Ended while the first recipe is being trained, or just after it; what it printed."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "gtransformer.lab.cli.compare", *arguments]
+    checkpoint = Path(arguments[1]) / "runs" / "cpu_small_doc" / "checkpoints" / "checkpoint_last.pt"
+    output = interrupt_when(checkpoint.is_file, command, env=environment)
+    assert not (Path(arguments[1]) / "comparison.json").exists()
+    return output
+
+
+@pytest.fixture(scope="module")
+def finished(arguments: list[str], interrupted: str) -> tuple[dict, str]:
+    """The results, and what the second run printed."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = run_group([sys.executable, "-m", "gtransformer.lab.cli.compare", *arguments], env=environment)
+    assert done.returncode == 0, done.stdout[-3000:]
+    return json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8")), done.stdout
+
+
+def test_an_interrupted_comparison_leaves_no_result_and_goes_on(arguments, interrupted, finished):
+    assert interrupted.endswith("interrupted\n") and "curves:" not in interrupted
+    _, output = finished
+    assert "prepare-cpu_small: done before, kept" in output
+    log = (Path(arguments[1]) / "runs" / "cpu_small_doc" / "train.log").read_text()
+    assert "Loaded checkpoint" in log or "train-cpu_small_doc: done before, kept" in output
+    assert log.count("num_updates: 3 >= max_update: 3") >= 1
+
+
+def test_results(arguments, finished):
+    result, output = finished
+    assert list(result["recipes"]) == ["cpu_small_doc", "tuned"]
+    assert {"command", "commit", "versions", "date", "machine", "changes"} <= set(result)
+    assert result["corpus"] == {"name": "demo", "every": 2}
+    assert result["sizes"]["cpu_small"]["train"]["documents"] == 3
+    for recipe in result["recipes"].values():
+        assert recipe["updates"] == 3 and recipe["parameters"] > 1000 and 0 < recipe["seconds"]["training"] < 300
+        assert [update for update, _ in recipe["curve"]["valid"]] == [1, 2, 3]
+        assert [update for update, _ in recipe["curve"]["words"]] == [1, 2, 3]
+        assert recipe["word_perplexity"] > 1 and recipe["word_perplexity"] != recipe["validation_perplexity"]
+        scores = recipe["scores"]["demo_test"]
+        assert scores["counts"]["documents"] == 2 and scores["raw"]["d_bleu"]["signature"]
+        assert f"{scores['raw']['d_bleu']['score']:.2f}" in output
+    tuned = result["recipes"]["tuned"]
+    assert tuned["minutes_with_pretraining"] == 10 and "on top of 5 of cpu_small_doc" in tuned["note"]
+    assert tuned["scores"]["demo_test"]["aligned"], "group attention keeps to the sentences of the source"
+    assert imread(Path(arguments[1]) / "learning_curves.png").ndim == 3
+
+
+def test_the_fine_tuned_model_starts_from_the_other(arguments, finished):
+    log = (Path(arguments[1]) / "runs" / "tuned" / "train.log").read_text()
+    model = Path(arguments[1]) / "runs" / "cpu_small_doc" / "checkpoints" / "checkpoint_best.pt"
+    assert f"loading pretrained model from {model}" in log
+
+
+def test_run_again_keeps_everything(arguments, finished, capsys):
+    result, _ = finished
+    assert main(arguments) == 0
+    output = capsys.readouterr().out
+    assert output.count("done before, kept") == 1 + 1 + 2 + 2 + 2, "corpus, preparation, and each recipe's three stages"
+    again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
+    assert again["recipes"] == result["recipes"]
+
+
+def test_records_that_were_removed_are_written_again(arguments, finished, capsys):
+    result, _ = finished
+    run = Path(arguments[1]) / "runs" / "tuned"
+    for record in (run / "train.json", run / "demo_test" / "generate.test.json"):
+        record.unlink()
+        assert main(arguments) == 0
+        assert record.is_file()
+    again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
+    assert again["recipes"]["tuned"]["curve"] == result["recipes"]["tuned"]["curve"]
+    assert again["recipes"]["tuned"]["scores"] == result["recipes"]["tuned"]["scores"]

@@ -1,0 +1,64 @@
+"""The set that shows reach under models that see one sentence, and two: without the answer in view, exactly chance."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gtransformer.cli import contrastive, prepare
+from gtransformer.lab.cli import reach_corpus
+from tests.commands import run
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = (
+    "--task translation_doc --source-lang en --target-lang de --langs en,de --doc-mode full --cpu --arch "
+    "gtransformer_mini --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 24 "
+    "--decoder-ffn-embed-dim 24 --encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 "
+    "--decoder-attention-heads 2 --share-all-embeddings --optimizer adam --lr 0.01 --max-tokens 400 --max-update 3 "
+    "--criterion fused_label_smoothed_cross_entropy --num-workers 0 --no-epoch-checkpoints --disable-validation"
+).split()
+# One sentence, and two of each side or of the source alone.
+KINDS = {
+    "single": ["--instances=disjoint", "--context-sentences=0"],
+    "sliding": ["--instances=sliding", "--context-sentences=1"],
+    "source": ["--instances=current", "--context-sentences=1", "--target-context-sentences=0"],
+}
+CHANCE = {"pronoun": 3, "address": 2, "ambiguity": 2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """``raw``, ``prepared`` and, with its vocabulary, the set in ``set``."""
+    folder = tmp_path_factory.mktemp("reach")
+    sizes = ["--documents=2", "--dev-documents=1", "--test-documents=1", "--items=6"]
+    assert reach_corpus.main([f"--output={folder / 'raw'}", *sizes]) == 0
+    for raw, out, more in (
+        ("raw", "prepared", "--bpe-merges=200"),
+        ("raw/set", "set", f"--vocabulary={folder}/prepared"),
+    ):
+        assert prepare.main([str(folder / raw), str(folder / out), more, "--workers=1"]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chance_where_nothing_in_view_discloses(folder, kind):
+    run("train", folder / "prepared" / "bin", *OPTIONS, *KINDS[kind], f"--save-dir={folder / kind}")
+    line = [str(folder / "set"), f"--path={folder / kind / 'checkpoint_last.pt'}", f"--output={folder / kind}.json"]
+    assert contrastive.main([*line, f"--items={folder / 'raw' / 'set' / 'contrastive_reach.json'}", "--cpu"]) == 0
+    result = json.loads((folder / f"{kind}.json").read_text())
+    assert result["placed"] == "last"
+    side = "distance_source" if kind == "source" else "distance"
+    for phenomenon, answers in CHANCE.items():
+        found = result["by_phenomenon_and_view"][phenomenon]
+        near = sum(item[side] == 1 for item in result["items"] if item["phenomenon"] == phenomenon)
+        assert found.get("in view", {"items": 0})["items"] == (0 if kind == "single" else near) and near >= 6
+        assert found["out of view"]["solved"] * answers == found["out of view"]["items"]
+        assert found["out of view"]["standard_error"] == pytest.approx(0, abs=1e-9)
+        rows = result[f"by_phenomenon_and_{side}"][phenomenon]
+        assert list(rows) == ["1", "2", "3", "4-6", "7-12", "13-24", "25+"]
+        for row, part in rows.items():
+            if kind == "single" or row != "1":
+                assert part["solved"] * answers == part["items"]

@@ -1,0 +1,156 @@
+"""Studies at their smallest: two runs of a few updates, ended in the first training and gone on with; a table's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from tests.processes import run_group, start
+from tests.support import SMALLEST_STUDY
+
+ROOT = Path(__file__).resolve().parents[3]
+FIGURE = """
+description: smallest figure
+miniature:
+  panels:
+    - {title: d-BLEU, kind: scores, systems: [plain, ours], axis: instances, values: [20, 900000], length: 64}
+    - title: entropy
+      kind: curves
+      quantity: bits
+      lines:
+        - {system: plain, instances: 20, curve: valid_entropy_cross_global, flat: true}
+        - {system: ours, instances: 20, curve: valid_entropy_cross_group, label: local, flat: true}
+"""
+# A window model from a sentence model, and another search and alignment with it.
+TABLE = """
+description: smallest table
+miniature:
+  systems: {window: {name: Window, recipe: FOLDER/window.yaml}}
+  changes:
+    {prepare.max-instance-tokens: 64, prepare.bpe-merges: 100, train.encoder-layers: 1, train.decoder-layers: 1,
+     train.max-tokens: 128, train.max-update: 4, train.total-num-update: 4, train.warmup-updates: 2,
+     train.log-interval: 2, train.validate-interval-updates: 4, train.save-interval-updates: 4, generate.beam: 1,
+     generate.max-len-a: 0, generate.max-len-b: 3}
+  panels:
+    - title: window
+      kind: table
+      columns: system, search
+      rows:
+        - {system: window, label: "window, SD"}
+        - system: window
+          label: "window, FSD, train avg."
+          decoding: {generate.strategy: full, generate.model-overrides: "{'decode_alignment': 'linear'}"}
+"""
+START = """
+based-on: demo
+task: {instances: disjoint, context-sentences: 0}
+train: {arch: doc_transformer_mini, encoder-ctxlayers: null, decoder-ctxlayers: null, cross-ctxlayers: null}
+"""
+WINDOW = """
+based-on: start
+pretrained-from: start
+task: {instances: parts, instance-tokens: 1000, context-sentences: null}
+train:
+  {arch: window_transformer_mini, window: 3, train-alignment: linear, decode-alignment: sentence, load-partial: true}
+generate: {strategy: sequential}
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2000)]
+
+
+@pytest.fixture
+def command(tmp_path) -> list[str]:
+    """The study's command, one run at a time."""
+    (tmp_path / "common.yaml").write_text(SMALLEST_STUDY)
+    (tmp_path / "smallest.yaml").write_text(FIGURE)
+    arguments = [str(tmp_path / "smallest.yaml"), "demo", str(tmp_path / "out"), "--miniature", "--jobs", "1"]
+    return [sys.executable, "-m", "gtransformer.lab.cli.study", *arguments]
+
+
+def interrupt_when(command: list[str], environment: dict, words: str, logs: str, folder: Path) -> str:
+    """Start the command, end it by SIGTERM as soon as a log has these words, and return its output."""
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    try:
+        while process.poll() is None and not any(words in log.read_text() for log in folder.glob(logs)):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        return process.communicate(timeout=100)[0]
+    finally:
+        process.kill()
+
+
+def test_interrupted_and_resumed(command, tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    out = tmp_path / "out"
+    # Two updates after a checkpoint was saved, two before the next one is.
+    output = interrupt_when(command, environment, '"num_updates": "6"', "out/runs/*/train.log", tmp_path)
+    assert output.rstrip().endswith("interrupted"), output[-3000:]
+    assert not list(out.glob("runs/*/result.json")) and not (out / "smallest.json").exists()
+
+    done = run_group(command, env=environment)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "d-BLEU: 900000 instances left out, the corpus has" in done.stdout
+    assert "2 runs, 0 done before; 1 at a time" in done.stdout and done.stdout.count("done before, kept") >= 2
+    found = json.loads((out / "smallest.json").read_text())
+    plain, ours = (json.loads((out / "runs" / name / "result.json").read_text()) for name in found["runs"])
+    logs = [(out / "runs" / name / "train.log").read_text() for name in found["runs"]]
+    assert "Loaded checkpoint" in logs[0] and "Loaded checkpoint" not in logs[1], "the first goes on, the other is new"
+    for run, reach in ((plain, "global"), (ours, "group")):
+        updates, bits = zip(*run["curves"][f"valid_entropy_cross_{reach}"], strict=True)
+        assert {4, 8, 12} <= set(updates) and list(updates) == sorted(set(updates))
+        flat = [value for _, value in run["curves"][f"valid_entropy_cross_{reach}_flat"]]
+        assert len(set(flat)) == 1 and all(0 < value <= flat[0] + 1e-3 for value in bits)
+        assert [update for update, _ in run["curves"]["valid_loss"]] == list(updates)
+        assert run["curves"]["train_loss"][-1][0] == 12
+        assert run["scores"]["d_bleu"]["signature"] and run["options"]["train"]["max-update"] == 12
+    assert ours["scores"]["s_bleu"] is not None and ours["counts"]["misaligned_instances"] == 0
+    assert {"command", "commit", "versions", "date", "device", "panels"} <= found.keys()
+    choices = [run.pop("contrastive") for run in found["runs"].values()]  # the corpus's own items, whose number is said
+    assert [one["total"]["items"] for one in choices] == [3, 3] and all("by_phenomenon" in one for one in choices)
+    assert found["runs"] == {run["run"]["name"]: run for run in (plain, ours)}
+    assert imread(out / "smallest.png").ndim == 3
+    (path,) = out.glob("prepared/len64-20-*/manifest.json")
+    manifest = json.loads(path.read_text())
+    assert manifest["splits"]["train"]["instances"] == 20 and manifest["splits"]["train"]["documents"] == 20
+    assert not list(out.glob("runs/*/checkpoints")), "results and curves are kept, not checkpoints"
+
+
+def test_a_table_trains_once_for_all_searches(tmp_path):
+    for name, text in (("common", SMALLEST_STUDY), ("start", START), ("window", WINDOW), ("mine", TABLE)):
+        (tmp_path / f"{name}.yaml").write_text(text.replace("FOLDER", str(tmp_path)))
+    command = [
+        sys.executable,
+        "-m",
+        "gtransformer.lab.cli.study",
+        str(tmp_path / "mine.yaml"),
+        "demo",
+        str(tmp_path / "out"),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = run_group([*command, "--miniature", "--jobs", "1"], env=environment)
+    assert done.returncode == 0, done.stdout[-3000:]
+    found = json.loads((tmp_path / "out" / "mine.json").read_text())
+    first, second = found["panels"][0]["lines"]
+    assert all(line[kind]["mean"] >= 0 for line in (first, second) for kind in ("s_bleu", "d_bleu", "ter"))
+    assert "window, FSD, train avg." in done.stdout and "TER: " in done.stdout
+    assert not (tmp_path / "out" / "mine.png").exists()
+    (trained,), (other,) = first["runs"], second["runs"]
+    runs = tmp_path / "out" / "runs"
+    for name, trains in ((trained, True), (other, False)):
+        assert (runs / name / "train.json").is_file() == trains and (runs / name / "test.jsonl").is_file()
+    (start,) = set(found["runs"]) - {trained, other}
+    commands = {
+        stage: json.loads((runs / name / f"{stage}.json").read_text())["command"]
+        for name, stage in ((trained, "train"), (other, "generate.test"))
+    }
+    best = [str(runs / name / "checkpoints" / "checkpoint_best.pt") for name in (start, trained)]
+    assert best[0] in commands["train"] and best[1] in commands["generate.test"]
+    assert "{'decode_alignment': 'linear'}" in commands["generate.test"]
+    assert found["runs"][other]["curves"] == found["runs"][trained]["curves"], "of the same model"

@@ -1,0 +1,150 @@
+"""Contrastive items of a study: read before anything runs, with as much context as each system has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.lab.cli.study import main
+from gtransformer.lab.studies.data import Corpora
+from gtransformer.lab.studies.plan import load_study
+from gtransformer.lab.studies.questions import Questions
+from gtransformer.run.pipeline import Pipeline
+from gtransformer.run.recipe import load_recipe
+from tests.core.evaluation.test_suites import contrapro_entry, write_json, write_text_form
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+
+OWN = ROOT / "tests" / "compatibility" / "contrastive.json"
+VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
+
+
+@pytest.fixture
+def suites(tmp_path: Path) -> Path:
+    """All kinds in one folder; context stands in subtitles/."""
+    (tmp_path / "subtitles").mkdir()
+    for lang, word in (("en", "line"), ("de", "Zeile")):
+        lines = "".join(f"{word} {number}\n" for number in range(1, 7))
+        (tmp_path / "subtitles" / f"d.{lang}").write_text(lines, encoding="utf-8")
+    write_json(tmp_path / "contrapro.json", [contrapro_entry(number) for number in (2, 5)])
+    write_text_form(tmp_path / "text")
+    write_json(tmp_path / "lex.json", [VOITA])
+    return tmp_path
+
+
+def told(place: Path, items: str, **options) -> list[dict]:
+    """What models of single sentences, of pseudo-documents and of whole documents are asked with."""
+    questions = Questions((place / items,), **options)
+    recipes = ("docflat/sentences", "docflat/c", "arena/gtransformer")
+    return [questions.options(load_recipe(name)) for name in recipes]
+
+
+def test_each_system_has_its_own_context(suites: Path, monkeypatch):
+    """That of its instances, the command's default where these have no number; or that which is given."""
+    monkeypatch.chdir(suites)
+    documents = {"documents": str(suites / "subtitles")}
+    given = {"documents": Path("subtitles")}
+    assert told(suites, "contrapro.json", **given) == [
+        documents | {"context": 0},
+        documents | {"context": 3},
+        documents,
+    ]
+    assert told(suites, "contrapro.json", **given, context=1) == [documents | {"context": 1}] * 3
+    assert told(suites, "text") == [{"context": 0}, {"context": 3}, {}]
+    assert told(suites, "lex.json") == told(Path(), str(OWN)) == [{}] * 3
+    assert Questions().options(load_recipe("docflat/c")) == {}
+
+
+def test_of_other_sizes_of_context(suites: Path):
+    """Figure 5: each point is asked about with as much as it was trained with."""
+    questions = Questions((suites / "contrapro.json",), suites / "subtitles")
+    lines = load_study("docflat_figure5").panels[1].lines
+    assert [questions.options(line.runs[0].settings())["context"] for line in lines] == [line.x for line in lines]
+
+
+def study(place: Path, *options: object, figure: str = "docflat_figure4") -> int:
+    return main([figure, str(place / "none"), str(place / "out"), *map(str, options)])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--items", "contrapro.jsn"], "contrapro.jsn: no such file"),
+        (["--items", "contrapro.json"], "the context is not in this file; give the documents of OpenSubtitles2018 "),
+        (["--items", "contrapro.json", "--documents", "subtitle"], "subtitle: no such directory"),
+        (["--items", "text"], "the items do not say their distance, by which 'accuracy by distance' tells them apart, "
+         "but phenomenon; give items that do"),
+        (["--items", "text", "--documents", "subtitles"], "ContraPro's text form holds its context; leave out --docum"),
+        (["--items", "contrapro.json", "--context", "-1"], "--context -1: a number of sentences is expected, 0 or"),
+        (["--items", OWN, "--context", "2"], "--documents and --context are for ContraPro; leave them out"),
+        (["--items", "lex.json"], "lex.json: Voita et al. 2019 is en-ru, the recipes are for en-de"),
+        (["--context", "2"], "--context 2: says how the items of --items are read; give them, or leave it out"),
+        ([], "docflat_figure4: 'accuracy by distance' is about contrastive items alone; give some with --it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_said_before_anything_runs(suites: Path, capsys, monkeypatch, options, message):
+    monkeypatch.chdir(suites)
+    assert study(suites, *options) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1 and not (suites / "out").exists()
+
+
+def test_what_was_asked_before_is_not_taken_for_something_else(suites: Path):
+    """In one OUTPUT runs that are done are kept, and so are their accuracies."""
+    recipe, questions = load_recipe("docflat/c"), Questions((suites / "text",))
+    write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"], **questions.options(recipe)}})
+    questions.check_asked(suites, recipe)
+    Questions().check_asked(suites, recipe)
+    others = (
+        Questions((suites / "text",), context=1),
+        Questions((suites / "contrapro.json",), suites / "subtitles"),
+        Questions((OWN,)),
+    )
+    for other in others:
+        with pytest.raises(UserError, match="was asked with --items text --context 3 before; .* or another OUTPUT"):
+            other.check_asked(suites, recipe)
+
+
+def test_what_an_earlier_version_asked_is_kept(suites: Path):
+    """It noted no context, or no items at all."""
+    recipe, text = load_recipe("docflat/c"), (suites / "text",)
+    write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"]}})
+    Questions(text).check_asked(suites, recipe)
+    with pytest.raises(UserError, match="was asked with --items text before; give the same"):
+        Questions(text, context=1).check_asked(suites, recipe)
+    write_json(suites / "run.json", {})
+    Questions(text).check_asked(suites, recipe)
+
+
+def test_what_does_not_translate_is_asked_or_not_run(suites: Path, capsys):
+    assert study(suites, figure="docflat_table7") == 1
+    assert "'ABD, -, -' is about contrastive items alone; give some with --items FILE" in capsys.readouterr().err
+
+
+def test_what_can_be_asked(suites: Path):
+    """The items of the text form say their phenomenon; those of the corpus that is generated need not be there yet."""
+    documents = suites / "subtitles"
+    recipe = load_recipe("docflat/sentences")
+    for name, miniature, questions in (
+        ("docflat_figure4", False, Questions((suites / "contrapro.json",), documents)),
+        ("docflat_figure4", False, Questions((OWN,))),
+        ("docflat_table6", False, Questions((suites / "text",))),
+        ("docflat_table2", False, Questions()),
+        ("docflat_figure4", True, Questions()),
+    ):
+        asked = load_study(name, miniature)
+        corpus = "demo" if miniature else str(suites)
+        questions.check(asked, Corpora(Pipeline(suites, "study"), corpus, asked.corpus, recipe, questions.items))
+
+
+@pytest.mark.parametrize("items", [(), (OWN,)])
+def test_the_demonstrations_own_items_are_asked_where_the_study_says_how_many(suites: Path, items):
+    """Other studies of the demonstration corpus ask nothing, and items that are given come first."""
+    asked, recipe = load_study("warm", True), load_recipe("arena/start")
+    assert asked.corpus["contrastive-items"] > 0
+    corpora = Corpora(Pipeline(suites, "study"), "demo", asked.corpus, recipe, items)
+    assert corpora.items == ([OWN.absolute()] if items else [corpora.generated / "contrastive.json"])
+    assert Corpora(Pipeline(suites, "other"), "demo", {"documents": 1}, recipe).items == []

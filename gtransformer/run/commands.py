@@ -56,8 +56,11 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def call_command(name: str, *parts: str | Options) -> None:
-    """Run a command (``cli.score``) in this process, which says itself what it does. Raises UserError if it fails."""
-    command = python_command(f"gtransformer.{name}", *parts)
+    """Run a command (``score``, ``lab.cli.demo_corpus``) in this process, which says itself what it does.
+
+    Raises UserError if it fails.
+    """
+    command = python_command(f"gtransformer.{name if '.' in name else f'cli.{name}'}", *parts)
     if importlib.import_module(command[2]).main(command[3:]):
         raise UserError(f"{shlex.join(command[2:])[:400]}: failed, see above")
 

@@ -118,7 +118,7 @@ class Arena:
     def _add_corpus(self) -> None:
         """The generated corpus with its set, and both prepared, the set with the corpus's vocabulary."""
         sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
-        work = partial(call_command, "reach_corpus", {"output": self.raw, **sizes})
+        work = partial(call_command, "lab.cli.reach_corpus", {"output": self.raw, **sizes})
         self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json", self.raw], work, folder=self.raw))
         self._add_prepared(self.raw, self.prepared, None, ["corpus"])
         changes = [f"prepare.vocabulary={self.prepared}"]

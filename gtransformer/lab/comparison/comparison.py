@@ -208,7 +208,7 @@ class Comparison:
         options = {"hypotheses": self.translation(name, one), "split": split, "metrics": "bleu", "output": output}
         options["reference"] = reference_option(prepared, split, target)
         with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
-            call_command("cli.score", str(prepared), options)
+            call_command("score", str(prepared), options)
 
     # What came out
 

@@ -89,7 +89,7 @@ class Lengths:
     def _score(self, translations: Path, output: Path) -> None:
         options = {**self.scoring, "hypotheses": translations, "split": self.args.split, "output": output}
         with open(output.with_name("score.log"), "w", encoding="utf-8") as log, contextlib.redirect_stdout(log):
-            call_command("cli.score", str(self.run.prepared), options)
+            call_command("score", str(self.run.prepared), options)
 
     def collect(self) -> dict[str, Any]:
         """Scores by length, with what stood together and how long translating took."""

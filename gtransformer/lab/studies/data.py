@@ -58,7 +58,7 @@ class Corpora:
         self._stages: dict[Data, str] = {}
         if corpus == DEMO:
             self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"
-            maker = "reach_corpus" if "items" in sizes else "demo_corpus"
+            maker = "lab.cli.reach_corpus" if "items" in sizes else "lab.cli.demo_corpus"
             if "items" in sizes and not items:
                 self.items = [self.generated / SET / ITEMS]
             elif ASKED in sizes and not items:

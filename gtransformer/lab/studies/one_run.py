@@ -70,7 +70,7 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
     options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
-    call_command("cli.score", str(run.prepared), run.recipe.options("score") | options)
+    call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
 def ask(
@@ -88,7 +88,7 @@ def ask(
     """
     options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
     options |= {"batch-sentences": batch_sentences, "documents": documents, "context": context}
-    call_command("cli.contrastive", str((run.directory / prepared).resolve()), options)
+    call_command("contrastive", str((run.directory / prepared).resolve()), options)
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def run(tmp_path, monkeypatch):
                 finished(job, 1.0)
 
         def call(command: str, *parts) -> None:
-            system = "" if command == "demo_corpus" else f"-{parts[1]['hypotheses'].parent.name}"
-            leave("corpus" if command == "demo_corpus" else f"{command}{system}", demo)
+            system = "" if command == "lab.cli.demo_corpus" else f"-{parts[1]['hypotheses'].parent.name}"
+            leave("corpus" if command == "lab.cli.demo_corpus" else f"{command}{system}", demo)
 
         monkeypatch.setattr(pipeline_module, "run_jobs", jobs_run)
         monkeypatch.setattr(demonstration, "call_command", call)

@@ -4,4 +4,4 @@ set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
-run_python -m gtransformer.cli.cxmi "$@"
+run_python -m gtransformer.lab.cli.cxmi "$@"

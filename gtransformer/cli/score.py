@@ -16,7 +16,6 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.contrastive import Item, read_items
 from gtransformer.evaluation.metrics import METRICS, USUAL
-from gtransformer.evaluation.pages.compare import write_comparison
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.references import REFERENCES, references_of
@@ -150,6 +149,8 @@ def main(argv: list[str] | None = None) -> None:
         result = results[first.name]
     write_json(output, result | provenance("gtransformer.cli.score", argv))
     if args.html:
+        from gtransformer.lab.report.pages.compare import write_comparison  # the one step from the core to the lab
+
         write_comparison(args.html, systems, source, items, f"Translations of {against.name}")
     print(table(systems, tests))
     for part in breakdown_tables(results, args.by):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gtransformer.evaluation.pages.colours import NAMES, OTHERS, SYSTEMS, shades, system_colours
-from gtransformer.evaluation.pages.page import TEMPLATES
 from gtransformer.lab.arena.plan import system_names
+from gtransformer.lab.report.pages.colours import NAMES, OTHERS, SYSTEMS, shades, system_colours
+from gtransformer.lab.report.pages.page import TEMPLATES
 
 STUDIES = Path(__file__).parents[2] / "configs" / "studies"
 PAPERS = re.findall(r"--paper: (#\w{6})", (TEMPLATES / "page.css").read_text(encoding="utf-8"))

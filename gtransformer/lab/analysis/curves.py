@@ -15,9 +15,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.pages.colours import system_colours
 from gtransformer.files import NO_JSON, read_lines
 from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure
+from gtransformer.lab.report.pages.colours import system_colours
 
 
 @dataclass

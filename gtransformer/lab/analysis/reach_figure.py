@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtransformer.evaluation.pages.colours import system_colours
 from gtransformer.lab.analysis.figures import new_figure, save_figure
+from gtransformer.lab.report.pages.colours import system_colours
 
 COLUMNS = 6  # of the legend
 MARKERS = "os^vDPX<>ph*d8H"  # one a system, as colours are not for everyone

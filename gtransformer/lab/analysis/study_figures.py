@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.evaluation.pages.colours import shades, system_colours
 from gtransformer.lab.analysis.figures import Curves, new_figure, save_figure, whole_ticks
+from gtransformer.lab.report.pages.colours import shades, system_colours
 
 AXES = {
     "length": "input length (tokens)",

@@ -230,7 +230,7 @@ class Arena:
         work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
         aligned = Stage(f"align-{run}", options, [output], work, [f"translate-{run}"])
         log, output = folder / "arena.cxmi.log", folder / "cxmi.json"
-        command = python_command("gtransformer.cli.cxmi", str(self.prepared), {**loading, "output": output})
+        command = python_command("gtransformer.lab.cli.cxmi", str(self.prepared), {**loading, "output": output})
         work = Program(command, log, partial(batch_status, log))
         self.pipeline.add(aligned, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
 

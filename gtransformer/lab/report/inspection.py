@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gtransformer.evaluation.pages.page import write_page
 from gtransformer.lab.analysis.attention_pictures import NAMES
 from gtransformer.lab.analysis.documents import InspectedInstance
 from gtransformer.lab.analysis.words import MOST, SIDES, Rows, WordMap
+from gtransformer.lab.report.pages.page import write_page
 
 LIMIT = 8_000_000  # bytes of attention in a page; of a long document fewer keys of each word are kept
 

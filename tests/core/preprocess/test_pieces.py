@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from sentencepiece import SentencePieceTrainer
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.cxmi import spans
+from gtransformer.lab.analysis.cxmi import spans
 from gtransformer.lab.analysis.words import side_of
 from gtransformer.preprocess.pieces import (
     SentencePieces,

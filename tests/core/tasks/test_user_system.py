@@ -40,10 +40,10 @@ def test_a_recipe_is_checked_with_its_architecture(tmp_path: Path):
 
 def test_a_command_is_given_the_folder():
     code = (
-        "import sys; from gtransformer.cli.cxmi import build_parser; from fairseq.models import MODEL_REGISTRY; "
+        "import sys; from gtransformer.cli.contrastive import build_parser; from fairseq.models import MODEL_REGISTRY; "
         "build_parser().parse_args(sys.argv[1:]); print('neighbours' in MODEL_REGISTRY)"
     )
-    options = ["prepared", "--path", "x.pt", "--output", "x.json"]
+    options = ["prepared", "--path", "x.pt", "--items", "x.json", "--output", "x.json"]
     done = run(code, *options, "--user-dir", "docs/example_system/neighbours")
     assert done.stdout.endswith("True\n"), done.stderr[-2000:]
     done = run(code, *options)

@@ -6,8 +6,8 @@ import statistics
 
 import pytest
 
-from gtransformer.evaluation.pages.colours import SYSTEMS, shades, system_colours
 from gtransformer.lab.analysis.study_figures import draw_study
+from gtransformer.lab.report.pages.colours import SYSTEMS, shades, system_colours
 
 
 @pytest.fixture

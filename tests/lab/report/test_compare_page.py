@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gtransformer.cli.score import main
-from gtransformer.evaluation.pages.compare import telling_words
+from gtransformer.lab.report.pages.compare import telling_words
 from gtransformer.preprocess.clean import clean_line
 from tests.hard_text import STRANGE
 from tests.pages import Page, check_alone, try_page

@@ -9,9 +9,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.cli.start import main
 from gtransformer.errors import UserError
-from gtransformer.evaluation.start import NEUTRAL, PAPER, measure
+from gtransformer.lab.analysis.start import NEUTRAL, PAPER, measure
+from gtransformer.lab.cli.start import main
 from gtransformer.tasks.start_models import cut
 from tests.core.evaluation.test_corpus_instances import PREPARED
 from tests.core.models import fairseq_models

@@ -7,13 +7,22 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.cli.cxmi import main
 from gtransformer.data.places import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.capacity import capacity_of
 from gtransformer.evaluation.corpus_instances import corpus_instances
-from gtransformer.evaluation.cxmi import ALL, SentenceTokens, _reach, by_word, cut, most_helped, report, score_contexts
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
+from gtransformer.lab.analysis.cxmi import (
+    ALL,
+    SentenceTokens,
+    _reach,
+    by_word,
+    cut,
+    most_helped,
+    report,
+    score_contexts,
+)
+from gtransformer.lab.cli.cxmi import main
 from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.evaluation.test_batch_items import SpelledOut
 from tests.core.evaluation.test_behind_context import sentences_of

@@ -1,7 +1,7 @@
 """Where a document model starts that begins from a sentence model: what a word costs both before any update.
 
-``python -m gtransformer.cli.start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one
-sentence at a time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
+``scripts/start.sh PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one sentence at a
+time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
-from gtransformer.evaluation.start import NEUTRAL, PAPER, measure
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
+from gtransformer.lab.analysis.start import NEUTRAL, PAPER, measure
 from gtransformer.preprocess.parallel import progress
 
 GATES = [NEUTRAL, 3.0, PAPER]
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.output:
         result = {"version": 1, "checkpoint_sha256": sha256(args.sentence_model), **found}
         result |= {"seconds": round(time.monotonic() - began, 2), "device": device_name()}
-        write_json(args.output, result | provenance("gtransformer.cli.start", argv))
+        write_json(args.output, result | provenance("gtransformer.lab.cli.start", argv))
         print(f"\nresults: {args.output}")
 
 

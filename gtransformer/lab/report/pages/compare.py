@@ -10,11 +10,11 @@ from pathlib import Path
 from gtransformer.errors import UserError
 from gtransformer.evaluation.breakdown import POSITIONS, position_name
 from gtransformer.evaluation.contrastive import Item
-from gtransformer.evaluation.pages.colours import system_colours
-from gtransformer.evaluation.pages.page import write_page
 from gtransformer.evaluation.score_table import TITLES, UNITS, notes
 from gtransformer.evaluation.segments import Documents, Segments
 from gtransformer.evaluation.systems import ScoredSystem
+from gtransformer.lab.report.pages.colours import system_colours
+from gtransformer.lab.report.pages.page import write_page
 
 REFERENCE = "raw"  # what a reader sees
 WORD = re.compile(r"\w+|[^\w\s]")  # as the page's script cuts text

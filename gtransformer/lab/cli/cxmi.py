@@ -1,6 +1,6 @@
 """CXMI of a model: how much its context raises the probability of the reference (Fernandes et al. 2021).
 
-``python -m gtransformer.cli.cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
+``python -m gtransformer.lab.cli.cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
 split behind 0, 1, 2, 3 previous sentences and as many as the model takes. The model is one of this package's or
 fairseq's ``transformer``, trained on the prepared corpus.
 """
@@ -20,7 +20,12 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.capacity import capacity_of
 from gtransformer.evaluation.corpus_instances import corpus_instances
-from gtransformer.evaluation.cxmi import (
+from gtransformer.evaluation.load_model import load_scorer
+from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.evaluation.text_table import align
+from gtransformer.files import atomic_write, check_output, sha256, write_json
+from gtransformer.lab.analysis.cxmi import (
     ALL,
     BOTH,
     CHUNK,
@@ -32,11 +37,6 @@ from gtransformer.evaluation.cxmi import (
     report,
     score_contexts,
 )
-from gtransformer.evaluation.load_model import load_scorer
-from gtransformer.evaluation.prepared_split import find_sidecar
-from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.text_table import align
-from gtransformer.files import atomic_write, check_output, sha256, write_json
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> None:
         "words": most_helped(rows, context_name(ALL)),
         "seconds": seconds,
     }
-    write_json(args.output, result | provenance("gtransformer.cli.cxmi", argv))
+    write_json(args.output, result | provenance("gtransformer.lab.cli.cxmi", argv))
     print(table(result))
     print(f"\nresults: {args.output}")
 

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# All that has to be seen on a GPU, in parts that are recorded one by one: scripts/gpu_check.sh [PART ...] [options]
+# Tests, benchmark and a short training on a GPU: scripts/gpu_check.sh [options]; --help lists them.
 #
-#   scripts/gpu_check.sh pack FOLDER   on a machine with network: what the other one lacks, in a folder; --help: options
-#   GPU_PACK=FOLDER   on a machine with its own Python and PyTorch and without network: use that Python and this folder,
-#                     with the folder's corpus where there is one
-#   PYTHON=...        that Python (default: python3)
+#   scripts/gpu_check.sh pack FOLDER   on a machine with network: wheels for one that has Python and PyTorch, but no network
+#   GPU_PACK=FOLDER                    on that machine: use its Python (PYTHON, default python3) and this folder
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
@@ -15,19 +13,12 @@ fi
 
 [[ -d "$GPU_PACK/wheels" ]] || fail "GPU_PACK=$GPU_PACK: holds no wheels; make it with scripts/gpu_check.sh pack $GPU_PACK"
 PYTHON="${WANTED_PYTHON:-python3}"
-# Beside the machine's own packages, for these runs alone.
-GPU_PACK="$(cd "$GPU_PACK" && pwd)"
-site="$GPU_PACK/site"
+site="$(cd "$GPU_PACK" && pwd)/site" # beside the machine's own packages, for these runs alone
 if [[ ! -f "$site/complete" ]]; then
     mkdir -p "$site"
     "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$site" "$GPU_PACK"/wheels/*.whl ||
-        fail "the wheels of $GPU_PACK do not fit $("$PYTHON" --version); make them anew with scripts/gpu_check.sh pack --python"
+        fail "the wheels of $GPU_PACK do not fit $("$PYTHON" --version); make them again with --python"
     touch "$site/complete"
 fi
 export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
-data=()
-if [[ " $* " != *" --corpus"* && " $* " != *" --prepared"* ]]; then
-    if [[ -d "$GPU_PACK/corpus" ]]; then data+=(--corpus "$GPU_PACK/corpus"); fi
-    if [[ -f "$GPU_PACK/prepared.tar.xz" ]]; then data+=(--prepared "$GPU_PACK/prepared.tar.xz"); fi
-fi
-run_python -m gtransformer.lab.cli.gpu_check "$@" "${data[@]}"
+run_python -m gtransformer.lab.cli.gpu_check "$@"

@@ -1,36 +1,124 @@
-"""Runs systems in turn and collects medians."""
+"""Systems timed in turn, each in a process of its own, so that its peak memory is its own."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import platform
+import resource
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
 from statistics import median
 
-from gtransformer.lab.benchmark.systems import Setting
-from gtransformer.lab.benchmark.worker import OutOfResources, Worker
+import torch
+
+from gtransformer.files import process_memory
+from gtransformer.lab.benchmark.systems import Setting, System
+from gtransformer.modules.linear import onednn_is_faster
+from gtransformer.modules.processor import CPUINFO, processor_fields
+
+# Of the many flags of a processor, those that decide how fast matrices are multiplied.
+INSTRUCTIONS = (
+    *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_fp16", "amx_int8"),
+    *("asimd", "bf16", "i8mm", "sve"),
+)
+ENVIRONMENT = ("GTRANSFORMER_ONEDNN", "OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "MALLOC_", "GLIBC_TUNABLES")
+
+
+class OutOfResources(Exception):
+    """A system ran out of memory or time; the message says which."""
+
+
+class Worker:
+    """Run methods of a System on request, in another process.
+
+    Args:
+        seconds: longest time for one request.
+        memory: bytes that the process may use (address space is not limited where a GPU is used).
+    """
+
+    def __init__(self, setting: Setting, seconds: float, memory: int | None = None):
+        context = multiprocessing.get_context("spawn")
+        self.setting, self.seconds = setting, seconds
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, setting, memory), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def call(self, method: str, **arguments) -> dict:
+        """Return what ``System.method`` returns, with seconds of the processor and peak memory; or OutOfResources."""
+        try:
+            self.pipe.send((method, arguments))
+            if not self.pipe.poll(self.seconds):
+                raise OutOfResources(f"more than {self.seconds:.0f} s")
+            outcome, value = self.pipe.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            raise OutOfResources("out of memory (process ended)") from None
+        if outcome == "memory":
+            raise OutOfResources(f"out of memory ({value})")
+        if outcome == "error":
+            raise RuntimeError(f"{self.setting.name}: {value}")
+        return value
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection, setting: Setting, memory: int | None) -> None:
+    if memory and setting.device == "cpu":
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    torch.set_num_threads(worker_threads())
+    baseline, system = peak_memory(), None
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            system = system or System(setting)
+            began = time.process_time()
+            value = getattr(system, method)(**arguments)
+            value["cpu_seconds"] = time.process_time() - began
+            gpu = setting.device == "cuda"
+            value["peak_bytes"] = torch.cuda.max_memory_allocated() if gpu else peak_memory() - baseline
+            pipe.send(("ok", value))
+        except (MemoryError, RuntimeError) as error:  # PyTorch says it in either way
+            short = isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
+            message = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            pipe.send(("memory" if short else "error", message))
+
+
+def worker_threads() -> int:
+    """Threads that a worker computes with: all cores it may use, unless ``OMP_NUM_THREADS`` says otherwise."""
+    return int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or len(os.sched_getaffinity(0)))
+
+
+def peak_memory() -> int:
+    """Most bytes that this process has had in memory."""
+    return process_memory("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def alternate(
-    settings: Sequence[Setting],
-    method: str,
-    runs: int,
-    seconds: float,
-    memory: int | None,
-    fresh: bool = False,
-    **arguments,
+    settings: Sequence[Setting], method: str, runs: int, seconds: float, memory: int | None, fresh=False, **arguments
 ) -> list[dict]:
     """Time ``method`` of every system ``runs`` times, one system after the other in each round.
 
-    The first round is a warm-up and is not counted; with no ``runs`` it is all, for memory alone. With ``fresh`` there
-    is only one process at a time: each run has a new one, with a warm-up of its own, so that systems that wait hold no
-    memory. A system that runs out of memory or time is left out from then on, and its row says so.
+    The first round is a warm-up and is not counted; without ``runs`` it is all, for memory alone. With ``fresh`` each
+    run has a new process with a warm-up of its own, so that systems that wait hold no memory. A system that runs out of
+    memory or time is left out from then on, and its row says so.
 
     Returns:
-        one dictionary a setting: ``runs`` seconds each, ``seconds`` (median), ``steps_per_second``, runs a second;
-        ``tokens`` that a run trains on or decodes, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in
-        training ``kept_bytes``, or ``failed``. ``cpu_runs`` are seconds of the processor, ``cpu_seconds`` their median:
-        with one thread, what counts where other work runs, too.
+        one dictionary a setting: ``runs`` and ``cpu_runs`` (seconds each, the latter of the processor: with one thread,
+        what counts where other work runs, too) with their medians ``seconds`` and ``cpu_seconds``,
+        ``steps_per_second``, ``tokens`` of a run, ``tokens_per_second``, ``peak_bytes_per_token`` of these, in training
+        ``kept_bytes``; or ``failed``.
     """
     rows = [
         {"setting": asdict(setting), "name": setting.name, "method": method, **arguments, "runs": [], "cpu_runs": []}
@@ -38,12 +126,9 @@ def alternate(
     ]
     workers: dict[int, Worker] = {}
     try:
-        for turn in range(runs + 1):
-            for number, setting in enumerate(settings):
-                row = rows[number]
+        for turn in range(1 if fresh and runs else 0, runs + 1):
+            for number, (setting, row) in enumerate(zip(settings, rows, strict=True)):
                 if "failed" in row:
-                    continue
-                if fresh and not turn and runs:
                     continue
                 try:
                     if number not in workers:
@@ -59,8 +144,7 @@ def alternate(
                 if turn:
                     row["runs"].append(round(result["seconds"], 4))
                     row["cpu_runs"].append(round(result["cpu_seconds"], 4))
-                row.update(tokens=result["tokens"], peak_bytes=result["peak_bytes"], steps=result.get("steps"))
-                row.update({"kept_bytes": result["kept_bytes"]} if "kept_bytes" in result else {})
+                row |= {key: value for key, value in result.items() if key not in ("seconds", "cpu_seconds")}
                 say(f"  {method} {setting.tokens} tokens, {setting.name}, run {turn}: {result['seconds']:.2f} s")
                 if fresh:
                     workers.pop(number).close()
@@ -76,6 +160,28 @@ def alternate(
     return rows
 
 
+def machine(cpuinfo: Path = CPUINFO) -> dict:
+    """Return what a measurement depends on besides the code, as a result file records it.
+
+    ``processor`` (its name), ``vendor``, ``instructions`` (those of INSTRUCTIONS that it has), ``cores`` (that this
+    process may use), ``threads`` (of a worker), ``libraries`` (lines of PyTorch's build), ``float32_products`` (the
+    library that linear layers use), ``environment`` (the variables that change any of this).
+    """
+    fields = processor_fields(cpuinfo)
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    build = [line.strip(" -\n") for line in torch.__config__.show().splitlines()]
+    return {
+        "processor": fields.get("model name") or platform.processor() or platform.machine(),
+        "vendor": fields.get("vendor_id"),
+        "instructions": [name for name in INSTRUCTIONS if name in flags],
+        "cores": len(os.sched_getaffinity(0)),
+        "threads": worker_threads(),
+        "libraries": [line for line in build if "Library" in line or "MKL-DNN" in line or "capability" in line],
+        "float32_products": "oneDNN" if onednn_is_faster() else "PyTorch's BLAS",
+        "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(ENVIRONMENT)},
+    }
+
+
 def say(message: str) -> None:
-    """Progress, on stderr."""
+    """Print progress on stderr."""
     print(message, file=sys.stderr, flush=True)

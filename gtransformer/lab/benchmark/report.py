@@ -1,35 +1,36 @@
-"""The benchmark as a table and two pictures."""
+"""The benchmark as tables and pictures: how many times the time and memory of others a token costs."""
 
 from __future__ import annotations
 
-import logging
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
-from gtransformer.lab.benchmark.flops import training_operations
+from gtransformer.lab.analysis.figures import new_figure, save_figure
 from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, PSEUDO, SENTENCES, Setting
+
+# What is compared over lengths, by its key in a row, and the name of its ratio.
+BY_LENGTH = {"seconds": "time", "cpu_seconds": "cpu", "kept_bytes": "kept", "peak_bytes": "peak"}
 
 
 def add_ratios(rows: list[dict]) -> None:
-    """How much more time and memory a token costs each system than the packed ones at the same work.
+    """Add how much more time and memory a token costs each system than others at the same work.
 
     A row's ``ratios``, ``cpu_ratios`` (of seconds of the processor) and ``memory_ratios`` map the name of a packed
-    system to a number; of document_transformer, the sentence Transformer's; of systems over a stretch of a document,
-    the pseudo-document Transformer's and the sentence Transformer's, which have the same current sentences. Like is
-    compared with like: documents, vocabulary, dropout and precision are the same.
+    system to a number; of document_transformer, the sentence Transformer's; of systems that read a document's
+    consecutive sentences, the pseudo-document and the sentence Transformer's. Like is compared with like: documents,
+    vocabulary, dropout and precision are the same.
     """
-    for row in rows:
-        others = [other for other in rows if other["setting"]["system"] in _compared_with(row) and other is not row]
-        if "seconds" not in row:
-            continue
+    timed = [row for row in rows if "seconds" in row]
+    for row in timed:
         row["ratios"], row["cpu_ratios"], row["memory_ratios"] = {}, {}, {}
-        for other in others:
-            if "seconds" in other and _workload(other) == _workload(row):
-                faster = other["tokens_per_second"] / row["tokens_per_second"]
-                row["ratios"][other["name"]] = round(faster, 3)
-                work = (one["cpu_seconds"] / one["tokens"] for one in (row, other))
-                row["cpu_ratios"][other["name"]] = round(next(work) / max(next(work), 1e-9), 3)
-                row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
+        for other in timed:
+            if other is row or other["setting"]["system"] not in _compared_with(row) or _work(other) != _work(row):
+                continue
+            cpu, their_cpu = (one["cpu_seconds"] / one["tokens"] for one in (row, other))
+            row["ratios"][other["name"]] = round(other["tokens_per_second"] / row["tokens_per_second"], 3)
+            row["cpu_ratios"][other["name"]] = round(cpu / max(their_cpu, 1e-9), 3)
+            row["memory_ratios"][other["name"]] = round(row["peak_bytes"] / max(1, other["peak_bytes"]), 3)
 
 
 def _compared_with(row: dict) -> tuple[str, ...]:
@@ -39,67 +40,97 @@ def _compared_with(row: dict) -> tuple[str, ...]:
     return (SENTENCES if system == BESIDE else "packed",)
 
 
-def _workload(row: dict) -> str:
+def _work(row: dict) -> str:
     return Setting(**row["setting"]).workload
 
 
-def add_utilisation(rows: list[dict], rates: dict[str, float]) -> None:
-    """Of training rows, the operations that the model needs a second over the machine's rate in large products.
-
-    Those of systems over a stretch of a document are not counted.
-    """
-    for row in rows:
-        if row["method"] == "train_step" and "seconds" in row and row["setting"]["system"] not in BATCHED:
-            setting = Setting(**row["setting"])
-            row["operations"] = training_operations(setting)
-            row["utilisation"] = round(row["operations"] / row["seconds"] / rates[setting.precision], 4)
-
-
 def table(rows: list[dict]) -> str:
-    """Rows of one method by workload; the last columns say how many times faster those compared with are."""
+    """Format rows of one method by workload; the last columns say how many times faster those compared with are."""
     wanted = {name for row in rows for name in _compared_with(row)}
-    packed = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
-    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} {'of peak':>8} runs"
-    lines = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in packed)])]
-    workload = None
+    others = list(dict.fromkeys(row["name"] for row in rows if row["setting"]["system"] in wanted))
+    heads = f"{'tokens':>6} {'system':<30} {'s/run':>8} {'tokens/s':>9} {'kB/token':>9} runs"
+    lines, workload = ["".join([heads, *(f"  {'/ ' + name:>28}" for name in others)])], None
     for row in rows:
-        if _workload(row) != workload:
-            workload = _workload(row)
+        if _work(row) != workload:
+            workload = _work(row)
             lines.append(workload)
-        tokens = row["setting"]["tokens"]
+        line = f"{row['setting']['tokens']:>6} {row['name']:<30} "
         if "seconds" not in row:
-            lines.append(f"{tokens:>6} {row['name']:<30} {row.get('failed', 'not timed')}")
+            lines.append(line + row.get("failed", "not timed"))
             continue
-        ratios = [row["ratios"].get(name) for name in packed]
-        lines.append(
-            f"{tokens:>6} {row['name']:<30} {row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} "
-            f"{row['peak_bytes_per_token'] / 1000:>9.1f} {_percent(row.get('utilisation')):>8} {len(row['runs']):>4}"
-            + "".join(f"  {'' if ratio is None else f'{ratio:.2f} x':>28}" for ratio in ratios)
-            + (f"  then {row['failed']}" if "failed" in row else "")
-        )
+        line += f"{row['seconds']:>8.2f} {row['tokens_per_second']:>9.1f} {row['peak_bytes_per_token'] / 1000:>9.1f} "
+        ratios = [row["ratios"].get(name) for name in others]
+        line += f"{len(row['runs']):>4}" + "".join(f"  {'' if r is None else f'{r:.2f} x':>28}" for r in ratios)
+        lines.append(line + (f"  then {row['failed']}" if "failed" in row else ""))
     return "\n".join(lines)
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.0f} %"
+def by_length(rows: list[dict]) -> list[dict]:
+    """Put training rows together that differ in nothing but the length of documents (and of batches).
+
+    Returns:
+        one dictionary a system: ``name``, ``system``, ``window`` (None of a system without windows) and ``lengths``,
+        shortest first, each with ``tokens`` of a document, ``documents`` of a batch, the keys of BY_LENGTH (``seconds``
+        and ``cpu_seconds`` of a step, ``kept_bytes``, ``peak_bytes``) and ``ratios``: how many times what a token costs
+        at the shortest length it costs here. A row that failed is left out, seconds where none were counted.
+    """
+    alike: dict[Setting, list[dict]] = {}
+    for row in rows:
+        if row["method"] == "train_step" and "kept_bytes" in row:
+            alike.setdefault(replace(Setting(**row["setting"]), tokens=0, batch_tokens=0), []).append(row)
+    found = []
+    for setting, group in alike.items():
+        first, *_ = group = sorted(group, key=lambda row: row["setting"]["tokens"])
+        lengths = []
+        for row in group:
+            there = [key for key in BY_LENGTH if key in row]
+            size = row["tokens"] / first["tokens"]  # of the batches
+            shared = [key for key in there if key in first]
+            ratios = {BY_LENGTH[key]: round(row[key] / max(first[key], 1e-9) / size, 3) for key in shared}
+            numbers = {"tokens": row["setting"]["tokens"], "documents": Setting(**row["setting"]).documents}
+            lengths.append(numbers | {key: row[key] for key in there} | {"ratios": ratios})
+        window = setting.window if setting.has_windows else None
+        found.append({"name": setting.name, "system": setting.system, "window": window, "lengths": lengths})
+    return found
 
 
-def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
-    """One curve a system over document length, both axes logarithmic; ``quantity`` maps a row to a number."""
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq lets everything through
-    import matplotlib
+def length_table(systems: list[dict]) -> str:
+    """Format what ``by_length`` found, a line for each length; ratios are of costs a token, to the shortest's."""
+    heads = f"{'training by length':<32} {'documents':>12} {'s':>8} {'CPU s':>8} {'MiB kept':>9} {'MiB peak':>9} "
+    lines = [heads + " ".join(f"{name:>6}" for name in BY_LENGTH.values()) + "  (ratios a token)"]
+    for system in systems:
+        for one in system["lengths"]:
+            seconds = " ".join(f"{one[key]:>8.2f}" if key in one else " " * 8 for key in ("seconds", "cpu_seconds"))
+            memory = " ".join(f"{one[key] / 2**20:>9.0f}" for key in ("kept_bytes", "peak_bytes"))
+            ratios = (one["ratios"].get(name) for name in BY_LENGTH.values())
+            lines.append(
+                f"{system['name']:<32} {one['documents']:>4} x {one['tokens']:>5} {seconds} {memory} "
+                + " ".join(" " * 6 if ratio is None else f"{ratio:>6.2f}" for ratio in ratios)
+            )
+    return "\n".join(lines)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
 
-    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+def draw(rows: list[dict], folder: Path, name: str) -> None:
+    """Draw time and memory over document length, for training and for each number of decoded documents."""
+    for method, documents in sorted({(row["method"], row.get("documents")) for row in rows}, key=str):
+        chosen = [row for row in rows if (row["method"], row.get("documents")) == (method, documents)]
+        for kind, label in (("time", "milliseconds a token"), ("memory", "peak kilobytes a token")):
+            plot(chosen, kind, label, folder / f"{name}_{method}{documents or ''}_{kind}.png")
+
+
+def plot(rows: list[dict], kind: str, label: str, path: Path) -> None:
+    """Draw one curve a system over document length, both axes logarithmic."""
+    from matplotlib import ticker
+
+    figure = new_figure(7, 4.5, 150)
+    axes = figure.add_subplot()
     for name in dict.fromkeys(map(curve, rows)):
-        points = [(row["setting"]["tokens"], value(row, quantity)) for row in rows if curve(row) == name]
-        measured = {}
-        for tokens, amount in points:  # measured in several runs of the benchmark: the mean
-            measured.setdefault(tokens, []).extend([] if amount is None else [amount])
-        points = sorted((tokens, mean(amounts)) for tokens, amounts in measured.items() if amounts)
-        if points:
+        measured: dict[int, list[float]] = {}  # in several runs of the benchmark: the mean
+        for row in rows:
+            if curve(row) == name and "seconds" in row:
+                measured.setdefault(row["setting"]["tokens"], []).append(cost(row, kind))
+        if measured:
+            points = sorted((tokens, mean(amounts)) for tokens, amounts in measured.items())
             axes.plot(*zip(*points, strict=True), marker="o", label=name)
     axes.set(xscale="log", yscale="log", xlabel="tokens in a document", ylabel=label)
     lengths = sorted({row["setting"]["tokens"] for row in rows})
@@ -110,13 +141,11 @@ def plot(rows: list[dict], quantity: str, label: str, path: Path) -> None:
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    save_figure(figure, path)
 
 
 def curve(row: dict) -> str:
-    """Label of the curve that a row is a point of: the system, and its workload as far as it is not the usual one."""
+    """Return the label of a row's curve: the system, and its workload as far as it is not the usual one."""
     usual, setting = Setting("", 0, 0), row["setting"]
     parts = {
         "sentence": f"sentences of {setting['sentence']}",
@@ -126,10 +155,6 @@ def curve(row: dict) -> str:
     return ", ".join([row["name"], *(text for key, text in parts.items() if setting[key] != getattr(usual, key))])
 
 
-def value(row: dict, quantity: str) -> float | None:
-    """``milliseconds`` or ``kilobytes`` a token; None where the system failed."""
-    if "seconds" not in row:
-        return None
-    if quantity == "milliseconds":
-        return 1000.0 / row["tokens_per_second"]
-    return row["peak_bytes"] / row["tokens"] / 1000.0
+def cost(row: dict, kind: str) -> float:
+    """Return the milliseconds (``time``) or kilobytes (``memory``) of a token."""
+    return 1000 / row["tokens_per_second"] if kind == "time" else row["peak_bytes"] / row["tokens"] / 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
-from gtransformer.lab.benchmark.kept import Kept
 from gtransformer.models.common.windows import SENTENCE
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
 from gtransformer.modules import attention
@@ -206,7 +206,7 @@ class System:
         return {"seconds": seconds, "tokens": self.batch["ntokens"], "kept_bytes": self.kept_bytes}
 
     def decode(self, documents: int, beam: int) -> dict:
-        """Translate ``documents`` documents into as many tokens each; seconds, tokens and seconds of every step.
+        """Translate ``documents`` documents into as many tokens each; return seconds and tokens.
 
         Of systems over a stretch of a document, so many consecutive sentences as one batch: the second of two passes,
         behind given translations of each one's context.
@@ -215,13 +215,12 @@ class System:
         batch = self._batch(documents)
         self.model.eval()
         generator = self._generator(beam)
-        clock = StepClock(generator, setting.device)
         began = now(setting.device)
         with self._precision():
             hypotheses = generator.generate([self.model], batch)
         seconds = now(setting.device) - began
         tokens = sum(len(found[0]["tokens"]) for found in hypotheses)
-        return {"seconds": seconds, "tokens": tokens, "steps": clock.seconds()}
+        return {"seconds": seconds, "tokens": tokens}
 
     def _generator(self, beam: int):
         # Every sentence, or with fairseq's Transformer the document, becomes as long as its source.
@@ -243,27 +242,35 @@ class System:
         return batch["net_input"]["prev_output_tokens"][:, : self.setting.local * self.setting.sentence]
 
 
-class StepClock:
-    """Notes when each step of a generator's search begins."""
+class Kept(torch.autograd.graph.saved_tensors_hooks):
+    """Count the activations that a forward pass keeps for the backward one: exactly, and on any device.
 
-    def __init__(self, generator, device: str):
-        self.times: list[float] = []
-        generator = getattr(generator, "generator", generator)  # what searches in the second of two passes
-        if getattr(generator, "fast", False):
-            generator.on_step = lambda: self.times.append(now(device))
-            return
-        search = generator.search
-        step = search.step
+    Within ``with Kept() as kept:`` what autograd saves is noted; ``kept.bytes`` are those of its storages, each once.
+    What is computed again in the backward pass, and what that pass needs besides, is not in it.
 
-        def timed(*args, **kwargs):
-            self.times.append(now(device))
-            return step(*args, **kwargs)
+    Args:
+        besides: what does not count, for instance parameters, which are there anyway.
+    """
 
-        search.step = timed
+    def __init__(self, besides: Iterable[Tensor] = ()):
+        self._besides = {tensor.untyped_storage().data_ptr() for tensor in besides}
+        self._sizes: dict[int, int] = {}
+        super().__init__(self._note, lambda tensor: tensor)
 
-    def seconds(self) -> list[float]:
-        """Seconds between successive steps."""
-        return [later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False)]
+    def __enter__(self) -> Kept:
+        super().__enter__()
+        return self
+
+    @property
+    def bytes(self) -> int:
+        """Bytes so far."""
+        return sum(self._sizes.values())
+
+    def _note(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._besides:
+            self._sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
 
 
 def now(device: str) -> float:

@@ -1,49 +1,177 @@
-"""Measure two checkouts of the package in turn: ``python -m gtransformer.lab.cli.benchmark_commits OLD [NEW]``."""
+"""Measure training and decoding of two checkouts in turn: has a change made them slower?
+
+``python -m gtransformer.lab.cli.benchmark_commits OLD [NEW]``. The old checkout is measured twice in every round, so
+that what it differs from itself stands beside what the new one differs from it. Each run is this file in a process of
+its own with one checkout on the path; of that it asks ``System``, ``Setting`` and the measures of memory only.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
+import json
+import os
+import random
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from statistics import median
 
-import torch
+TURNS = ("old", "new", "old again")
+ALLOWED = 0.05  # slower by so much, or by what the old checkout differs from itself, is not slower
+PLACES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # where checkouts have it, now and before
+LIKE_STEPS = ("passes", "varied")  # methods that need the batch and criterion of a training step
 
-from gtransformer.errors import UserError, check_counts, cli_main
-from gtransformer.evaluation.provenance import current_commit, device_name, provenance
-from gtransformer.files import write_json
-from gtransformer.lab.benchmark.commits import Case, check_checkout, compare, read_cases, table
-from gtransformer.lab.benchmark.machine import machine
-from gtransformer.lab.benchmark.one_run import PASSES, VARIED
-from gtransformer.lab.benchmark.systems import Setting
-from gtransformer.lab.benchmark.worker import worker_threads
+
+def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
+    """Call a method of System, ``passes`` or ``varied``: once to warm up, then until ``seconds`` have passed.
+
+    Of ``setting``, what the checkout does not know yet is left out: it concerns systems that it has not.
+
+    Returns:
+        ``seconds`` and ``cpu_seconds`` of the processor, a call each; ``calls``, ``tokens`` of one of them,
+        ``peak_bytes`` of the process since before the model was built.
+    """
+    import torch
+
+    systems, memory = _module("systems"), _module("worker", "measure")
+    torch.set_num_threads(memory.worker_threads())
+    baseline = memory.peak_memory()
+    known = {field.name for field in fields(systems.Setting)}
+    system = systems.System(systems.Setting(**{name: value for name, value in setting.items() if name in known}))
+    draw = random.Random(1)  # the same documents in every process
+
+    def passes() -> dict:
+        """Loss and backward pass of a training step, without what the optimizer does."""
+        began = systems.now(setting["device"])
+        loss, _, _ = system.criterion(system.model, system.batch)
+        system.model.zero_grad()
+        loss.backward()
+        return {"seconds": systems.now(setting["device"]) - began, "tokens": system.batch["ntokens"]}
+
+    def varied() -> dict:
+        """Do so with two batches, documents of one up to a fifth shorter, those of the other as much longer."""
+        usual, shift, results = system.setting, draw.uniform(-0.2, 0.2), []
+        for times in (1 - shift, 1 + shift):
+            system.setting = replace(usual, tokens=round(usual.tokens * times))
+            system.batch = system._batch(usual.documents)
+            results.append(passes())
+        system.setting = usual
+        return {key: sum(result[key] for result in results) for key in ("seconds", "tokens")}
+
+    call = {"passes": passes, "varied": varied}.get(method) or getattr(system, method)
+    if method in LIKE_STEPS:
+        system.train_step()
+    else:
+        call(**arguments)
+    passed, calls, began = 0.0, 0, time.process_time()
+    while not calls or passed < seconds:
+        result = call(**arguments)
+        passed, calls = passed + result["seconds"], calls + 1
+    cpu, gpu = time.process_time() - began, setting["device"] == "cuda"
+    return {
+        "seconds": passed / calls,
+        "cpu_seconds": cpu / calls,
+        "calls": calls,
+        "tokens": result["tokens"],
+        "peak_bytes": torch.cuda.max_memory_allocated() if gpu else memory.peak_memory() - baseline,
+    }
+
+
+def _module(*names: str):
+    """Import the first that is there of the benchmark's modules, at its place now or before."""
+    for place in PLACES:
+        for name in names:
+            try:
+                return importlib.import_module(f"{place}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name not in (f"{place}.{name}", place, place.rpartition(".")[0]):
+                    raise
+    raise ImportError(f"no benchmark in this checkout ({', '.join(PLACES)})")
+
+
+def run_apart(checkout: Path, task: dict, limit: float) -> dict:
+    """Return ``measure`` of a checkout, in a new process; UserError if it fails or takes more than ``limit`` s."""
+    from gtransformer.errors import UserError
+
+    path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-P", __file__, "--measure", str(checkout), json.dumps(task)]
+    try:
+        done = subprocess.run(
+            command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{checkout} takes more than {limit:.0f} s; allow more with --seconds") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"status {done.returncode}, as when memory is short"])[-1]
+        raise UserError(f"{checkout} cannot be measured ({last})")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def summary(results: dict[str, list[dict]]) -> dict:
+    """Return medians of a case, and their ratios to the old checkout's first.
+
+    ``tokens`` of a call; by turn ``runs`` and ``cpu_runs`` (seconds a call), ``seconds`` (median),
+    ``tokens_per_second`` and ``peak_bytes`` (median); ``ratios``, ``cpu_ratios`` and ``memory_ratios`` of the other
+    turns; ``spread`` of all runs of the old checkout, (longest - shortest) / median; ``allowed``, and whether the new
+    one is ``within``.
+    """
+    runs, cpu_runs, memory = (
+        {turn: [round(one[key], 5) for one in found] for turn, found in results.items()}
+        for key in ("seconds", "cpu_seconds", "peak_bytes")
+    )
+    medians = [{turn: median(found) for turn, found in kind.items()} for kind in (runs, cpu_runs, memory)]
+    ratios, cpu_ratios, memory_ratios = (
+        {turn: round(kind[turn] / max(kind["old"], 1e-9), 4) for turn in TURNS[1:]} for kind in medians
+    )
+    old, tokens = [*runs["old"], *runs["old again"]], results["old"][0]["tokens"]
+    allowed = max(ALLOWED, round(abs(ratios["old again"] - 1), 4))
+    speeds = {turn: round(found[0]["tokens"] / medians[0][turn], 2) for turn, found in results.items()}
+    return {
+        "runs": runs, "cpu_runs": cpu_runs, "seconds": medians[0], "tokens": tokens, "tokens_per_second": speeds,
+        "peak_bytes": medians[2], "ratios": ratios, "cpu_ratios": cpu_ratios, "memory_ratios": memory_ratios,
+        "spread": round((max(old) - min(old)) / median(old), 4), "allowed": allowed,
+        "within": ratios["new"] <= 1 + allowed,
+    }  # fmt: skip
+
+
+def line(row: dict) -> str:
+    """Format a case: seconds, ratios of the new checkout to the old one and of that to itself, and the verdict."""
+    ratios = f"new/old {row['ratios']['new']:.3f}, old/old {row['ratios']['old again']:.3f}"
+    more = f"CPU {row['cpu_ratios']['new']:.3f}, memory {row['memory_ratios']['new']:.3f}"
+    verdict = f"{'within' if row['within'] else 'SLOWER'} {100 * row['allowed']:.1f} %"
+    seconds = f"{row['seconds']['old']:.3f} s, {row['seconds']['new']:.3f} s"
+    return f"{row['case']:<18} {seconds}, {ratios}, {more}, spread {100 * row['spread']:.1f} %: {verdict}"
+
+
+def cases(text: str) -> list[tuple[int, int]]:
+    """Read ``1x512,16x2048`` (documents x tokens); the type of an option."""
+    found = [tuple(map(int, part.split("x"))) for part in filter(None, text.split(","))]
+    if not all(len(case) == 2 and min(case) > 0 for case in found):
+        raise ValueError
+    return found
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m gtransformer.lab.cli.benchmark_commits",
-        description="Measure training and decoding of two checkouts in turn, the old one twice in every round, each "
-        "run in a process of its own.",
+        prog="python -m gtransformer.lab.cli.benchmark_commits", description=__doc__.splitlines()[0]
     )
+    here = Path(__file__).resolve().parents[3]
     parser.add_argument("old", type=Path, help="folder of the old checkout (git worktree add FOLDER COMMIT)")
-    parser.add_argument(
-        "new", type=Path, nargs="?", default=Path(__file__).resolve().parents[3], help="the new one (default: this)"
-    )
+    parser.add_argument("new", type=Path, nargs="?", default=here, help="the new one (default: this)")
     parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark/commits.json"), help="(%(default)s)")
-    parser.add_argument(
-        "--train",
-        default="1x512,16x512,1x2048,16x2048",
-        help="documents x tokens trained on; '' for none (%(default)s)",
-    )
-    parser.add_argument(
-        "--passes", default="", help="the same without the optimizer, which differs between commits (default: none)"
-    )
-    parser.add_argument(
-        "--varied",
-        default="",
-        help="as --passes, two batches with documents of 0.8 to 1.2 times the length (none)",
-    )
-    parser.add_argument("--decode", default="1x2048,16x128", help="documents x tokens decoded at once (%(default)s)")
+    for name, default, about in (
+        ("--train", "1x512,16x512,1x2048,16x2048", "documents x tokens trained on; '' for none"),
+        ("--passes", "", "the same without the optimizer, which may differ between commits"),
+        ("--varied", "", "as --passes, two batches with documents of 0.8 to 1.2 times the length"),
+        ("--decode", "1x2048,16x128", "documents x tokens decoded at once"),
+    ):
+        parser.add_argument(name, type=cases, default=default, help=f"{about} ('%(default)s')", metavar="DxT,...")
     parser.add_argument("--arch", default="gtransformer_base", help="sizes (%(default)s)")
     parser.add_argument("--vocabulary", type=int, default=32000, help="entries of the dictionary (%(default)s)")
     parser.add_argument("--sentence", type=int, default=30, help="tokens a sentence (%(default)s)")
@@ -58,47 +186,68 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print ratios of medians; results are written after every case."""
-    options = build_parser().parse_args(argv)
-    checkouts = [check_checkout(path) for path in (options.old, options.new)]
-    given = {"train_step": options.train, PASSES: options.passes, VARIED: options.varied}
-    given["decode"] = options.decode
-    cases = [case for method, text in given.items() for case in read_cases(text, method)]
-    if not cases:
-        raise UserError("nothing to measure; give cases with --train, --passes, --varied or --decode")
+def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
+    """Measure every case in each of TURNS, print ratios of medians; results are written after every case."""
+    import torch
+
+    from gtransformer.errors import UserError, check_counts
+    from gtransformer.evaluation.provenance import current_commit, device_name, provenance
+    from gtransformer.files import write_json
+    from gtransformer.lab.benchmark.measure import machine, say
+
+    old, new = options.old.resolve(), options.new.resolve()
     check_counts(options, "runs")
-    results: dict = {
+    for path in (old, new):
+        if not any((path / place.replace(".", "/") / "systems.py").is_file() for place in PLACES):
+            raise UserError(f"{path}: no checkout of this package (gtransformer/lab/benchmark); give its folder")
+    results = {
         "device": device_name(),
-        "machine": machine(worker_threads()),
-        "commits": dict(zip(("old", "new"), map(current_commit, checkouts), strict=True)),
+        "machine": machine(),
+        "commits": {"old": current_commit(old), "new": current_commit(new)},
         "rows": [],
         **provenance("gtransformer.lab.cli.benchmark_commits", argv),
     }
-    for case in cases:
-        limits = options.runs, options.beam, options.least, options.seconds
-        results["rows"].append(compare(checkouts, _setting(options, case), case, *limits))
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write_json(options.output, results)
-    print(table(results["rows"]), flush=True)
-    return 0
+    shared = ("arch", "vocabulary", "sentence", "context", "dropout", "precision")
+    same = {name: getattr(options, name) for name in shared}
+    same |= {"system": options.engine, "device": "cuda" if torch.cuda.is_available() else "cpu"}
+    for option, method in (("train", "train_step"), ("passes",) * 2, ("varied",) * 2, ("decode",) * 2):
+        for documents, tokens in getattr(options, option):
+            setting = {**same, "tokens": tokens, "batch_tokens": documents * tokens}
+            arguments = {"documents": documents, "beam": options.beam} if method == "decode" else {}
+            task = {"setting": setting, "method": method, "arguments": arguments, "seconds": options.least}
+            name, found = f"{option} {documents} x {tokens}", {turn: [] for turn in TURNS}
+            for run in range(options.runs):
+                for turn, checkout in zip(TURNS, (old, new, old), strict=True):
+                    result = run_apart(checkout, task, options.seconds)
+                    found[turn].append(result)
+                    say(f"  {name}, run {run + 1} of {options.runs}, {turn}: {result['seconds']:.3f} s")
+            row = {"case": name, "method": method, "documents": documents, "setting": setting, **summary(found)}
+            results["rows"].append(row)
+            write_json(options.output, results)
+            print(line(row), flush=True)
+    if not results["rows"]:
+        raise UserError("nothing to measure; give cases with --train, --passes, --varied or --decode")
 
 
-def _setting(options: argparse.Namespace, case: Case) -> Setting:
-    return Setting(
-        options.engine,
-        case.tokens,
-        case.documents * case.tokens,
-        options.context,
-        options.precision,
-        options.arch,
-        options.vocabulary,
-        options.sentence,
-        options.dropout,
-        device="cuda" if torch.cuda.is_available() else "cpu",
-    )
+def main(argv: list[str] | None = None) -> int:
+    """Run the command, a user's errors in one line."""
+    from gtransformer.errors import cli_main
+
+    return cli_main(lambda given: compare(build_parser().parse_args(given), given))(argv)
+
+
+def measure_here(checkout: str, task: str) -> None:
+    """Print, as a last line of JSON, what one process measures of the checkout that is meant."""
+    spec = importlib.util.find_spec("gtransformer")
+    found = Path(spec.origin).resolve().parents[1] if spec and spec.origin else None
+    if str(found) != checkout:
+        # Without __init__.py Python prefers a package that stands later on the path.
+        raise SystemExit(f"the package of {found} would be imported in its place")
+    print(json.dumps(measure(**json.loads(task))), flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--measure"]:
+        measure_here(*sys.argv[2:])
+    else:
+        raise SystemExit(main())

@@ -1,127 +1,222 @@
-"""All that has to be seen on a GPU, in parts, each recorded by itself; or what such a machine lacks, in a folder."""
+"""All that has to be seen on a GPU: the tests that need one, the benchmark, and a short training in each precision.
+
+``pack FOLDER`` gathers what a machine with its own Python and PyTorch and without network lacks.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
 
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import current_commit, device_name, provenance
-from gtransformer.files import read_json
-from gtransformer.lab.benchmark.gpu.pack import pack, read_names
-from gtransformer.lab.benchmark.gpu.parts import PARTS, Check
-from gtransformer.lab.benchmark.gpu.run import choose, read_records, run_parts, state_of
-from gtransformer.lab.benchmark.machine import machine
-from gtransformer.lab.benchmark.worker import worker_threads
+from gtransformer.files import read_json, write_json
+from gtransformer.lab.benchmark.measure import machine
 
-PACK = "pack"
+ROOT = Path(__file__).resolve().parents[3]
+RECORD = "gpu_check.json"
+PRECISIONS = {"float32": [], "amp": ["train.amp=true"], "fp16": ["train.fp16=true"]}
+SPEED = ("num_updates", "loss", "wps", "ups", "gb_free", "loss_scale")
+CLOSE = 0.05  # how far the last loss in half precision may lie from float32's, relatively
+# What the package needs and the tests; without what comes with PyTorch, which the machine has.
+ROOTS = ("fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "sentencex", "sentencepiece", "matplotlib",
+         "tensorboard", "tqdm", "pooch", "PyYAML", "omegaconf", "pytest", "pytest-timeout")  # fmt: skip
+THERE = ("torch", "torchaudio", "triton", "numpy", "setuptools", "wheel", "pip", "cython", "sympy", "networkx",
+         "fsspec", "filelock", "jinja2", "markupsafe", "mpmath", "typing-extensions")  # fmt: skip
+PLATFORMS = [f"manylinux{kind}_x86_64" for kind in ("_2_28", "_2_27", "_2_17", "2014", "1")]
+
+
+def make_parts(work: Path, prepared: Path | None, rehearse: bool) -> dict[str, tuple[int, list[list[str]]]]:
+    """Return the parts by name: the seconds that each may take, and its commands; ``rehearse``: at miniature size."""
+    corpus, data = work / "corpus", prepared or work / "prepared"
+    benchmark = python("lab.cli.benchmark", "--output", work, "--systems", "fairseq,packed", "--context", "2")
+    benchmark += ["--arch", "gtransformer_mini", "--vocabularies", "60", "--sentences", "12"] if rehearse else []
+    benchmark += ["--precisions", "float32" if rehearse else "bfloat16"]
+    lengths, decoded, documents = ("24", "24", "2") if rehearse else ("512,2048,8192", "512", "1,64")
+    found = sorted((ROOT / "tests").rglob("test_*.py"))
+    marked = [str(path) for path in found if "mark.gpu" in path.read_text(encoding="utf-8")]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
+    training = {
+        name: [
+            python(
+                "cli.run", "demo", corpus, "train", "--prepared", data, "--output", work / name,
+                *(word for change in (
+                    *changes, "train.log-format=json", f"train.max-update={5 if rehearse else 300}",
+                    f"train.log-interval={1 if rehearse else 50}",
+                ) for word in ("--set", change)),
+            )
+        ]
+        for name, changes in PRECISIONS.items() if not rehearse or name == "float32"
+    }  # fmt: skip
+    return {
+        "tests": (150, [[*tests, "-m", "gpu", *marked]]),
+        "benchmark": (300, [
+            [*benchmark, "--name", "train", "--what", "train", "--lengths", lengths, "--runs", "3",
+             "--batch-tokens", "48" if rehearse else "16384"],
+            [*benchmark, "--name", "decode", "--what", "decode", "--lengths", decoded, "--documents", documents,
+             "--runs", "1"],
+        ]),
+        "prepare": (100, [] if prepared else [
+            python("lab.cli.demo_corpus", "--output", corpus, "--documents", 30 if rehearse else 500),
+            python("cli.prepare", corpus, data, "--bpe-merges", "4000"),
+        ]),
+        **{f"train_{name}": (150, commands) for name, commands in training.items()},
+    }  # fmt: skip
+
+
+def python(module: str, *arguments: object) -> list[str]:
+    """Return the command line of a module of this package."""
+    return [sys.executable, "-m", f"gtransformer.{module}", *map(str, arguments)]
+
+
+def figures(part: str, work: Path, output: str, records: dict[str, dict]) -> dict:
+    """Return the numbers of a part from what it wrote. UserError where half precision learns something else."""
+    if part == "tests":
+        counts = re.findall(r"(\d+) (passed|failed|skipped|deselected|error)", output)
+        return {kind: int(number) for number, kind in counts}
+    if part == "benchmark":
+        keys = ("name", "method", "documents", "seconds", "tokens_per_second", "peak_bytes", "ratios", "failed")
+        rows = [row for name in ("train", "decode") for row in read_json(work / f"{name}.json")["rows"]]
+        return {
+            "rows": [
+                {"tokens": row["setting"]["tokens"], **{key: row[key] for key in keys if key in row}} for row in rows
+            ]
+        }
+    logged = [json.loads(line) for line in re.findall(r"\| train_inner \| (\{.*\})", output)]
+    if not part.startswith("train") or not logged:
+        return {}
+    found = {key: float(logged[-1][key]) for key in SPEED if key in logged[-1]}
+    found["first loss"] = float(logged[0]["loss"])
+    exact = records.get("train_float32", {}).get("figures", {}).get("loss")
+    if exact is not None and abs(found["loss"] - exact) > CLOSE * exact:
+        raise UserError(f"loss {found['loss']} after {found['num_updates']:.0f} updates, in float32 {exact}")
+    return found
+
+
+def run_part(part: str, limit: int, commands: list[list[str]], work: Path, records: dict[str, dict]) -> dict:
+    """Run the commands of a part until one fails, all in ``limit`` seconds; return its record."""
+    began, error, output = time.monotonic(), None, ""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    for command in commands:
+        left = max(1.0, limit - (time.monotonic() - began))
+        done = subprocess.run(  # timeout ends all that the command has started
+            ["timeout", "--kill-after=5", f"{left:.0f}", *command], env=os.environ | {"PYTHONPATH": path}, cwd=ROOT,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        output += done.stdout
+        if done.returncode:
+            lines = [line for line in done.stdout.splitlines() if line.strip()] or [f"status {done.returncode}"]
+            said = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1])
+            error = f"more than {limit} s" if done.returncode == 124 else said[:1000]
+            break
+    (work / f"{part}.log").write_text(output, encoding="utf-8")
+    try:
+        found = figures(part, work, output, records)
+    except (UserError, LookupError, ValueError) as problem:  # ends too early, or is not within its bounds
+        found, error = {}, error or str(problem)
+    return {"error": error, "seconds": round(time.monotonic() - began, 1), "figures": found,
+            "output_tail": output[-4000:] if error else ""}  # fmt: skip
+
+
+def check(options: argparse.Namespace, argv: list[str]) -> int:
+    """Run the parts that are not done; return 1 where one fails. What is done is not done again."""
+    if not options.rehearse and not torch.cuda.is_available():
+        raise UserError("no GPU that PyTorch can use; --rehearse shows on the processor that the parts run")
+    work = options.output.resolve() / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    path, prepared = options.output / RECORD, options.prepared and options.prepared.resolve()
+    before = read_json(path) if path.is_file() else {}
+    records = before.get("parts", {}) if before.get("rehearsal") == options.rehearse else {}
+    about = {"rehearsal": options.rehearse, "device": device_name(), "machine": machine()}
+    about |= provenance("gtransformer.lab.cli.gpu_check", argv)
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_properties(0)
+        about["gpu"] = {"name": card.name, "bytes": card.total_memory, "cuda": torch.version.cuda}
+    parts = make_parts(work, prepared, options.rehearse)
+    for name, (limit, commands) in parts.items():
+        if records.get(name, {"error": "not run"})["error"] is None:
+            print(f"{name}: done before", flush=True)
+            continue
+        limit *= 4 if options.rehearse else 1
+        print(f"{name}: at most {limit} s", flush=True)
+        records[name] = run_part(name, limit, commands, work, records)
+        write_json(path, {**about, "parts": records})
+        print(f"{name}: {records[name]['error'] or 'done'}", flush=True)
+    return int(any(records[name]["error"] for name in parts))
+
+
+def closure(roots: Iterable[str], there: Iterable[str]) -> dict[str, str]:
+    """Return versions by name of packages and all that they need, as they are installed here, without ``there``."""
+    found, left, known = {}, list(roots), {_plain(name) for name in there}
+    while left:
+        name = _plain(left.pop())
+        if name in found or name in known or name.startswith("nvidia"):
+            continue
+        try:
+            package = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # needed on other systems, or by an extra
+        found[name] = package.version
+        left += [re.match(r"[\w.-]+", one)[0] for one in package.requires or [] if "extra ==" not in one]
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pack(folder: Path, version: str) -> None:
+    """Fill ``folder/wheels`` for Linux on x86-64; what has a source distribution alone is built, if pure Python."""
+    wheels = folder / "wheels"
+    shutil.rmtree(folder, ignore_errors=True)
+    wheels.mkdir(parents=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    target = ["--python-version", version, *(word for name in PLATFORMS for word in ("--platform", name))]
+    for name, number in closure(ROOTS, THERE).items():
+        wanted = f"{name}=={number}"
+        asked = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
+        if subprocess.run(asked, capture_output=True).returncode == 0:
+            continue
+        built = subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(wheels), wanted], capture_output=True)
+        if built.returncode or not list(wheels.glob(f"{name.replace('-', '_')}-*-none-any.whl")):
+            raise UserError(f"{wanted}: no wheel for Python {version} on Linux x86-64 (is there network?)")
+    write_json(folder / "pack.json", {"commit": current_commit(), "python": version})
+    print(f"{folder}: {len(list(wheels.iterdir()))} wheels")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options of a check."""
-    names = ", ".join(f"{part.name} ({part.seconds} s)" for part in PARTS)
-    parser = argparse.ArgumentParser(
-        prog="scripts/gpu_check.sh",
-        description=__doc__,
-        epilog=f"parts, and for how long at most: {names}. scripts/gpu_check.sh pack --help: the folder.",
-    )
-    parser.add_argument("parts", nargs="*", metavar="PART", help="which (default: all)")
-    parser.add_argument("--output", type=Path, default=Path("runs/gpu_check"), help="where records go (%(default)s)")
-    parser.add_argument("--work", type=Path, help="where data, models and logs go (OUTPUT/work)")
-    parser.add_argument("--corpus", type=Path, help="a folder in the raw corpus format, for what is trained")
-    parser.add_argument("--prepared", type=Path, help="the same prepared, a folder or the .tar.xz of pack")
-    parser.add_argument("--list", action="store_true", help="say the parts and their state, and run nothing")
-    parser.add_argument("--seconds", type=float, help="begin no part that may take longer than what is left of so many")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: a rehearsal (%(default)s)")
-    parser.add_argument("--small", action="store_true", help="a rehearsal at miniature size, on a corpus that is made")
-    return parser
-
-
-def build_packer() -> argparse.ArgumentParser:
-    """The options of ``pack``."""
-    parser = argparse.ArgumentParser(
-        prog=f"scripts/gpu_check.sh {PACK}",
-        description="Fill a folder with what a machine with its own Python and PyTorch and without network lacks, "
-        "below 64 MiB: wheels for Linux on x86-64, and a corpus.",
-    )
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--corpus", type=Path, help="a folder in the raw corpus format, compressed by xz")
-    parser.add_argument("--prepared", type=Path, help="a prepared corpus, so that the machine need not prepare it")
-    parser.add_argument("--there", type=Path, metavar="FILE", help="what pip list wrote there: it is left out")
-    parser.add_argument("--python", default="3.12", help="its Python (%(default)s)")
+    """Return the command's options."""
+    parser = argparse.ArgumentParser(prog="scripts/gpu_check.sh", description=" ".join(__doc__.split()))
+    parser.add_argument("pack", nargs="*", metavar="pack FOLDER", help="gather wheels; without it the check is run")
+    parser.add_argument("--output", type=Path, default=Path("runs/gpu_check"), help="for the record (%(default)s)")
+    parser.add_argument("--prepared", type=Path, help="a prepared corpus to train on (default: the demonstration's)")
+    parser.add_argument("--rehearse", action="store_true", help="at miniature size, also without a GPU")
+    parser.add_argument("--python", default="3.12", help="pack: Python of the machine (%(default)s)")
     return parser
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> int:
-    """Run, list or pack; status 1 where a part is not done."""
+    """Check, or pack."""
     given = sys.argv[1:] if argv is None else argv
-    if given[:1] == [PACK]:
-        options = build_packer().parse_args(given[1:])
-        there = read_names(options.there) if options.there else []
-        corpora = options.corpus, options.prepared
-        about = pack(options.folder, there, options.python, current_commit(), *corpora)
-        print(f"{options.folder}: {len(about['packages'])} wheels, {about['bytes'] / 2**20:.0f} MiB in all")
-        return 0
     options = build_parser().parse_args(given)
-    work = (options.work or options.output / "work").resolve()
-    given_data = [path and path.resolve() for path in (options.corpus, options.prepared)]
-    for path in filter(None, given_data):
-        if not path.exists():
-            raise UserError(f"{path}: no such corpus")
-    check = Check(work, options.device, options.small, *given_data)
-    parts = choose(options.parts)
-    if options.list:
-        records = read_records(options.output)
-        for part in parts:
-            record = records.get(part.name)
-            state = state_of(record, check)
-            error = f": {record['error']}" if state not in ("not run", "done") and record["error"] else ""
-            print(f"{part.name:<28} {check.limit(part):>5} s  {state}{error}")
-        return 0
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("no GPU that PyTorch can use; for a rehearsal on the processor give --device cpu --small")
-    options.output.mkdir(parents=True, exist_ok=True)
-    left = run_parts(parts, check, options.output, _about(given, options), options.seconds)
-    print(f"records: {options.output}" + (f"; not done: {', '.join(left)}" if left else ""))
-    return bool(left)
-
-
-def _about(given: list[str], options: argparse.Namespace) -> dict:
-    """What stands in every record: command, commit, versions, machine."""
-    about = provenance("gtransformer.lab.cli.gpu_check", given)
-    for path in filter(None, (options.corpus, options.prepared)):
-        if (
-            about["commit"] is None and (path.parent / "pack.json").is_file()
-        ):  # a copy without git, which the pack knows
-            about["commit"] = read_json(path.parent / "pack.json")["commit"]
-    about["device"] = device_name() if options.device == "cuda" else "CPU"
-    about["machine"] = machine(worker_threads())
-    if options.device == "cuda":
-        about["gpu"] = _gpu()
-    return about
-
-
-def _gpu() -> dict:
-    """The card as PyTorch and the driver say it."""
-    card = torch.cuda.get_device_properties(0)
-    try:
-        asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        driver = subprocess.run(asked, capture_output=True, text=True, timeout=30).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        driver = ""
-    return {
-        "name": card.name,
-        "bytes": card.total_memory,
-        "capability": f"{card.major}.{card.minor}",
-        "cuda": torch.version.cuda,
-        "driver": driver or None,
-    }
+    if options.pack:
+        if len(options.pack) != 2 or options.pack[0] != "pack":
+            raise UserError(f"{' '.join(options.pack)}: write pack FOLDER, or options alone")
+        return pack(Path(options.pack[1]), options.python)
+    return check(options, given)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from gtransformer.lab.benchmark import worker
+from gtransformer.lab.benchmark import measure
 from tests import processes
 
 
 @pytest.fixture
 def forked_workers(monkeypatch):
     """Workers are forked from the server of the tests' commands, which has imported what each would import anew."""
-    monkeypatch.setattr(worker, "multiprocessing", SimpleNamespace(get_context=lambda _method: processes.server()))
+    monkeypatch.setattr(measure, "multiprocessing", SimpleNamespace(get_context=lambda _method: processes.server()))

@@ -1,38 +1,39 @@
 """The benchmark at a tiny size: every system trains and decodes, ratios follow from the medians, failures are rows."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, replace
 
 import pytest
 import torch
+from torch import nn
 
-from gtransformer.lab.benchmark.measure import alternate
-from gtransformer.lab.benchmark.report import add_ratios, curve, table, value
-from gtransformer.lab.benchmark.systems import SYSTEMS, Setting, System
-from gtransformer.lab.cli import benchmark
-from gtransformer.lab.cli.benchmark import _workloads, build_parser, main
+from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
+from gtransformer.lab.benchmark.measure import alternate, machine
+from gtransformer.lab.benchmark.report import add_ratios, by_length, cost, curve, length_table, table
+from gtransformer.lab.benchmark.systems import BATCHED, SYSTEMS, Kept, Setting, System
+from gtransformer.lab.cli.benchmark import build_parser, main, make_workloads
+from gtransformer.search.generator import DocumentGenerator
 
 pytestmark = pytest.mark.slow
 
-TINY = ["--arch=gtransformer_mini", "--vocabularies=100", "--batch-tokens=64", "--documents=2", "--beam=2"]
+SIZES = {"arch": "gtransformer_mini", "vocabulary": 100}
+TINY = ["--arch=gtransformer_mini", "--vocabularies=100", "--beam=2", "--runs=1", "--name=try"]
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
 def test_trains_and_decodes_in_turn(tmp_path, capsys):
-    options = ["--lengths=32", "--together", "--runs=1", "--systems=fairseq,packed", "--context=1", "--documents=2"]
-    assert main([*TINY, *options, f"--output={tmp_path}", "--name=try"]) == 0
+    options = ["--lengths=32", "--together", "--systems=fairseq,packed", "--context=1", "--documents=2"]
+    assert main([*TINY, *options, "--batch-tokens=64", f"--output={tmp_path}"]) == 0
     results = json.loads((tmp_path / "try.json").read_text())
     rows = results["rows"]
     assert len(rows) == 2 * 2  # methods, systems
     for row in rows:
         assert row["seconds"] > 0 and len(row["runs"]) == 1 and row["peak_bytes"] > 0
         for name, ratio in row["ratios"].items():
-            (other,) = [o for o in rows if _place(o) == (name, row["method"], row["setting"]["tokens"])]
+            (other,) = [one for one in rows if (one["name"], one["method"]) == (name, row["method"])]
             assert ratio == pytest.approx(other["tokens_per_second"] / row["tokens_per_second"], rel=0.01)
-        if row["method"] == "train_step":
-            rate = results["matrix_rate"]["float32"]
-            assert row["utilisation"] == pytest.approx(row["operations"] / row["seconds"] / rate, rel=0.05, abs=1e-3)
         if row["method"] == "decode":
             # Every document is translated into as many tokens, what ends it included.
             assert row["tokens"] == 2 * row["setting"]["tokens"]
@@ -43,46 +44,61 @@ def test_trains_and_decodes_in_turn(tmp_path, capsys):
     assert {path.name for path in tmp_path.glob("*.png")} == pictures
     assert main(["--draw", str(tmp_path / "try.json"), f"--output={tmp_path / 'again'}", "--name=both"]) == 0
     assert {path.name for path in (tmp_path / "again").iterdir()} == {name.replace("try", "both") for name in pictures}
-    assert "packed 1 global float32" in capsys.readouterr().out
 
 
-def _place(row):
-    return row["name"], row["method"], row["setting"]["tokens"]
+@pytest.mark.usefixtures("forked_workers")
+@pytest.mark.parametrize(
+    ("systems", "options", "found"),
+    [
+        (  # Table 6 of Zhang et al. (2018): the second step, and decoding, beside the sentence Transformer
+            "doc_transformer,document_transformer", ["--beside=0,2", "--documents=2"],
+            ["doc_transformer", "document_transformer 0 beside", "document_transformer 2 beside"],
+        ),
+        (  # sentences as one batch, in the second of two passes
+            "doc_transformer,pseudo_documents,docflat", ["--documents=5", "--batch-tokens=40"],
+            ["doc_transformer", "pseudo_documents 3 local", "docflat 3 local"],
+        ),
+    ],
+)  # fmt: skip
+def test_systems_over_sentences_in_context(tmp_path, systems, options, found):
+    single = ["--lengths=8", "--sentences=8", f"--systems={systems}", f"--output={tmp_path}"]
+    assert main([*TINY, "--batch-tokens=64", *single, *options]) == 0
+    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
+    assert [(row["method"], row["name"]) for row in rows] == [
+        (method, f"{name} float32") for method in ("train_step", "decode") for name in found
+    ]
+    for sentences, *others in (rows[:3], rows[3:]):
+        assert sentences["ratios"] == {}
+        for row in others:
+            assert row["tokens"] == sentences["tokens"]
+            expected = sentences["tokens_per_second"] / row["tokens_per_second"]
+            assert row["ratios"][sentences["name"]] == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_the_command_compares_lengths(tmp_path):
+    work = ["--what=train", "--lengths=32,64", "--batch-tokens=64", "--windows=3", "--uneven", "--together"]
+    assert main([*TINY, *work, "--systems=doc_transformer,window_transformer", f"--output={tmp_path}"]) == 0
+    results = json.loads((tmp_path / "try.json").read_text())
+    assert [(one["system"], one["window"]) for one in results["by_length"]] == [
+        *(("doc_transformer", None), ("window_transformer", 3))
+    ]
+    for one in results["by_length"]:
+        short, long = one["lengths"]
+        assert [(length["documents"], length["tokens"]) for length in (short, long)] == [(2, 32), (1, 64)]
+        assert long["ratios"]["kept"] == pytest.approx(long["kept_bytes"] / short["kept_bytes"], abs=1e-3)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_every_system(system, precision):
-    sizes = {"arch": "gtransformer_mini", "vocabulary": 100, "sentence": 32}
-    setting = Setting(system, 32, 64, context=1, precision=precision, **sizes)
+def test_every_system(system):
+    setting = Setting(system, 32, 64, context=1, precision="bfloat16", sentence=32, **SIZES)
     result = System(setting).train_step()
     assert result["seconds"] > 0 and result["tokens"] == 64 and result["kept_bytes"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
-def test_sentences_with_context_beside(tmp_path, capsys):
-    """Table 6 of Zhang et al. (2018): the second step, and decoding, beside the sentence Transformer."""
-    options = ["--lengths=8", "--sentences=8", "--runs=1", "--systems=doc_transformer,document_transformer"]
-    assert main([*TINY, *options, "--beside=0,2", f"--output={tmp_path}", "--name=try"]) == 0
-    rows = json.loads((tmp_path / "try.json").read_text())["rows"]
-    assert [(row["method"], row["name"]) for row in rows] == [
-        (method, f"{name} float32")
-        for method in ("train_step", "decode")
-        for name in ("doc_transformer", "document_transformer 0 beside", "document_transformer 2 beside")
-    ]
-    for sentences, *beside in (rows[:3], rows[3:]):
-        assert sentences["ratios"] == {}
-        for row in beside:
-            assert row["tokens"] == sentences["tokens"] and set(row["ratios"]) == {sentences["name"]}
-            expected = sentences["tokens_per_second"] / row["tokens_per_second"]
-            assert row["ratios"][sentences["name"]] == pytest.approx(expected, rel=0.01)
-    assert "/ doc_transformer float32" in capsys.readouterr().out
-
-
 def test_the_same_sentences_with_and_without_context():
     """The current ones of the source, and the target; what a sentence model has is frozen."""
-    setting = Setting("document_transformer", 8, 64, arch="gtransformer_mini", vocabulary=100, sentence=8)
+    setting = Setting("document_transformer", 8, 64, sentence=8, **SIZES)
     system, other = System(setting), System(replace(setting, system="doc_transformer"))
     (read, same), (alone, target) = (
         (batch["net_input"]["src_tokens"], batch["target"]) for batch in (one._batch(3) for one in (system, other))
@@ -94,38 +110,97 @@ def test_the_same_sentences_with_and_without_context():
         assert parameter.requires_grad == (parameter.grad is not None) == ("context" in name), name
 
 
-def test_windows_in_turn(tmp_path, capsys, monkeypatch):
-    """As many tokens in one document as in eight: what is kept for the backward pass is the same within a fifth."""
-    monkeypatch.setattr(benchmark, "WINDOW_WORK", ((1, 1024), (8, 128)))
-    monkeypatch.setattr(benchmark, "WINDOW_SIZE", {"channels": 16, "heads": 2})
-    assert main(["--what=windows", "--runs=2", f"--output={tmp_path}", "--name=try"]) == 0
-    results = json.loads((tmp_path / "try.json").read_text())
-    assert {"command", "commit", "versions", "device", "machine"} <= set(results)
-    rows = results["rows"]
-    assert [(row["setting"]["documents"], row["setting"]["relative"]) for row in rows] == [
-        (1, False), (8, False), (1, True), (8, True)
-    ]  # fmt: skip
-    for first, row in zip(rows[::2], rows[1::2], strict=True):
-        assert first["tokens"] == row["tokens"] == 1024 and len(row["runs"]) == 2
-        assert first["time_ratio"] == first["memory_ratio"] == 1 and row["time_ratio"] > 0
-        assert row["memory_ratio"] == pytest.approx(row["kept_bytes"] / first["kept_bytes"], abs=1e-3)
-        assert 1 / 1.2 < row["memory_ratio"] < 1.2
-    assert "8 x 128 tokens, relative positions" in capsys.readouterr().out
+def test_a_stretch_of_a_document():
+    """Each current sentence is behind those before it, counts alone, and is the same without them."""
+    dictionary = make_dictionary(60)
+    alone, behind = (make_stretch(5, 8, local, dictionary) for local in (0, 2))
+    for key in ("src_tokens", "prev_output_tokens"):
+        one, other = alone["net_input"][key], behind["net_input"][key]
+        assert other.shape == (5, 24) and other[:, -8:].equal(one)
+        assert other[1:, :16].equal(other[:-1, 8:])
+        assert (other == dictionary.bos()).sum() == (other == dictionary.eos()).sum() == 15
+    assert behind["ntokens"] == alone["ntokens"] == 40 == int((behind["target"] != dictionary.pad()).sum())
+    assert behind["target"][:, -8:].equal(alone["target"]) and behind["first_sentence"].tolist() == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("name", BATCHED)
+def test_what_is_decoded_stands_behind_given_translations(name, monkeypatch):
+    """The batch is searched once, each sentence behind its three, and made as long as its source."""
+    calls, behind = [], DocumentGenerator.behind
+
+    def seen(self, net_input, forced, new):
+        calls.append((net_input["src_tokens"], torch.stack(list(forced)), new.tolist()))
+        return behind(self, net_input, forced, new)
+
+    monkeypatch.setattr(DocumentGenerator, "behind", seen)
+    found = System(Setting(name, 8, 80, sentence=8, **SIZES)).decode(documents=5, beam=2)
+    ((source, forced, new),) = calls
+    stretch = make_stretch(5, 8, 3, make_dictionary(100))["net_input"]
+    assert source.equal(stretch["src_tokens"]) and forced.equal(stretch["prev_output_tokens"][:, :24])
+    assert new == [1] * 5 and found["tokens"] == 40
+
+
+def test_uneven_sentences():
+    dictionary = make_dictionary(50)
+    even, uneven = (make_batch(1, 50, 8, dictionary, uneven)["net_input"] for uneven in (False, True))
+    for tokens in (even["src_tokens"], even["prev_output_tokens"], uneven["prev_output_tokens"]):
+        assert tokens[0].eq(dictionary.bos()).nonzero().flatten().tolist() == [0, 8, 16, 24, 32, 40]
+    source = uneven["src_tokens"][0]
+    assert source.eq(dictionary.bos()).nonzero().flatten().tolist() == [0, 6, 16, 22, 32, 38]
+    assert source.eq(dictionary.eos()).nonzero().flatten().tolist() == [5, 15, 21, 31, 37, 49]
+
+
+def test_fairseqs_positions_are_no_more_than_the_documents():
+    """Its tables are made at once; a million positions would pass for memory that it needs."""
+    system = System(Setting("fairseq", 32, 64, **SIZES))
+    sizes = {part.embed_positions.weights.shape for part in (system.model.encoder, system.model.decoder)}
+    assert all(32 < rows < 64 for rows, _ in sizes)
+
+
+def test_kept_storages_count_once_and_parameters_do_not():
+    layer = nn.Linear(4, 8)
+    x = torch.randn(16, 4, requires_grad=True)
+    with Kept(layer.parameters()) as kept:
+        hidden = layer(x)
+        (hidden.exp() * x.repeat(1, 2)).sum()
+    # The input, what exp returned (for two products) and the repeated input; of the layer's weight nothing.
+    assert kept.bytes == 4 * (16 * 4 + 16 * 8 + 16 * 8)
+    with Kept() as kept:
+        layer(x)
+    assert kept.bytes == 4 * (16 * 4 + 4 * 8)
+
+
+def test_windows_keep_what_a_token_costs():
+    """Sixteen times as long documents: window attention keeps as much of a token, scores of all pairs grow."""
+
+    def kept(system: str, tokens: int) -> int:
+        work = {"window": 4, "sentence": 16, "uneven": True}
+        return System(Setting(system, tokens, 1024, **work, **SIZES)).train_step()["kept_bytes"]
+
+    assert kept("window_transformer", 1024) < 1.3 * kept("window_transformer", 64)
+    assert kept("doc_transformer_dense", 1024) > 3 * kept("doc_transformer_dense", 64)
+
+
 def test_out_of_time_is_a_row():
-    settings = [Setting("packed", 32, 64, arch="gtransformer_mini")]
-    rows = alternate(settings, "train_step", 1, seconds=0.01, memory=None)
+    rows = alternate([Setting("packed", 32, 64, **SIZES)], "train_step", 1, seconds=0.01, memory=None)
     assert rows[0]["failed"].startswith("more than") and not rows[0]["runs"]
     add_ratios(rows)
     assert "more than" in table(rows)
 
 
-def _row(system, seconds, **work):
-    setting = Setting(system, 32, 64, **work)
-    measured = {"runs": [seconds], "seconds": seconds, "tokens_per_second": 64 / seconds, "cpu_seconds": seconds / 2}
-    memory = {"peak_bytes": 1000, "tokens": 64, "peak_bytes_per_token": 16}
+@pytest.mark.usefixtures("forked_workers")
+def test_no_runs_count_memory():
+    setting = Setting("doc_transformer", 32, 64, **SIZES)
+    (row,) = alternate([setting], "train_step", 0, seconds=300, memory=None, fresh=True)
+    assert "seconds" not in row and min(row["kept_bytes"], row["peak_bytes"]) > 0
+    assert "not timed" in table([row])
+
+
+def _row(system: str, seconds: float, tokens: int = 32, batch: int = 64, kept: int = 500, **work) -> dict:
+    setting = Setting(system, tokens, batch, **work)
+    count = setting.documents * tokens
+    measured = {"runs": [seconds], "seconds": seconds, "tokens_per_second": count / seconds, "cpu_seconds": seconds / 2}
+    memory = {"peak_bytes": 2 * kept, "kept_bytes": kept, "tokens": count, "peak_bytes_per_token": 16}
     return {"setting": asdict(setting), "name": setting.name, "method": "train_step", **measured, **memory}
 
 
@@ -139,55 +214,71 @@ def test_ratios_are_of_like_with_like(other):
     assert packed["ratios"] == unlike["ratios"] == {}
     assert table(rows).count("1.50 x") == 1
     assert len({curve(packed), curve(unlike)}) == 2
+    assert cost(packed | {"peak_bytes": 660_000, "tokens": 33}, "memory") == 20.0
 
 
-def test_fairseqs_positions_are_no_more_than_the_documents():
-    """Its tables are made at once; a million positions would pass for memory that it needs."""
-    system = System(Setting("fairseq", 32, 64, arch="gtransformer_mini", vocabulary=100))
-    sizes = {part.embed_positions.weights.shape for part in (system.model.encoder, system.model.decoder)}
-    assert all(32 < rows < 64 for rows, _ in sizes)
-
-
-def test_memory_is_divided_by_the_tokens_of_the_run():
-    row = _row("packed", 1.0) | {"method": "decode", "peak_bytes": 660_000, "tokens": 33}
-    assert value(row, "kilobytes") == 20.0
-
-
-def test_workloads_are_all_combinations():
-    options = [
-        "--lengths=458",
-        "--sentences=8,30",
-        "--vocabularies=771,32000",
-        "--dropouts=0,0.1",
-        "--batch-tokens=900",
+def test_ratios_over_lengths_are_of_a_token():
+    rows = [
+        _row("window_transformer", 3.0, 400, 400, 6000),
+        _row("fairseq", 1.0, 100, 200, 1000),
+        _row("window_transformer", 1.0, 100, 200, 2000),
+        _row("window_transformer", 5.0, 100, 200, 2000, window=10),
+        {key: value for key, value in _row("fairseq", 9.0, 400, 400).items() if key != "kept_bytes"},  # failed
+        _row("fairseq", 7.0, 100, 200) | {"method": "decode"},
     ]
-    workloads = _workloads(build_parser().parse_args([*options, "--systems=fairseq,packed", "--context=2"]), "cpu")
+    windows, fairseq, narrow = by_length(rows)
+    assert (windows["system"], windows["window"]) == ("window_transformer", 20)
+    short, long = windows["lengths"]
+    assert (short["tokens"], short["documents"], short["seconds"]) == (100, 2, 1.0)
+    assert set(short["ratios"].values()) == {1.0}
+    assert (long["tokens"], long["documents"], long["kept_bytes"], long["peak_bytes"]) == (400, 1, 6000, 12000)
+    assert long["ratios"] == {name: 1.5 for name in ("time", "cpu", "kept", "peak")}  # three times as much for twice
+    assert (fairseq["name"], fairseq["window"], len(fairseq["lengths"])) == ("fairseq float32", None, 1)
+    assert (narrow["name"], narrow["lengths"][0]["seconds"]) == ("window_transformer w=10 float32", 5.0)
+    untimed = [{key: value for key, value in row.items() if not key.endswith("seconds")} for row in rows[:3:2]]
+    (found,) = by_length(untimed)
+    assert found["lengths"][1]["ratios"] == {"kept": 1.5, "peak": 1.5} and length_table([found]).count("1.50") == 2
+
+
+def test_workloads_are_all_combinations_and_each_system_varies_in_what_it_has():
+    options = ["--lengths=64", "--sentences=8,30", "--vocabularies=771,32000", "--dropouts=0,0.1", "--batch-tokens=99"]
+    systems = ["--systems=fairseq,packed,doc_transformer_dense,window_transformer", "--context=0,2", "--windows=10,20"]
+    parsed = build_parser().parse_args([*options, *systems, "--arch=gtransformer_big"])
+    workloads = make_workloads(parsed, "cpu")
     assert len({setting.workload for settings in workloads for setting in settings}) == len(workloads) == 8
-    assert {len(settings) for settings in workloads} == {2}
     assert {setting.documents for settings in workloads for setting in settings} == {1}
+    for settings in workloads:
+        assert [setting.name.removesuffix(" float32") for setting in settings] == [
+            *("fairseq", "packed 0 global", "packed 2 global", "doc_transformer_dense"),
+            *("window_transformer w=10", "window_transformer w=20"),
+        ]
 
 
-def test_each_system_varies_in_what_it_has():
-    options = ["--systems=fairseq,packed,doc_transformer_dense,window_transformer", "--context=0,2", "--windows=10,20"]
-    (settings,) = _workloads(build_parser().parse_args([*options, "--lengths=64", "--arch=gtransformer_big"]), "cpu")
-    assert [setting.name.removesuffix(" float32") for setting in settings] == [
-        *("fairseq", "packed 0 global", "packed 2 global", "doc_transformer_dense"),
-        *("window_transformer w=10", "window_transformer w=20"),
-    ]
-    assert {setting.architecture for setting in settings} == {
-        *("gtransformer_big", "doc_transformer_big", "window_transformer_big")
-    }
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--systems=fairseq,marian"], "--systems"),
+        (["--systems=window_transformer", "--windows=0"], "--windows"),
+        (["--systems=document_transformer", "--beside=-1"], "--beside"),
+        (["--systems=document_transformer", "--lengths=30", "--sentences=8,30"], "--lengths"),
+        (["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"], "--arch"),
+    ],
+)
+def test_what_cannot_be_measured(capsys, options, named):
+    try:
+        status = main(options)
+    except SystemExit as ended:
+        status = ended.code
+    assert status and named in capsys.readouterr().err
 
 
-def test_what_cannot_be_measured(capsys):
-    assert main(["--systems=fairseq,marian"]) == 1
-    assert "--systems: marian unknown" in capsys.readouterr().err
-    for width in ("0", "10,x"):
-        assert main(["--systems=window_transformer", f"--windows={width}"]) == 1
-        assert f"--windows {width}: give widths of at least 1" in capsys.readouterr().err
-    assert main(["--systems=document_transformer", "--lengths=30", "--sentences=8,30"]) == 1
-    assert "document_transformer translates single sentences: give --lengths" in capsys.readouterr().err
-    assert main(["--systems=document_transformer", "--beside=-1"]) == 1
-    assert "--beside -1: give numbers of sentences" in capsys.readouterr().err
-    assert main(["--systems=packed,lst_transformer", "--arch=gtransformer_mbart_large"]) == 1
-    assert "--arch gtransformer_mbart_large: doc_transformer and others have the sizes of" in capsys.readouterr().err
+def test_what_a_result_says_of_the_machine(tmp_path, monkeypatch):
+    text = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 9R14\nflags\t\t: fpu avx2 avx512f sse2\n"
+    (tmp_path / "cpuinfo").write_text(text + "\nprocessor\t: 1\nmodel name\t: another\n")
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "8589934592")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,1")
+    found = machine(tmp_path / "cpuinfo")
+    assert (found["processor"], found["vendor"], found["threads"]) == ("AMD EPYC 9R14", "AuthenticAMD", 5)
+    assert found["instructions"] == ["avx2", "avx512f"]
+    assert found["environment"]["MALLOC_TRIM_THRESHOLD_"] == "8589934592"
+    assert machine(tmp_path / "missing")["instructions"] == []

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 # In a batch: (batch,) int64, the number in its document, from 1, of the sentence that each instance begins with.
-# Batches in the order of documents have it; a model with ``reads_numbers`` set is given it as an input of this name.
+# Batches in the order of documents have it; a model that needs ``numbers`` is given it as an input of this name.
 FIRST_SENTENCE = "first_sentence"
 # In a batch that may hold several documents: (batch,) int64, ascending from 0, which stretch of a document each
-# instance is of. A model with ``reads_batch`` set is given it likewise, and reads each stretch as a batch.
+# instance is of. A model that needs ``batch`` is given it likewise, and reads each stretch as a batch.
 STRETCH = "stretch"
 # In a batch of training that may have been drawn from the whole corpus: (batch,) bool, whether each instance stands
-# among those of its document. A model with ``reads_order`` set is given it likewise.
+# among those of its document. A model that needs ``order`` is given it likewise.
 IN_ORDER = "in_order"
 
 

@@ -36,13 +36,12 @@ class BatchScorer(SentenceScorer):
 
         ``before``: instances whose current sentences follow each other up to the one in question.
         """
-        whole = self.model.reads_contexts
-        found = [0, 0]
+        needs, found = self.model.needs, [0, 0]
         for back, one in zip(range(len(before), 0, -1), before, strict=True):
-            sides = ((one.source, self.model.reads_sources), (one.target, self.model.reads_targets))
+            sides = ((one.source, needs.sources), (one.target, needs.targets))
             for side, (sentences, read) in enumerate(sides):
                 if read:
-                    found[side] = max(found[side], back + (len(sentences) - 1 if whole else 0))
+                    found[side] = max(found[side], back + (len(sentences) - 1 if needs.contexts else 0))
         return found[0], found[1]
 
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
@@ -51,7 +50,7 @@ class BatchScorer(SentenceScorer):
         rows = [len(request.before) + 1 for request in requests]
         inside = [size(request.target) for request in requests]  # goes through the layers
         sources = self._widest(requests, "source")
-        targets = self._widest(requests, "target") if self.model.reads_targets else inside
+        targets = self._widest(requests, "target") if self.model.needs.targets else inside
         for number in range(len(requests)):
             grown = [*batch, number]
             groups = {same(requests[one]): rows[one] for one in grown}
@@ -91,7 +90,7 @@ class BatchScorer(SentenceScorer):
         place = {same(request): i for i, request in enumerate(groups)}
         order = torch.tensor([place[same(request)] for request in requests], device=device)
         encoder_out = encoder.reorder_encoder_out(encoder_out, order)
-        if not self.model.reads_targets:
+        if not self.model.needs.targets:
             return decoder(pad_rows(read, self.target.pad(), device), encoder_out=encoder_out, features_only=True)
         targets, numbers, of = [], [], []
         for i, (request, own) in enumerate(zip(requests, read, strict=True)):

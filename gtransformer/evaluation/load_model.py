@@ -48,7 +48,7 @@ def load_scorer(
     source, target = task.source_dictionary, task.target_dictionary
     layouts = choose_layouts(task, source, target, separator)
     if in_batches:
-        most = (together or BATCH) if model.reads_batch else 1
+        most = (together or BATCH) if model.needs.batch else 1
         return BatchScorer(model, source, target, most, max_tokens), task
     return SentenceScorer(model, source, target, max_tokens, layouts), task
 

@@ -113,7 +113,7 @@ class SentenceScorer:
     @property
     def last_only(self) -> bool:
         """Whether the model translates the last sentence of its source alone, so that a target is one sentence."""
-        return getattr(self.model, "last_only", False)
+        return getattr(self.model, "needs", None) is not None and self.model.needs.last_sentence_only
 
     def score(
         self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gtransformer.data.group_tags import without_context
 from gtransformer.data.instances import MARKS
+from gtransformer.models.common.model import needs_of
 from gtransformer.search.beam import BeamSearch, Scoring
 from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
 from gtransformer.search.ngrams import RepeatedNgrams
@@ -62,7 +63,7 @@ class DocumentGenerator(SequenceGenerator):
         restarting = [longest_sentence(model) for model in models if getattr(model.decoder, "restarts", False)]
         self.longest_sentence = min(restarting, default=None)
         self.longest = options.get("max_len") or self.positions
-        self.last_only = any(getattr(model, "last_only", False) for model in models)
+        self.last_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
         self.on_step: Callable[[], None] | None = None  # called before every step of our beam search
         plain = rule is not None and type(self.search) is FairseqBeamSearch

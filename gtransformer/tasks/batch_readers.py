@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
 from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.instances import Grouping
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
 from gtransformer.errors import UserError
+from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.config import TranslationDocConfig
 
-READ = {FIRST_SENTENCE: "reads_numbers", STRETCH: "reads_batch", IN_ORDER: "reads_order"}
+READ = {FIRST_SENTENCE: "numbers", STRETCH: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet
 
 
 def wants_document(model: nn.Module) -> bool:
     """Whether a model is to know where its instances stand, or what stands beside them."""
-    return getattr(model, "reads_batch", False) or getattr(model, "reads_numbers", False)
+    needs = needs_of(model)
+    return needs.batch or needs.numbers
+
+
+def needs_of_system(name: str | None) -> Needs:
+    """What models of a registered name want of a batch, with the options that they have by default."""
+    system = MODEL_REGISTRY.get(name)
+    return system.needs_of(MODEL_DATACLASS_REGISTRY[name]()) if hasattr(system, "needs_of") else Needs()
 
 
 def as_read(sample: dict, *models: nn.Module) -> dict:
     """A batch with what any of the models reads of it; the others pass over that."""
-    for name, reads in READ.items():
-        sample = with_input(sample, name, any(getattr(model, reads, False) for model in models))
+    for name, need in READ.items():
+        sample = with_input(sample, name, any(getattr(needs_of(model), need) for model in models))
     return sample
 
 
@@ -43,7 +52,7 @@ def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Modul
             f"--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; "
             "give --instances sliding --context-sentences K"
         )
-    if cfg.eval_bleu and grouping.repeats_targets and getattr(model, "reads_targets", False):
+    if cfg.eval_bleu and grouping.repeats_targets and needs_of(model).targets:
         raise UserError(
             "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind "
             "first translations, which training has none of; leave it out, and choose by the loss"
@@ -64,12 +73,12 @@ def check_decodable(models: Sequence[nn.Module], grouping: Grouping, ready: bool
 
     ``ready``: what stands before the sentences that are translated is there.
     """
-    if any(getattr(model, "reads_future", False) for model in models):
+    if any(needs_of(model).future for model in models):
         raise UserError(
             "the decoder reads the mean of the whole target, which is not there while it is being translated; give "
             "--score-reference to score given ones, or train with --batch-attention-in encoder"
         )
-    if grouping.repeats_targets and not ready and any(getattr(model, "reads_targets", False) for model in models):
+    if grouping.repeats_targets and not ready and any(needs_of(model).targets for model in models):
         raise UserError(
             "the decoder reads the other sentences of its batch while they are translated, each behind first "
             "translations of its context; give --first-pass CHECKPOINT of a sentence model, or its translations"

@@ -15,6 +15,7 @@ from torch import nn
 from gtransformer.data.instances import Grouping
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import ByDocument
+from gtransformer.models.common.model import needs_of
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
@@ -92,7 +93,7 @@ def pairs_sentences(cfg: TranslationDocConfig, module: nn.Module) -> bool:
 
 def translates_last_only(model: nn.Module) -> bool:
     """Whether a model translates the last sentence of its source alone, behind context that it only reads."""
-    return getattr(model, "last_only", False)
+    return needs_of(model).last_sentence_only
 
 
 def check_sides(cfg: TranslationDocConfig, module: nn.Module, trained: bool) -> None:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, END, OFF, SENTENCE
-from gtransformer.models.common.pretrained import is_new
+from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.layers import COMBINED
 from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
@@ -150,7 +150,7 @@ def _tables(parameters: Mapping[str, Any], path: Path) -> dict[str, int]:
 
 def _check_kind(settings: Mapping[str, Any], parameters: Mapping[str, Any], path: Path, own: bool) -> None:
     """Refuses what has a Transformer's parameters, or all of them among others, and does not compute what one does."""
-    if any(map(is_new, parameters)):
+    if own and not all(map(is_transformers, parameters)):
         raise UserError(
             f"{path}: a document model; start from it with --finetune-from-model and the options that it was trained "
             "with, or give the sentence model that it came from"

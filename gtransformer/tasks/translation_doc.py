@@ -19,7 +19,7 @@ from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
-from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_limits
 from gtransformer.search.second_pass import SecondPass
@@ -257,7 +257,7 @@ class TranslationDocTask(MeasuredTask):
             for model in models:
                 model.decoder.hold_weights()  # or each batch would lay them out again
             return second
-        if isinstance(made, DocumentGenerator) and any(getattr(model, "reads_targets", False) for model in models):
+        if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
         strategy = strategy_of(self.cfg, grouping)
         return made if strategy.kind == FULL else WalkingGenerator(made, strategy)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from gtransformer.data.instances import STORED, Grouping
@@ -21,6 +20,7 @@ from gtransformer.preprocess.encode import text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.settings import moses_rules
 from gtransformer.tasks.averaging import model_in
+from gtransformer.tasks.batch_readers import needs_of_system
 from gtransformer.tasks.checkpoint_file import settings_of
 from gtransformer.tasks.decoder_start import check_decoder_start
 from gtransformer.tasks.sentence_model import check_sentence_model
@@ -171,11 +171,11 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    kind = MODEL_REGISTRY.get(saved["model"].get("_name"))
-    if first_pass is not None or getattr(kind, "reads_batch", False):
+    needs = needs_of_system(saved["model"].get("_name"))
+    if first_pass is not None or needs.batch:
         limits = two_passes(Grouping.stored_in(task), sources.checkpoint, first_pass)
     else:
-        limits = trained_on(task, sources.checkpoint, beside=getattr(kind, "last_only", False))
+        limits = trained_on(task, sources.checkpoint, beside=needs.last_sentence_only)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(

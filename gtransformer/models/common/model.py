@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
@@ -15,30 +16,58 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import OFF, SWITCH, DocumentModelConfig, check_sizes
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.pretrained import from_transformer, is_new
+from gtransformer.models.common.pretrained import from_transformer, is_transformers
 from gtransformer.modules.fused_loss import LOSSES
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a model wants from a batch, and what it computes an instance from.
+
+    Attributes:
+        last_sentence_only: it translates the last sentence of its source alone; those in front of it are context.
+        batch: what it computes for an instance depends on the others of its batch, which must therefore be consecutive
+            sentences of a document (its encoder takes ``stretch`` and ``last_rows``).
+        sources, targets, contexts: of these others, it depends on their sources; on their targets (its decoder has
+            ``last_rows``); on their contexts, not on their current sentences alone.
+        future: it depends on what is not there yet while they are translated.
+        numbers: its encoder takes the numbers that sentences have in their document (``data.sentence_numbers``).
+        order: its encoder takes whether instances stand among those of their document.
+    """
+
+    last_sentence_only: bool = False
+    batch: bool = False
+    sources: bool = False
+    targets: bool = False
+    contexts: bool = False
+    future: bool = False
+    numbers: bool = False
+    order: bool = False
+
+
+def needs_of(model: nn.Module) -> Needs:
+    """What any model wants from a batch; models that do not say it want nothing."""
+    return getattr(model, "needs", Needs())
 
 
 class DocumentModel(FairseqEncoderDecoderModel):
     """Encoder-decoder over whole documents; a system declares the blocks of its layers, lowest first.
 
-    ``last_only``: it translates the last sentence of its source alone; those in front of it are context.
-    ``reads_batch``: what it computes for an instance depends on the others of its batch, which are therefore to be
-    consecutive sentences of a document (its encoder knows ``stretch`` and ``last_rows``); ``reads_sources``: on their
-    sources; ``reads_targets``: on their targets (its decoder knows ``last_rows``); ``reads_contexts``: on their
-    contexts, not on current sentences alone; ``reads_future``: on what is not there yet while they are translated.
-    ``reads_numbers``: it is to be given the numbers that sentences have in their document (``data.sentence_numbers``);
-    ``reads_order``: whether they stand among those of their document.
+    ``needs`` says what an instance of it wants from a batch.
     """
 
     encoder_class = DocumentEncoder
     decoder_class = DocumentDecoder
-    last_only = reads_numbers = reads_order = False
-    reads_batch = reads_sources = reads_targets = reads_contexts = reads_future = False
 
     def __init__(self, cfg: DocumentModelConfig, encoder: DocumentEncoder, decoder: DocumentDecoder):
         super().__init__(encoder, decoder)
         self.cfg = cfg
+        self.needs = self.needs_of(cfg)
+
+    @classmethod
+    def needs_of(cls, cfg: DocumentModelConfig) -> Needs:
+        """What a model of this configuration wants from a batch."""
+        return Needs()
 
     @classmethod
     def build_model(cls, cfg: DocumentModelConfig, task) -> DocumentModel:
@@ -106,8 +135,11 @@ class DocumentModel(FairseqEncoderDecoderModel):
         return self.decoder.output_words is not None or str(self.cfg.marks_loss) == OFF
 
     def is_pretrained(self, name: str) -> bool:
-        """Whether fine-tuning takes this parameter from a pretrained model, where it has the same name."""
-        return not is_new(name)
+        """Whether a pretrained model has this parameter; what it has not starts fresh and learns as new.
+
+        By default what any Transformer has; a system that is pretrained otherwise overrides this.
+        """
+        return is_transformers(name)
 
     def learns_as_new(self, name: str) -> bool:
         """Whether this parameter learns at ``--lr`` with ``--doc-double-lr``, since nothing pretrained is put there."""

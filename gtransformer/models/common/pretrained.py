@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,11 @@ from gtransformer.modules.combine import opened
 
 logger = logging.getLogger(__name__)
 
-NEW_MODULE = re.compile(
-    r"\.((self_attn|encoder_attn)_((global|gate)\.|local\.(relative|query_numbers|key_numbers)\.)"
-    r"|context_(encoder|attn)|embed_segments|batch_(front|vector))"
+# What a Transformer has, under this package's names; each block's first attention is ``local``.
+TRANSFORMER = re.compile(
+    r"(encoder|decoder)\.(version|embed_tokens\.weight|embed_positions\..*|layer_norm\..*|layernorm_embedding\..*"
+    r"|output_projection\..*|layers\.\d+\.((self|encoder)_attn(_local)?\.[qkv]_proj\..*"
+    r"|(self|encoder)_attn(_local)?\.out_proj\..*|(self_attn|encoder_attn|final)_layer_norm\..*|fc[12]\..*))"
 )
 GATE_WEIGHT = re.compile(r"(.*_attn)_gate\.0\.weight")
 PLAIN_ATTENTION = re.compile(r"\.(self_attn|encoder_attn)\.")
@@ -41,9 +43,9 @@ JOINED = re.compile(r"(.*_attn)\.in_proj_(weight|bias)\Z")  # queries, keys and 
 TABLES = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
 
 
-def is_new(name: str) -> bool:
-    """Whether a parameter is of what no Transformer has: further attention, gates, segments and so on."""
-    return NEW_MODULE.search(name) is not None
+def is_transformers(name: str) -> bool:
+    """Whether a parameter is what any Transformer has, not of further attention, gates or modules of a system's own."""
+    return TRANSFORMER.fullmatch(name) is not None
 
 
 def is_copied(name: str) -> bool:
@@ -68,7 +70,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     for name, first in tied.items():
         if name not in given and first in given:  # older fairseq stores a shared output layer only once
             given[name] = given[first]
-    _check_names(given, own)
+    _check_names(given, own, model.is_pretrained)
     added = len(own["decoder.output_projection.weight"]) - len(model.decoder.output_weight)
     given |= {name: _grown(given[name], own[name], added) for name in TABLES if name in given}
     given |= {name: _widened(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")}
@@ -78,9 +80,10 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
     for name in fresh:
         copied = global_from_local and is_copied(name)
         given[name] = given[name.replace("_global.", "_local.")] if copied else own[name]
-    if any(map(is_new, fresh)):
+    new = sum(not model.is_pretrained(name) for name in fresh)
+    if new:
         kind = "global attention copied from group attention, gates fresh" if global_from_local else "fresh"
-        logger.info("initialised from a Transformer: %d new parameters (%s)", sum(map(is_new, fresh)), kind)
+        logger.info("initialised from a Transformer: %d new parameters (%s)", new, kind)
     return given
 
 
@@ -143,8 +146,8 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
     }
 
 
-def _check_names(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
-    missing = [name for name in own if name not in given and not is_new(name) and not BOOKKEEPING.search(name)]
+def _check_names(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
+    missing = [name for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)]
     unexpected = [name for name in given if name not in own]
     reasons = []
     if missing:

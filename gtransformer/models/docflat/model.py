@@ -6,12 +6,14 @@ consecutive sentences of a document, ``--batch-order document``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairseq.models import register_model
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.model import check_choices
+from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.docflat.batch_attention import AttentionBetweenInstances, FlatBatchAttention
 from gtransformer.models.docflat.config import (
     BOTH,
@@ -26,6 +28,7 @@ from gtransformer.models.docflat.config import (
     SWITCH,
     THRESHOLD,
     AbdConfig,
+    BatchAttentionConfig,
     DocFlatConfig,
 )
 from gtransformer.models.docflat.front import FrontDecoder, FrontEncoder
@@ -66,25 +69,16 @@ class BatchAttentionModel(InstanceTransformerModel):
         """UserError for unknown names."""
         check_choices(cfg, batch_attention_in=PLACES, sentence_numbers=SWITCH)
 
-    @property
-    def reads_batch(self) -> bool:
-        """Whether either side reads the other instances of the batch."""
-        return str(self.cfg.batch_attention_in) != NONE
-
-    @property
-    def reads_sources(self) -> bool:
-        """Whether the encoder does."""
-        return str(self.cfg.batch_attention_in) in (ENCODER, BOTH)
-
-    @property
-    def reads_targets(self) -> bool:
-        """Whether the decoder does."""
-        return str(self.cfg.batch_attention_in) in (DECODER, BOTH)
-
-    @property
-    def reads_numbers(self) -> bool:
-        """Whether it is to be given the numbers of first sentences."""
-        return str(self.cfg.sentence_numbers) == ON
+    @classmethod
+    def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
+        """The batch, of the sides that attend to it."""
+        where = str(cfg.batch_attention_in)
+        return Needs(
+            batch=where != NONE,
+            sources=where in (ENCODER, BOTH),
+            targets=where in (DECODER, BOTH),
+            numbers=str(cfg.sentence_numbers) == ON,
+        )
 
 
 @register_model(DOCFLAT, dataclass=DocFlatConfig)
@@ -117,12 +111,12 @@ class AbdModel(BatchAttentionModel):
     """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
 
     encoder_class, decoder_class = AbdEncoder, AbdDecoder
-    reads_contexts = True
 
-    @property
-    def reads_future(self) -> bool:
-        """As printed: a mean holds all of a target (Eq. 11)."""
-        return self.reads_targets
+    @classmethod
+    def needs_of(cls, cfg: AbdConfig) -> Needs:
+        """As printed, in the decoder also what is to be predicted: a mean holds all of a target (Eq. 11)."""
+        needs = super().needs_of(cfg)
+        return replace(needs, contexts=True, future=needs.targets)
 
 
 register_sizes(DOCFLAT, DocFlatModel, DocFlatConfig)

@@ -11,7 +11,7 @@ from fairseq.models import register_model
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.model import DocumentModel, check_choices
+from gtransformer.models.common.model import DocumentModel, Needs, check_choices
 from gtransformer.models.document_transformer.config import (
     DECODER,
     ENCODER,
@@ -32,7 +32,11 @@ class DocumentTransformerModel(DocumentModel):
     """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
 
     encoder_class = BesideEncoder
-    last_only = True
+
+    @classmethod
+    def needs_of(cls, cfg) -> Needs:
+        """Previous sentences in front of the one that it translates."""
+        return Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: DocumentTransformerConfig) -> None:

@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.model import Needs
 from gtransformer.models.flat_transformer.config import FlatTransformerConfig
 from gtransformer.models.transformer.model import InstanceTransformerModel
 from gtransformer.modules.dropout import dropout
@@ -56,7 +57,11 @@ class FlatTransformerModel(InstanceTransformerModel):
     """A Transformer with one encoder for context and current sentence."""
 
     encoder_class = FlatEncoder
-    last_only = True
+
+    @classmethod
+    def needs_of(cls, cfg) -> Needs:
+        """Previous sentences in front of the one that it translates."""
+        return Needs(last_sentence_only=True)
 
     @classmethod
     def check(cls, cfg: FlatTransformerConfig) -> None:

@@ -21,7 +21,6 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.pretrained import is_new
 from gtransformer.models.gtransformer.config import GTransformerBertConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
 from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
@@ -82,7 +81,7 @@ class GTransformerBertModel(GTransformerModel):
 
     def is_pretrained(self, name: str) -> bool:
         """Of the encoder, all but global attention and gates; the decoder is fresh."""
-        return name.startswith("encoder.") and not is_new(name)
+        return name.startswith("encoder.") and super().is_pretrained(name)
 
     def load_bert(self, folder: str | Path) -> None:
         """Initialise the encoder from a BERT checkpoint; global attention, gates and language symbols stay fresh.

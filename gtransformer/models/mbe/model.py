@@ -20,7 +20,7 @@ from gtransformer.models.common.embedding import LayerStack
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.model import check_choices
+from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_document
 from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
 from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
@@ -144,12 +144,11 @@ class MbeModel(InstanceTransformerModel):
     """A Transformer with the vector of the batch as one more token on either side."""
 
     encoder_class, decoder_class = VectorEncoder, VectorDecoder
-    reads_batch = reads_sources = reads_contexts = True
 
-    @property
-    def reads_order(self) -> bool:
-        """Whether the classifier is to be told what it learns."""
-        return self.cfg.batch_classifier
+    @classmethod
+    def needs_of(cls, cfg: MbeConfig) -> Needs:
+        """The whole batch on the source side; a classifier is given what it learns."""
+        return Needs(batch=True, sources=True, contexts=True, order=cfg.batch_classifier)
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:

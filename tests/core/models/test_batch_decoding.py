@@ -56,7 +56,7 @@ def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
     model, batch, beam = made(dictionary, *kinds, **options), document(dictionary, sentences=4, begin=3), 2
     model.decoder.caches = caches
     oracle, state = steps_of(model, batch), begun(model, batch, beam)
-    assert isinstance(state, KeptInputs) == (not caches and model.reads_targets)
+    assert isinstance(state, KeptInputs) == (not caches and model.needs.targets)
     draw, words = random.Random(5), range(4, 14)
     active = list(range(4))
     rows = {sentence: [Hypothesis()] * beam for sentence in active}

@@ -128,7 +128,7 @@ def test_no_later_target_token_changes_an_earlier_prediction(dictionary, name):
                 else:
                     far += not any(same)
     assert (leaks > 0) == (name in ("ABD both", "ABD decoder"))
-    assert (far > 0) == model.reads_targets
+    assert (far > 0) == model.needs.targets
 
 
 @torch.no_grad()
@@ -138,7 +138,7 @@ def test_what_a_source_word_changes(dictionary, name):
     model, batch = system(dictionary, name), document(dictionary)
     before = batch.current(model(**batch.inputs())[0])
     everywhere = name in ("C", "C encoder", "ABD", "MBE")
-    assert everywhere <= model.reads_batch
+    assert everywhere <= model.needs.batch
     for sentence in (0, 3, 5):
         other = copy.deepcopy(batch)
         other.source[sentence][1] = other.source[sentence][1] % 11 + 4

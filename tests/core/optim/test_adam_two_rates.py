@@ -11,7 +11,7 @@ from fairseq.optim.lr_scheduler import build_lr_scheduler
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.pretrained import is_new
+from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from tests.support import pad_batch, random_document, tiny_model
 
@@ -35,7 +35,7 @@ def optimizer(parameters, name: str = NAME, lr: float = 1e-3, **options):
 
 def marked(model, **options):
     for name, parameter in model.named_parameters():
-        mark_parameter(parameter, is_new(name), SCALE, **options)
+        mark_parameter(parameter, not is_transformers(name), SCALE, **options)
     return model
 
 
@@ -58,9 +58,9 @@ def test_the_groups_move_by_the_expected_ratio(dictionary):
         moved[name] = {key: value.detach() - before[key] for key, value in model.named_parameters()}
     compared = {True: 0, False: 0}
     for key, expected in moved["adam"].items():
-        scale = 1.0 if is_new(key) else SCALE
+        scale = 1.0 if not is_transformers(key) else SCALE
         assert torch.allclose(moved[NAME][key], scale * expected, rtol=1e-3, atol=1e-7), key
-        compared[is_new(key)] += int(expected.abs().max() > 5e-4)
+        compared[not is_transformers(key)] += int(expected.abs().max() > 5e-4)
     assert min(compared.values()) > 20
 
 
@@ -113,7 +113,7 @@ def test_a_resumed_training_has_the_rates_and_decays_that_it_is_given(dictionary
     before = optimizer(model.parameters(), weight_decay=0.2)
     step(model, before, pairs)
     for name, parameter in model.named_parameters():
-        mark_parameter(parameter, is_new(name), 0.5, 0.3)
+        mark_parameter(parameter, not is_transformers(name), 0.5, 0.3)
     after = optimizer(model.parameters(), weight_decay=0.4)
     after.load_state_dict(before.state_dict(), {"weight_decay": 0.4, "eps": 1e-6})
     after.set_lr(1e-3)

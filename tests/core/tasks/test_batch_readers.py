@@ -185,5 +185,5 @@ def test_on_the_command_line(dictionary, system, size, layers, channels):
     assert (cfg.model.encoder_layers, cfg.model.decoder_embed_dim) == (layers, channels)
     if size == "mini":
         model = models.build_model(cfg.model, tiny_task(dictionary))
-        assert model.reads_batch and model.reads_targets == (system == "docflat")
-        assert model.reads_numbers == (system != "mbe")
+        assert model.needs.batch and model.needs.targets == (system == "docflat")
+        assert model.needs.numbers == (system != "mbe")

@@ -9,6 +9,7 @@ import pytest
 
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, first_sentences, with_input
 from gtransformer.errors import UserError
+from gtransformer.models.common.model import Needs
 from gtransformer.tasks.batch_readers import as_read
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.tasks.test_grouping import LEN48, documents, load, read, sentences_of
@@ -142,7 +143,7 @@ def test_joined_documents():
         assert batch[STRETCH].tolist() == expected.tolist() == sorted(expected)
         several.add(len(set(expected)) > 1)
         for reads in (True, False):
-            read_so = as_read(batch, Namespace(reads_batch=reads))["net_input"]
+            read_so = as_read(batch, Namespace(needs=Needs(batch=reads)))["net_input"]
             assert (STRETCH in read_so) is reads
     assert True in several
     task, dataset = load("valid", **DOCFLAT, join_documents=True)

@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.pretrained import is_new
+from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
 from tests.core.models import fairseq_models
 from tests.support import fairseqs_model, task_config
@@ -62,8 +62,8 @@ def test_adam_becomes_the_one_with_two_rates(prepared, tmp_path, on_gpu):
     model, cfg = build(prepared, tmp_path, *options)
     assert cfg.optimizer._name == "adam_two_rates" and cfg.common.fp16_no_flatten_grads is True
     for name, parameter in model.named_parameters():
-        assert parameter.param_group == ("fresh" if is_new(name) else "pretrained")
-        wanted = {"lr_scale": 1.0, "weight_decay": 0.01} if is_new(name) else {"lr_scale": 0.3}
+        assert parameter.param_group == ("fresh" if not is_transformers(name) else "pretrained")
+        wanted = {"lr_scale": 1.0, "weight_decay": 0.01} if not is_transformers(name) else {"lr_scale": 0.3}
         assert parameter.optim_overrides == {"optimizer": wanted}
 
 

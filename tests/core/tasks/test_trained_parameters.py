@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.pretrained import is_new
+from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.tasks.finetuning import freeze_pretrained
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_document_transformer import pairs
@@ -31,7 +31,11 @@ def test_the_rest_has_no_gradient(dictionary, trained):
     source, target = batch(dictionary, pairs(dictionary))
     model(source, None, target)[0].logsumexp(dim=2).sum().backward()
     top = ("encoder.layers.2.", "decoder.layers.1.", "decoder.layers.2.")
-    chosen = {name for name, _ in model.named_parameters() if is_new(name) or trained == "top" and name.startswith(top)}
+    chosen = {
+        name
+        for name, _ in model.named_parameters()
+        if not is_transformers(name) or trained == "top" and name.startswith(top)
+    }
     assert any("_numbers" in name for name in chosen) and any("_gate" in name for name in chosen)
     for name, parameter in model.named_parameters():
         assert parameter.requires_grad == (parameter.grad is not None) == (name in chosen), name
@@ -42,7 +46,7 @@ def test_by_the_option(prepared, sentence_model, tmp_path):  # noqa: F811
     start = ["--load-partial", f"--finetune-from-model={sentence_model}"]
     rates = ["--doc-double-lr", "--positions=sentence", "--gate-bias=5"]
     model, cfg = build(prepared, tmp_path, *start, *rates, "--trained-parameters=new")
-    assert all(parameter.requires_grad == is_new(name) for name, parameter in model.named_parameters())
+    assert all(parameter.requires_grad != is_transformers(name) for name, parameter in model.named_parameters())
     assert cfg.optimizer._name == "adam_two_rates"
     (tmp_path / "save").mkdir()
     torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")

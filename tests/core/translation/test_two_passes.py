@@ -93,7 +93,7 @@ def test_every_document_by_two_passes(model, parts):
     assert [nbest[0] for nbest in model.nbest(DOCUMENTS[4:])[0]] == by_16
     # Products of other shapes may round otherwise: what does not read the batch is the same but for that.
     same = all(a.text == b.text and abs(a.score - b.score) < 1e-4 for a, b in zip(by_16, wanted[4], strict=True))
-    assert same != model.engine.model.reads_batch
+    assert same != model.engine.model.needs.batch
 
 
 def test_nbest_of_every_sentence(model):

@@ -52,7 +52,6 @@ def test_a_check_on_a_gpu_without_network_uses_the_python_there(tmp_path: Path):
     assert bash(script, GPU_PACK=str(tmp_path), **options).returncode == 1
 
 
-
 def test_ci_runs_the_tests():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK) and "scripts/test.sh" in script.read_text()

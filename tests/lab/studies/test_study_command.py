@@ -103,9 +103,9 @@ def test_memory_by_length_is_measured_by_the_benchmark(capsys, monkeypatch):
     monkeypatch.setattr(benchmark, "main", lambda arguments: given.append(read(arguments)) or 3)
     assert main(["table2", "out", "--lengths", "64"]) == 3
     (options,) = given
-    assert (options.output, options.name, options.lengths) == (Path("out"), "memory_by_length", "64")
+    assert (options.output, options.name, options.lengths) == (Path("out"), "memory_by_length", [64])
     assert options.fresh and options.runs == int(torch.cuda.is_available())
-    assert {"window_transformer", "fairseq"} < set(options.systems.split(",")) < set(SYSTEMS)
+    assert {"window_transformer", "fairseq"} < set(options.systems) < set(SYSTEMS)
     for arguments in (["table2"], ["table2", "--lengths", "64"]):
         assert main(arguments) == 1 and "scripts/study.sh table2 OUTPUT" in capsys.readouterr().err
     assert len(given) == 1

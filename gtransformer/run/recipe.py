@@ -12,8 +12,9 @@ from typing import Any
 
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
+from gtransformer.files import read_lines
 from gtransformer.installation import config_directory
-from gtransformer.settings import Entries, check_value, count, dashed, entries_of, read_text, read_value, setting, typed
+from gtransformer.settings import Entries, check_value, count, dashed, entries_of, read_value, setting, typed
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
@@ -279,7 +280,7 @@ def _base(path: Path, name: str) -> Path:
 
 def _read(path: Path) -> Entries:
     """A file with all its sections."""
-    return deepcopy(_sections(path, read_text(path)))
+    return deepcopy(_sections(path, "\n".join(read_lines(path))))
 
 
 @lru_cache(maxsize=256)  # a study or a list of recipes reads the same ones again and again

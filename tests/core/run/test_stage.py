@@ -77,9 +77,7 @@ def test_a_program_left_behind_holds_its_stage(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(stage_module, "PATIENCE", 0.5)
     script = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(120)"
     command = [sys.executable, "-c", script, str(tmp_path / "pid.part")]
-    driver = (
-        f"from gtransformer.run.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
-    )
+    driver = f"from gtransformer.run.stage import *; run_stage('train', {command!r}, Path({str(tmp_path)!r}), {{}})"
     (tmp_path / "a_driver.py").write_text(driver)
     process = start([sys.executable, "-m", "a_driver"], cwd=tmp_path)
     try:

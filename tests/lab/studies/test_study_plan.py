@@ -158,7 +158,7 @@ def test_points_larger_than_the_corpus_are_left_out(write):
         ("description: a figure", "description: [", "not valid YAML"),
         ("curve: valid_loss, ", "", "panel 2, entry 1 of lines: lacks curve"),
         ("{system: ours, length", "{length", "panel 2, entry 1 of lines: lacks system"),
-        ("label: validation}", "label: validation, flat: 3}", "panel 2, entry 1 of lines: flat is 3; give true"),
+        ("label: validation}", "label: validation, flat: 3}", "panel 2, entry 1 of lines: flat is 3; give bool"),
         ("{title: a, ", "{", "panel 1: lacks title"),
         (", values: [64, 512]", "", "panel 1: lacks values"),
         ("values: [64, 512]", "values: 64", "panel 1: values is 64; give a list"),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from gtransformer.modules.banded import BandedPattern, slides
-from gtransformer.modules.combine import side_by_side
 from gtransformer.modules.dense import DensePattern
-from gtransformer.modules.linear import Linear
-from gtransformer.modules.numbers import SentenceNumbers
+from gtransformer.modules.kernels import Linear
 from gtransformer.modules.packed import PackedPattern
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.positions import SentenceNumbers
+from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import RelativePositions
-from gtransformer.modules.upload import on_device
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
@@ -27,7 +27,7 @@ class Pattern(Protocol):
     reach: Reach
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim).
+        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
 
         ``relative`` (2c + 1, dim): vectors of relative positions (``RelativePositions``).
         """
@@ -45,6 +45,11 @@ def make_pattern(engine: str, reach: Reach) -> Pattern:
     return ENGINES[engine](reach)
 
 
+def side_by_side(contexts: Sequence[Tensor]) -> Tensor:
+    """Contexts of several scopes, each (..., channels), as (..., scopes * channels); a single one as it is."""
+    return contexts[0] if len(contexts) == 1 else torch.cat(list(contexts), dim=-1)
+
+
 class MultiheadAttention(nn.Module):
     """Projections around attention (Eq. 5 and 8); parameters are named as in fairseq and the authors' release.
 
@@ -53,7 +58,8 @@ class MultiheadAttention(nn.Module):
         heads: number of heads; must divide ``channels``.
         dropout: probability of dropping an attention weight in training.
         memory_channels: dimension of keys' and values' input; default ``channels``.
-        scopes: over how many patterns the same queries, keys and values are attended, side by side (``combine``).
+        scopes: over how many patterns the same queries, keys and values are attended; what is found stands side by side
+            in front of the output projection (LST attention, Zhang et al. 2020).
         relative: with relative positions, which are clipped at this distance (``RelativePositions``).
         numbered: queries and keys are told the numbers of their sentences, each by a map of its own that is zero at
             first; it is added to them, so that whatever computes attention is none the wiser.
@@ -88,13 +94,15 @@ class MultiheadAttention(nn.Module):
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
-    def split(self, x: Tensor) -> Tensor:
-        """(..., channels) -> (..., heads, dim)."""
-        return x.unflatten(-1, (self.heads, -1))
-
-    def split_parts(self, x: Tensor) -> list[Tensor]:
-        """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
-        return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
+    def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
+        """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
+        q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
+        q, k, v = self.split(q), self.split(k), self.split(v)
+        if self.query_numbers is not None:
+            q, k = self.told_query(q, patterns[0].reach.queries.tag), self.told_key(k, patterns[0].reach.keys.tag)
+        dropout = self.dropout if self.training else 0.0
+        relative = None if self.relative is None else self.relative()
+        return self.out_proj(side_by_side([one.attend(q, k, v, dropout, relative) for one in patterns]))
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
         """x (Nq, channels) -> (Nq, heads, dim)."""
@@ -103,6 +111,14 @@ class MultiheadAttention(nn.Module):
     def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
         """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
         return self.told_key(self.split(self.k_proj(memory)), layout.tag)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(..., channels) -> (..., heads, dim)."""
+        return x.unflatten(-1, (self.heads, -1))
+
+    def split_parts(self, x: Tensor) -> list[Tensor]:
+        """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
+        return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
     def told_query(self, q: Tensor, tags: np.ndarray) -> Tensor:
         """Queries (n, heads, dim) that know the numbers of their sentences, tags (n,) int64, where they are told."""
@@ -117,12 +133,3 @@ class MultiheadAttention(nn.Module):
             return side
         distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
         return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
-
-    def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
-        """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
-        q, k = self.queries(x, patterns[0].reach.queries), self.keys(memory, patterns[0].reach.keys)
-        v = self.split(self.v_proj(memory))
-        dropout = self.dropout if self.training else 0.0
-        relative = None if self.relative is None else self.relative()
-        contexts = [pattern.attend(q, k, v, dropout, relative) for pattern in patterns]
-        return self.out_proj(side_by_side(contexts))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
-from gtransformer.modules.buckets import BucketPlan, HostBucket, make_plan
+from gtransformer.modules.packed import BucketPlan, HostBucket
 from gtransformer.modules.reach import Reach
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 128  # queries of a block; smaller ones are slower, and gather keys more often
@@ -25,18 +25,14 @@ class BandedPattern:
 
     def __init__(self, reach: Reach):
         self.reach = reach
-        self.queries, self.keys = reach.queries, reach.keys
 
     @cached_property
     def bucketed(self) -> BucketPlan:
         """All blocks in buckets of similar shape."""
-        return make_plan(self.reach, _buckets(self.reach))
+        return BucketPlan(self.reach, _buckets(self.reach))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
-
-        ``relative`` (2c + 1, dim): vectors of relative positions.
-        """
+        """As ``Pattern.attend``."""
         return self.bucketed.attend(q, k, v, dropout, relative)
 
 

@@ -1,9 +1,7 @@
 """How the results of two attentions, or of a state and an attention, become one. A block may do without.
 
 * Gate: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021, Eq. 10).
-* Side by side: the same queries, keys and values attended within several reaches, the contexts concatenated and put
-  through one linear layer, the output projection of ``MultiheadAttention`` with ``scopes`` (LST attention, Zhang et al.
-  2020).
+* Side by side: several scopes of one attention (``MultiheadAttention``).
 * Residual gate: a state and what one attention has found, mixed channel by channel in place of the residual connection
   (Zhang et al. 2018, Eq. 21).
 * None: one attention, whose result is taken as it is.
@@ -11,12 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from gtransformer.modules.linear import Linear
+from gtransformer.modules.kernels import Linear
 
 
 class Gate(nn.Sequential):
@@ -57,11 +53,6 @@ def gated_sum(gate: Gate, local: Tensor, global_: Tensor) -> Tensor:
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
     """The same for the values of a gate, computed in their type; the result is of ``local``'s."""
     return (local * g + global_ * (1 - g)).to(local.dtype)
-
-
-def side_by_side(contexts: Sequence[Tensor]) -> Tensor:
-    """Contexts of several scopes, each (..., channels), as (..., scopes * channels); a single one as it is."""
-    return contexts[0] if len(contexts) == 1 else torch.cat(list(contexts), dim=-1)
 
 
 class ResidualGate(nn.Module):

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores
-from gtransformer.modules.upload import on_device
 
 
 class DensePattern:
@@ -37,10 +37,7 @@ class DensePattern:
         self.allowed = (first <= ranks) & (ranks < last)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
-
-        ``relative`` (2c + 1, dim): vectors of relative positions.
-        """
+        """As ``Pattern.attend``."""
         q, k, v = self.queries.pad(q), self.keys.pad(k), self.keys.pad(v)
         rows = None
         if relative is not None:

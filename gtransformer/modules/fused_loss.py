@@ -13,16 +13,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gtransformer.modules.linear import product
-from gtransformer.modules.row_pieces import GRAIN, padded
+from gtransformer.modules.kernels import GRAIN, LARGE_VOCABULARY, compiles_shapes, padded, product, rows_at_once
 
 CHUNK_ELEMENTS = 1 << 24  # logits held at a time: 64 MiB in float32,
 FEWEST_ROWS = 256  # but at least of so many tokens, or products with the weights of 250,000 words would be too many
 MOST_ROWS, LAST_GRAIN = 2048, 128  # of a chunk, where kernels are compiled for each shape; the last is padded
-CACHED_ELEMENTS = 1 << 18  # logits that the CPU turns into gradients at a time: 1 MiB in float32 stays in its cache
-LARGE_VOCABULARY = (
-    4096  # from so many words on, exponentials are taken once (below, results of before stay as they are)
-)
 HALF_LIMIT = 2.0**15  # what sums in float16 are kept under, whose largest number is 65,504
 SMALLEST_SUM = 1e-30  # what is smaller counts as nothing; HALF_LIMIT over it is still a number
 LOSSES = "losses"  # what a model hands to its loss beside its states: by name (logits, truth), both (instances,)
@@ -67,7 +62,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=exact, device=features.device)
         nll = torch.zeros_like(loss)
         rows = max(FEWEST_ROWS, CHUNK_ELEMENTS // vocabulary)
-        compiled = features.device.type == "cpu" and features.dtype == torch.bfloat16  # kernels, for every new shape
+        compiled = compiles_shapes(features)
         if compiled:
             rows = min(rows - rows % GRAIN, MOST_ROWS)
         largest_weight = _largest(weight)
@@ -119,12 +114,12 @@ def _turn_into_gradient(
         of all words together.
     """
     vocabulary = logits.shape[1]
-    rows = max(1, CACHED_ELEMENTS // vocabulary) if logits.device.type == "cpu" else len(logits)
+    rows = rows_at_once(logits)
     nlls, totals = [], []
     for part, words in zip(logits.split(rows), target.split(rows), strict=True):
         x = part.to(exact)
         at_target, total = x.gather(1, words), x.sum(dim=1, keepdim=True)
-        if vocabulary < LARGE_VOCABULARY or not wanted:
+        if vocabulary < LARGE_VOCABULARY or not wanted:  # with more words, exponentials are taken once
             normaliser = x.logsumexp(dim=1, keepdim=True)
             x = x.sub_(normaliser).exp_() if wanted else x
         else:

@@ -1,30 +1,127 @@
 """The packed engine: attention per segment (sentence or document), linear in the number of sentences.
 
-A segment is the queries that have one interval of keys in common. Segments of similar length are attended together by
-PyTorch's fused kernel; nothing of size length x length of the whole document is ever made for group attention (Bao et
-al. 2021, section 4.1, "Complexity").
+A segment is the queries that have one interval of keys in common. Segments of similar length are padded a little and
+attended together, a bucket at a time; nothing of size length x length of the whole document is ever made for group
+attention (Bao et al. 2021, section 4.1, "Complexity"). The banded engine attends its blocks in buckets, too.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.modules import varlen
-from gtransformer.modules.buckets import PLAIN_UP_TO, BucketPlan, HostBucket, make_plan
+from gtransformer.modules.kernels import PLAIN_UP_TO, compiles_shapes, segment_attention
+from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
-from gtransformer.modules.varlen import VarlenSegments
+from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
 # What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
 # as many from the first on as a mask says.
 ALL, TRIANGLE, SOME = range(3)
+NOTHING = np.zeros(0, dtype=np.int64)
+
+
+@dataclass
+class HostBucket:
+    """A ``Bucket`` as the host plans it, in arrays; ``query_real`` (segments, Lq) is False at padding.
+
+    Padding repeats a real query or key.
+    """
+
+    query_index: np.ndarray
+    query_real: np.ndarray
+    key_index: np.ndarray
+    mask: np.ndarray | None
+    causal: bool = False
+    diagonal: tuple[int, int] | None = None
+
+
+@dataclass
+class Bucket:
+    """Segments attended in one kernel call.
+
+    query_index (segments, Lq) and key_index (segments, Lk) int64 point into the packed tokens; mask is None or bool,
+    broadcastable to (segments, 1, Lq, Lk), True where a key is visible; causal lets query i see keys up to i.
+    ``diagonal`` (n, f): row i and column j of all segments are at the distance j - i + n, and no visible pair is
+    further apart than f. ``rows``, by size of the table: which of its rows relative positions ask for.
+    """
+
+    query_index: Tensor
+    key_index: Tensor
+    mask: Tensor | None
+    causal: bool
+    diagonal: tuple[int, int] | None
+    rows: dict[int, Tensor] = field(default_factory=dict)
+
+
+class BucketPlan:
+    """Buckets on the device, and where each query's result lies among their outputs, ``position`` (Nq,) int64.
+
+    Args:
+        before: queries whose results come in front of those of the buckets, and are handed to ``attend``.
+    """
+
+    def __init__(self, reach: Reach, buckets: Sequence[HostBucket], before: np.ndarray = NOTHING):
+        self.reach, device = reach, reach.queries.device
+        position = np.full(reach.queries.total, -1)
+        position[before] = np.arange(len(before))
+        filled = len(before)
+        for bucket in buckets:
+            position[bucket.query_index[bucket.query_real]] = filled + np.flatnonzero(bucket.query_real)
+            filled += bucket.query_index.size
+        position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
+        self.position = on_device(position, device)
+        # All buckets' indices go to the device, and look their tokens up, at once.
+        hosts = [one.query_index for one in buckets], [one.key_index for one in buckets]
+        self.shapes = [[one.shape for one in side] for side in hosts]
+        self.indices = [on_device(np.concatenate([NOTHING, *map(np.ravel, side)]), device) for side in hosts]
+        masks = [None if one.mask is None else on_device(one.mask, device).unsqueeze(1) for one in buckets]
+        views = (_cut(flat, shapes) for flat, shapes in zip(self.indices, self.shapes, strict=True))
+        self.buckets = [
+            Bucket(*sides, mask, host.causal, host.diagonal)
+            for *sides, mask, host in zip(*views, masks, buckets, strict=True)
+        ]
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None, before: tuple = ()
+    ) -> Tensor:
+        """As ``Pattern.attend``; ``before``: results of the queries of that name, (n, heads * dim)."""
+        outputs, channels = list(before), q.shape[1] * q.shape[2]
+        if not (outputs or self.buckets):  # zeros, of which everything has a gradient all the same
+            return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
+        if self.buckets:
+            sides = [_cut(x.index_select(0, self.indices[n]), self.shapes[n]) for x, n in ((q, 0), (k, 1), (v, 1))]
+            for bucket, *segments in zip(self.buckets, *sides, strict=True):
+                bias = None if relative is None else partial(self._relative_scores, bucket, relative)
+                heads = (side.transpose(1, 2) for side in segments)
+                output = segment_attention(*heads, bucket.mask, bucket.causal, dropout, bias)
+                outputs.append(output.transpose(1, 2).reshape(-1, channels))
+        outputs.append(q.new_zeros(1, channels))
+        return torch.cat(outputs).index_select(0, self.position)
+
+    def _relative_scores(self, bucket: Bucket, table: Tensor, q: Tensor) -> Tensor:
+        if bucket.diagonal is not None:
+            return skewed_scores(q, table, *bucket.diagonal)
+        size = table.shape[0]
+        if size not in bucket.rows:
+            queries, keys = self.reach.queries.offset, self.reach.keys.offset
+            bucket.rows[size] = clipped_distance(queries[bucket.query_index], keys[bucket.key_index], table)
+        return relative_scores(q, table, bucket.rows[size])
+
+
+def _cut(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """What belongs to each bucket, (segments, length, ...), of all buckets end to end, (n, ...)."""
+    parts = flat.split([math.prod(shape) for shape in shapes])
+    return [part.view(*shape, *flat.shape[1:]) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class PackedPattern:
@@ -32,65 +129,76 @@ class PackedPattern:
 
     def __init__(self, reach: Reach):
         self.reach = reach
-        self.queries, self.keys = reach.queries, reach.keys
-        self._pairs = _segments(reach)
-        self._kinds = set(self._pairs.kinds.tolist())
+        found = reach.intervals
+        order, starts, lengths = found.queries, found.starts, found.lengths
+        self._queries = order
+        # Of each segment: first query (in ``_queries``), how many, first key (in the order of keys), how many.
+        self._segments = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
+        # How many keys of its segment, from the first on, a query sees; and what that makes of the segment.
+        self._visible = reach.last[order] - reach.first[order]
+        self._kinds = np.full(len(starts), ALL)
+        if len(starts) and (reach.last < reach.end).any():
+            keys, column = self._segments[:, 3], np.arange(len(order)) - np.repeat(starts, lengths)
+            everything = np.minimum.reduceat(self._visible, starts) == keys
+            triangle = (lengths == keys) & np.logical_and.reduceat(self._visible == column + 1, starts)
+            self._kinds = np.where(triangle, TRIANGLE, np.where(everything, ALL, SOME))
 
     @cached_property
     def bucketed(self) -> BucketPlan:
         """All segments in buckets of similar length."""
-        return make_plan(self.reach, _buckets(self._pairs))
+        return BucketPlan(self.reach, self._buckets())
 
     @cached_property
     def recurring(self) -> BucketPlan:
         """The same padded a little more, to few shapes: oneDNN compiles a kernel for each and keeps some thousand."""
-        return make_plan(self.reach, _buckets(self._pairs, recurring=True))
+        return BucketPlan(self.reach, self._buckets(recurring=True))
 
     @cached_property
-    def _unpadded(self) -> tuple[VarlenSegments, BucketPlan]:
-        """All segments for the kernel that takes unequal lengths."""
-        pairs = self._pairs
-        segments = VarlenSegments(pairs.query_order, pairs.key_order, pairs.rows, self.queries.device)
-        return segments, make_plan(self.reach, [], segments.query_index)
+    def unpadded(self) -> tuple[varlen.VarlenSegments, BucketPlan] | None:
+        """All segments for the kernel that takes unequal lengths; None where it cannot say who sees whom."""
+        if len(set(self._kinds.tolist())) != 1 or self._kinds[0] == SOME:
+            return None
+        causal, device = self._kinds[0] == TRIANGLE, self.reach.queries.device
+        segments = varlen.VarlenSegments(self._queries, self.reach.order, self._segments, causal, device)
+        return segments, BucketPlan(self.reach, [], segments.query_index)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim). A query with no visible key gives 0.
+        """As ``Pattern.attend``."""
+        if relative is None and q.is_cuda and varlen.is_usable(q, dropout) and self.unpadded is not None:
+            segments, plan = self.unpadded
+            return plan.attend(q, k, v, dropout, before=(segments.attend(q, k, v).flatten(1),))
+        # Up to the length from which the fused kernel takes over; with relative positions scores are in float32.
+        plan = self.recurring if relative is None and compiles_shapes(q) else self.bucketed
+        return plan.attend(q, k, v, dropout, relative)
 
-        ``relative`` (2c + 1, dim): vectors of relative positions.
-        """
-        if relative is None and self._kinds in ({ALL}, {TRIANGLE}) and varlen.is_usable(q, dropout):
-            segments, plan = self._unpadded
-            output = segments.attend(q, k, v, self._kinds == {TRIANGLE}).flatten(1)
-            return plan.attend(q, k, v, dropout, before=(output,))
-        # By oneDNN, up to the length from which the fused kernel takes over; with relative positions in float32.
-        compiled = relative is None and q.device.type == "cpu" and q.dtype == torch.bfloat16
-        return (self.recurring if compiled else self.bucketed).attend(q, k, v, dropout, relative)
+    def _buckets(self, recurring: bool = False) -> list[HostBucket]:
+        longest = np.maximum(self._segments[:, 1], self._segments[:, 3])
+        classes = _recurring_length(longest) if recurring else _length_class(longest)
+        buckets = []
+        for kind, value in sorted(set(zip(self._kinds.tolist(), classes.tolist(), strict=True))):
+            rows = self._segments[(self._kinds == kind) & (classes == value)]
+            real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
+            start, length, first, width = rows[np.where(real, np.arange(len(real)), 0)].T  # padding: the first again
+            columns = np.array([length.max(), width.max()])
+            if recurring:  # squares, unless one side is much shorter or they had to go to another kernel
+                square = (4 * columns > 3 * value) & (value <= PLAIN_UP_TO[torch.bfloat16])
+                columns = np.where(square, value, _recurring_length(columns))
+            query_index, query_real = _slices(self._queries, start, length, columns[0])
+            key_index, key_real = _slices(self.reach.order, first, width, columns[1])
+            # In a triangle, padding lies behind every real query and needs no mask.
+            mask = None if kind == TRIANGLE or key_real.all() else key_real[:, None, :]
+            if kind == SOME:
+                visible, _ = _slices(self._visible, start, length, columns[0])
+                mask = np.arange(columns[1]) < visible[:, :, None]
+            buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == TRIANGLE))
+        return buckets
 
 
-@dataclass
-class _Pairs:
-    """Segments of queries as slices of ``query_order`` (token indices) with their keys as slices of ``key_order``."""
-
-    query_order: np.ndarray
-    key_order: np.ndarray
-    rows: np.ndarray  # (pairs, 4): query start, query length, key start, key length
-    visible: np.ndarray  # (len(query_order),): how many keys of its segment, from the first on, a query sees
-    kinds: np.ndarray  # (pairs,): ALL, TRIANGLE or SOME
-
-
-def _segments(reach: Reach) -> _Pairs:
-    """Segments in the order of their keys; queries that see nothing are in none."""
-    found = reach.intervals
-    order, starts, lengths = found.queries, found.starts, found.lengths
-    rows = np.stack([starts, lengths, found.first, found.end - found.first], axis=1)
-    visible = reach.last[order] - reach.first[order]
-    kinds = np.full(len(rows), ALL)
-    if len(rows) and (reach.last < reach.end).any():
-        column = np.arange(len(order)) - np.repeat(starts, lengths)
-        everything = np.minimum.reduceat(visible, starts) == rows[:, 3]
-        triangle = (lengths == rows[:, 3]) & np.logical_and.reduceat(visible == column + 1, starts)
-        kinds = np.where(triangle, TRIANGLE, np.where(everything, ALL, SOME))
-    return _Pairs(order, reach.order, rows, visible, kinds)
+def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """(segments, columns): slices of ``order``, padded by their first element; and where they are real."""
+    column = np.arange(columns)
+    real = column < length[:, None]
+    return order[np.where(real, start[:, None] + column, start[:, None])], real
 
 
 def _length_class(lengths: np.ndarray) -> np.ndarray:
@@ -111,33 +219,3 @@ def _recurring_number(segments: int) -> int:
     """Rounded up to three significant binary digits: 8, 10, 12, 14, 16, 20, ..."""
     step = 1 << max(0, segments.bit_length() - 3)
     return -(-segments // step) * step
-
-
-def _buckets(pairs: _Pairs, recurring: bool = False) -> list[HostBucket]:
-    longest = np.maximum(pairs.rows[:, 1], pairs.rows[:, 3])
-    classes = _recurring_length(longest) if recurring else _length_class(longest)
-    buckets = []
-    for kind, value in sorted(set(zip(pairs.kinds.tolist(), classes.tolist(), strict=True))):
-        rows = pairs.rows[(pairs.kinds == kind) & (classes == value)]
-        real = np.arange(_recurring_number(len(rows)) if recurring else len(rows)) < len(rows)
-        rows = rows[np.where(real, np.arange(len(real)), 0)]  # padding is the first segment again
-        columns = rows[:, [1, 3]].max(axis=0)
-        if recurring:  # squares, unless one side is much shorter or they had to go to another kernel
-            square = (4 * columns > 3 * value) & (value <= PLAIN_UP_TO[torch.bfloat16])
-            columns = np.where(square, value, _recurring_length(columns))
-        query_index, query_real = _slices(pairs.query_order, rows[:, 0], rows[:, 1], columns[0])
-        key_index, key_real = _slices(pairs.key_order, rows[:, 2], rows[:, 3], columns[1])
-        # In a triangle, padding lies behind every real query and needs no mask.
-        mask = None if kind == TRIANGLE or key_real.all() else key_real[:, None, :]
-        if kind == SOME:
-            visible, _ = _slices(pairs.visible, rows[:, 0], rows[:, 1], columns[0])
-            mask = np.arange(columns[1]) < visible[:, :, None]
-        buckets.append(HostBucket(query_index, query_real & real[:, None], key_index, mask, kind == TRIANGLE))
-    return buckets
-
-
-def _slices(order: np.ndarray, start: np.ndarray, length: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """(segments, columns): slices of ``order``, padded by their first element; and where they are real."""
-    column = np.arange(columns)
-    real = column < length[:, None]
-    return order[np.where(real, start[:, None] + column, start[:, None])], real

@@ -1,12 +1,16 @@
-"""Sinusoidal positions that extend to any length (Vaswani et al. 2017, section 3.5)."""
+"""Sinusoidal positions that extend to any length (Vaswani et al. 2017, section 3.5), learned ones, sentence numbers."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
+from torch.nn import functional
 
 from gtransformer.errors import UserError
+from gtransformer.modules.kernels import Linear
 
 
 class SinusoidalPositions(nn.Module):
@@ -39,13 +43,9 @@ class LearnedPositions(nn.Embedding):
 
     def __init__(self, positions: int, channels: int, padding: int):
         super().__init__(positions + padding + 1, channels, padding)
+        self.positions = positions
         nn.init.normal_(self.weight, std=channels**-0.5)
         nn.init.zeros_(self.weight[padding])
-
-    @property
-    def positions(self) -> int:
-        """How many there are."""
-        return self.num_embeddings - self.padding_idx - 1
 
     def forward(self, offset: Tensor, longest: int) -> Tensor:
         """As SinusoidalPositions; raises UserError for a document longer than the table."""
@@ -56,3 +56,28 @@ class LearnedPositions(nn.Embedding):
                 "with each sentence, shorter sentences (--max-pair-tokens, a smaller --max-sentence-tokens)"
             )
         return super().forward(offset + self.padding_idx + 1)
+
+
+class SentenceNumbers(nn.Module):
+    """A sinusoidal embedding of a sentence's number, of which there is no last one, through a learned linear map.
+
+    Args:
+        channels: of the result.
+        zero: the map begins with zeros, so that at first numbers say nothing.
+    """
+
+    def __init__(self, channels: int, zero: bool = False):
+        super().__init__()
+        self.channels = channels
+        self.map = Linear(channels, channels)
+        if zero:
+            nn.init.zeros_(self.map.weight)
+            nn.init.zeros_(self.map.bias)
+
+    def forward(self, numbers: Tensor, dtype: torch.dtype) -> Tensor:
+        """numbers (n,) int64 from 1 -> (n, channels): sines, then cosines, mapped."""
+        half = self.channels // 2
+        rates = torch.arange(half, dtype=torch.float, device=numbers.device) * -(math.log(10000) / max(1, half - 1))
+        angles = numbers.float().unsqueeze(1) * rates.exp()
+        waves = torch.cat([angles.sin(), angles.cos()], dim=1)
+        return self.map(functional.pad(waves, (0, self.channels % 2)).to(dtype))

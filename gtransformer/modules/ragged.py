@@ -8,7 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.modules.upload import on_device
+
+def on_device(planned: np.ndarray, device: torch.device | str) -> Tensor:
+    """What the host has planned as a tensor on a device; on the CPU the two share their memory.
+
+    Copying ordinary memory to a GPU, the host waits until the GPU has done all that it was told before; a copy of
+    pinned memory is one more thing that it is told.
+    """
+    tensor, device = torch.from_numpy(planned), torch.device(device)
+    if device.type == "cpu":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 class Ragged:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import on_device
 
 logger = logging.getLogger(__name__)
 
@@ -35,46 +35,41 @@ class VarlenSegments:
 
     Args:
         query_order, key_order: token indices, segment by segment where segments are slices of them.
-        rows: (pairs, 4) query start, query length, key start, key length.
+        segments: (pairs, 4) query start, query length, key start, key length.
+        causal: query i of a segment sees its keys up to i.
         device: of the tokens.
     """
 
-    def __init__(self, query_order: np.ndarray, key_order: np.ndarray, rows: np.ndarray, device: torch.device):
-        self.query_index = _indices(query_order, rows[:, 0], rows[:, 1])
-        key_index = _indices(key_order, rows[:, 2], rows[:, 3])
+    def __init__(
+        self, query_order: np.ndarray, key_order: np.ndarray, segments: np.ndarray, causal: bool, device: torch.device
+    ):
+        query_start, query_length, key_start, key_length = segments.T
+        self.query_index = _indices(query_order, query_start, query_length)
         self.query = on_device(self.query_index, device)
-        self.key = on_device(key_index, device)
-        self.query_bounds, self.key_bounds = (
+        self.key = on_device(_indices(key_order, key_start, key_length), device)
+        self.bounds = [
             on_device(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), device)
-            for lengths in (rows[:, 1], rows[:, 3])
-        )
-        self.longest = int(rows[:, 1].max(initial=0)), int(rows[:, 3].max(initial=0))
+            for lengths in (query_length, key_length)
+        ]
+        self.longest = int(query_length.max(initial=0)), int(key_length.max(initial=0))
+        self.window = (-1, 0) if causal else (-1, -1)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (queries of all segments, heads, dim)."""
-        return kernel()(
-            q.index_select(0, self.query),
-            k.index_select(0, self.key),
-            v.index_select(0, self.key),
-            self.query_bounds,
-            self.key_bounds,
-            *self.longest,
-            window_size=(-1, 0) if causal else (-1, -1),
-        )
+        gathered = q.index_select(0, self.query), k.index_select(0, self.key), v.index_select(0, self.key)
+        return kernel()(*gathered, *self.bounds, *self.longest, window_size=self.window)
 
 
 def _indices(order: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
     """order[start[0] : start[0] + length[0]], order[start[1] : ...], ... end to end."""
     ends = np.cumsum(length)
-    total = int(ends[-1]) if len(ends) else 0
-    return order[np.arange(total) + np.repeat(start - (ends - length), length)]
+    return order[np.arange(length.sum()) + np.repeat(start - (ends - length), length)]
 
 
 def is_usable(q: Tensor, dropout: float) -> bool:
-    """Whether the kernel takes these queries, and has been seen to compute what it should on their device."""
+    """Whether the kernel takes these queries on a GPU, and has been seen to compute what it should on it."""
     return (
-        q.device.type == "cuda"
-        and q.dtype in (torch.float16, torch.bfloat16)
+        q.dtype in (torch.float16, torch.bfloat16)
         and dropout == 0.0
         and q.shape[-1] % 8 == 0
         and q.shape[-1] <= 256
@@ -85,39 +80,38 @@ def is_usable(q: Tensor, dropout: float) -> bool:
 
 @cache
 def _works(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """One small case against scaled_dot_product_attention, forward and backward, once for each device and type.
+    """Try one small case against scaled_dot_product_attention, forward and backward, once for each device and type.
 
     Kernels differ between PyTorch versions and cards; where this one fails, the buckets do its work.
     """
-    generator = torch.Generator(device).manual_seed(1)
+    fault = f"is wrong in {dtype}"
     try:
         with torch.enable_grad(), torch.random.fork_rng([device]):
-            results = []
-            for fused in (True, False):
-                generator.manual_seed(1)
-                x = torch.randn(3, 12, 2, dim, device=device, dtype=dtype, generator=generator)
-                q, k, v = (part.clone().requires_grad_() for part in x)
-                if fused:
-                    rows = np.array([[0, 5, 0, 5], [5, 7, 5, 7]])
-                    order = np.arange(12)
-                    y = VarlenSegments(order, order, rows, device).attend(q, k, v, causal=True)
-                else:
-                    y = torch.cat([_causal(q[part], k[part], v[part]) for part in (slice(0, 5), slice(5, 12))])
-                y.float().square().sum().backward()
-                results.append([y.detach(), q.grad, k.grad, v.grad])
-        close = all(torch.allclose(a.float(), b.float(), atol=0.05, rtol=0.05) for a, b in zip(*results, strict=True))
+            generator = torch.Generator(device).manual_seed(1)
+            x = torch.randn(3, 12, 2, dim, device=device, dtype=dtype, generator=generator)
+            segments = np.array([[0, 5, 0, 5], [5, 7, 5, 7]])
+            fused = VarlenSegments(np.arange(12), np.arange(12), segments, True, device).attend
+            found, expected = (_with_gradients(attend, x) for attend in (fused, _written_out))
+        if all(
+            torch.allclose(a.float(), b.float(), atol=0.05, rtol=0.05) for a, b in zip(found, expected, strict=True)
+        ):
+            return True
     except (RuntimeError, NotImplementedError, TypeError) as error:
-        logger.warning(
-            "variable-length attention is not usable on %s (%s); segments are attended in buckets", device, error
-        )
-        return False
-    if not close:
-        logger.warning(
-            "variable-length attention is wrong on %s in %s; segments are attended in buckets", device, dtype
-        )
-    return close
+        fault = f"is not usable ({error})"
+    logger.warning("variable-length attention on %s %s; segments are attended in buckets", device, fault)
+    return False
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    q, k, v = (side.transpose(0, 1).unsqueeze(0) for side in (q, k, v))
-    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)[0].transpose(0, 1)
+def _with_gradients(attend: Callable, x: Tensor) -> list[Tensor]:
+    q, k, v = (part.clone().requires_grad_() for part in x)
+    y = attend(q, k, v)
+    y.float().square().sum().backward()
+    return [y.detach(), q.grad, k.grad, v.grad]
+
+
+def _written_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    parts = []
+    for part in (slice(0, 5), slice(5, 12)):
+        heads = (side[part].transpose(0, 1).unsqueeze(0) for side in (q, k, v))
+        parts.append(functional.scaled_dot_product_attention(*heads, is_causal=True)[0].transpose(0, 1))
+    return torch.cat(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.modules.linear import has_bfloat16
+from gtransformer.modules.cpu.processor import has_bfloat16
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 

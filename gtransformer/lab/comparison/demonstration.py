@@ -24,7 +24,7 @@ from gtransformer.lab.comparison.demonstration_report import (
     total_time,
 )
 from gtransformer.lab.demo.corpus import ITEMS
-from gtransformer.modules.linear import trains_faster_in_bfloat16
+from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command, python_command, run_command

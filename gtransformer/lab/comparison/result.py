@@ -11,7 +11,7 @@ from gtransformer.evaluation.provenance import device_name
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_lines
 from gtransformer.lab.analysis.curves import Curve
-from gtransformer.modules.processor import processor_fields
+from gtransformer.modules.cpu.processor import processor_fields
 from gtransformer.run.recipe import Recipe
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")

@@ -20,7 +20,8 @@ from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.linear import Linear, PackedLinear, has_bfloat16
+from gtransformer.modules.cpu.processor import has_bfloat16
+from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.ragged import Ragged
 
 State = CachedState | PrefixState

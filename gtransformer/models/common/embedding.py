@@ -15,11 +15,9 @@ from torch.utils.checkpoint import checkpoint
 from gtransformer.data.group_tags import group_tags
 from gtransformer.models.common.blocks import View
 from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
-from gtransformer.modules.dropout import dropout
-from gtransformer.modules.embedding import embed_words
+from gtransformer.modules.kernels import dropout, embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default

@@ -13,8 +13,7 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):

@@ -12,8 +12,7 @@ from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.combine import Gate, ResidualGate, gated_sum
-from gtransformer.modules.dropout import dropout
-from gtransformer.modules.linear import Linear
+from gtransformer.modules.kernels import Linear, dropout
 
 
 class Layer(nn.Module):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 @dataclass

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gtransformer.modules.attention import MultiheadAttention, Pattern
-from gtransformer.modules.buckets import Bucket
 from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.packed import Bucket
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance
 

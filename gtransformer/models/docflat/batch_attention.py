@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from gtransformer.models.docflat.config import DISCRETE, IDENTITY, BatchAttentionConfig, DocFlatConfig
 from gtransformer.modules.attention import MultiheadAttention, make_pattern
-from gtransformer.modules.linear import Linear
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.kernels import Linear
+from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import by_document
-from gtransformer.modules.upload import on_device
 
 
 class FlatBatchAttention(nn.Module):

@@ -15,10 +15,9 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.config import BOTH, ON, BatchAttentionConfig
 from gtransformer.models.docflat.step import FrontStep, KeptInputs
-from gtransformer.modules.dropout import dropout
-from gtransformer.modules.numbers import SentenceNumbers
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.kernels import dropout
+from gtransformer.modules.positions import SentenceNumbers
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 class BatchFront(nn.Module):

@@ -27,9 +27,8 @@ from gtransformer.models.common.decoding.rows import regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.batch_attention import FlatBatchAttention
-from gtransformer.modules.linear import PackedLinear
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 class FrontStep(InputStep):

@@ -19,7 +19,7 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.model import Needs
 from gtransformer.models.flat_transformer.config import FlatTransformerConfig
 from gtransformer.models.transformer.model import InstanceTransformerModel
-from gtransformer.modules.dropout import dropout
+from gtransformer.modules.kernels import dropout
 
 NAME = "flat_transformer"
 

@@ -24,11 +24,9 @@ from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_document
 from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
 from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
-from gtransformer.modules.dropout import dropout
 from gtransformer.modules.fused_loss import LOSSES
-from gtransformer.modules.linear import Linear
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.kernels import Linear, dropout
+from gtransformer.modules.ragged import Ragged, on_device
 
 NAME = "mbe"
 VECTOR = "batch_vector"  # what a memory's documents know of their batch

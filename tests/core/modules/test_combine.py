@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gtransformer.modules.attention import MultiheadAttention, make_pattern
-from gtransformer.modules.combine import Gate, gated_sum, side_by_side, stays_shut
+from gtransformer.modules.attention import MultiheadAttention, make_pattern, side_by_side
+from gtransformer.modules.combine import Gate, gated_sum, stays_shut
 from gtransformer.modules.reach import by_document, by_sentence, by_window
 from tests.support import ragged
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gtransformer.modules import fused_loss
+from gtransformer.modules import fused_loss, kernels
 from gtransformer.modules.fused_loss import fused_cross_entropy
 
 
@@ -34,7 +34,7 @@ def inputs():
 def test_value_and_gradients(inputs, smoothing, chunk, cached, large, monkeypatch):
     monkeypatch.setattr(fused_loss, "CHUNK_ELEMENTS", chunk)
     monkeypatch.setattr(fused_loss, "FEWEST_ROWS", 7)
-    monkeypatch.setattr(fused_loss, "CACHED_ELEMENTS", cached)
+    monkeypatch.setattr(kernels, "CACHED_ELEMENTS", cached)
     monkeypatch.setattr(fused_loss, "LARGE_VOCABULARY", large)
     for found, expected in zip(
         run(fused_cross_entropy, *inputs, smoothing, scale=3.0), run(written_out, *inputs, smoothing, 3.0), strict=True

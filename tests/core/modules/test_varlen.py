@@ -52,15 +52,11 @@ def test_layout(monkeypatch, local, causal, own, seed):
     sides = inputs(queries, keys, torch.float64)
     expected = make_local_or_global("dense", queries, keys, local, causal).attend(*sides, 0.0)
     calls = []
-    monkeypatch.setattr(varlen, "is_usable", lambda q, dropout: True)
     monkeypatch.setattr(varlen, "kernel", lambda: lambda *a, **b: calls.append(1) or written_out(*a, **b))
-    found = make_local_or_global("packed", queries, keys, local, causal).attend(*sides, 0.0)
+    segments, plan = make_local_or_global("packed", queries, keys, local, causal).unpadded
+    found = plan.attend(*sides, 0.0, before=(segments.attend(*sides).flatten(1),))
     assert calls == [1]
     assert relative_error(found, expected) < 1e-12
-
-
-def test_not_on_the_cpu():
-    assert not varlen.is_usable(torch.zeros(4, 2, 16, dtype=torch.bfloat16), 0.0)
 
 
 @pytest.mark.gpu

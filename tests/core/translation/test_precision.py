@@ -7,7 +7,8 @@ import torch
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
-from gtransformer.modules.linear import PackedLinear, has_bfloat16
+from gtransformer.modules.cpu.processor import has_bfloat16
+from gtransformer.modules.kernels import PackedLinear
 from gtransformer.tasks import precision as precision_module
 from gtransformer.tasks.precision import PRECISIONS, check_precision, model_options
 from gtransformer.translation.api import GTransformer, Translation

@@ -30,7 +30,7 @@ SENTENCES = [[3, 1, 4], [2, 2], [5]]  # words; a sentence has two tokens more
 
 def uniform(pattern) -> torch.Tensor:
     """Keys that are all alike: every query attends evenly to what it may see."""
-    queries, keys = pattern.queries.total, pattern.keys.total
+    queries, keys = pattern.reach.queries.total, pattern.reach.keys.total
     return query_entropies(torch.randn(queries, 2, 4), torch.ones(keys, 2, 4), pattern)
 
 
@@ -154,12 +154,11 @@ def test_cross_attention_written_out(dictionary):
         module, (x, memory, pattern) = kept[name]
         q, k = module.split(module.q_proj(x)).double(), module.split(module.k_proj(memory)).double()
         bits, flat = [], []
+        queries, keys = pattern.reach.queries, pattern.reach.keys
         for i in range(len(q)):
-            tag = pattern.queries.tag[i]
+            tag = queries.tag[i]
             seen = [
-                j
-                for j in range(len(k))
-                if pattern.keys.doc[j] == pattern.queries.doc[i] and (reach == "global" or pattern.keys.tag[j] == tag)
+                j for j in range(len(k)) if keys.doc[j] == queries.doc[i] and (reach == "global" or keys.tag[j] == tag)
             ]
             weights = torch.zeros(len(seen), dtype=torch.float64)
             for head in range(2):

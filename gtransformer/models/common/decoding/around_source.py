@@ -8,8 +8,7 @@ import torch
 from gtransformer.models.common.decoding.history import visible_to_score
 from gtransformer.models.common.windows import LINEAR, ONE_TO_ONE, AlignedWindow
 from gtransformer.modules.alignment import by_sentence_step, linear_step, one_to_one_step, sentence_starts
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 class AroundSource:

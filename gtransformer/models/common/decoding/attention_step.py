@@ -15,8 +15,8 @@ from gtransformer.models.common.decoding.input_step import Pack
 from gtransformer.models.common.decoding.sights import SOURCE, Sight, names_reach, own_sight, source_sight
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.layer import Layer
-from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.combine import mixed, opened, side_by_side
+from gtransformer.modules.attention import MultiheadAttention, side_by_side
+from gtransformer.modules.combine import mixed, opened
 
 FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
 

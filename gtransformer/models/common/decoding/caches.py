@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, History
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import on_device
 
 
 class SlotCache:

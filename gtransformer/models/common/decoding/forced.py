@@ -13,7 +13,7 @@ from gtransformer.models.common.blocks import View
 from gtransformer.models.common.decoding.history import History
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import on_device
 
 
 class Forced:

@@ -10,8 +10,8 @@ from torch import Tensor
 from gtransformer.models.common.decoding.forced import Forced
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.linear import PackedLinear
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.ragged import on_device
 
 Pack = Callable[..., PackedLinear]
 

@@ -17,8 +17,7 @@ from gtransformer.models.common.decoding.history import FIRST_CAPACITY
 from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 
 class PrefixState:

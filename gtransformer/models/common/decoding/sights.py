@@ -20,9 +20,9 @@ from gtransformer.models.common.decoding.history import Masks
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.modules.attention import MultiheadAttention
-from gtransformer.modules.linear import PackedLinear
+from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.ragged import on_device
 from gtransformer.modules.relative import clipped_distance
-from gtransformer.modules.upload import on_device
 
 
 class Sight:

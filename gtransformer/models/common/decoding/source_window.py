@@ -12,8 +12,7 @@ from gtransformer.models.common.decoding.around_source import AroundSource
 from gtransformer.models.common.decoding.history import visible_to_score
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.windows import AlignedWindow
-from gtransformer.modules.ragged import Ragged
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 ROUND = 8  # windows are as wide as a multiple of this
 

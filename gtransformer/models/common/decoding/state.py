@@ -21,7 +21,7 @@ from gtransformer.models.common.decoding.rows import documents_of, regrouped
 from gtransformer.models.common.decoding.source_window import SourceSide
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.upload import on_device
+from gtransformer.modules.ragged import on_device
 
 
 class CachedState:

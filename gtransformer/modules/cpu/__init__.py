@@ -1,0 +1,1 @@
+"""What the CPU does otherwise than PyTorch would: reached through ``gtransformer.modules.kernels`` alone."""

@@ -1,0 +1,64 @@
+"""What this machine's processor does fast, as Linux describes it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor_fields(cpuinfo: Path = CPUINFO) -> dict[str, str]:
+    """Of the first processor, by name: ``model name``, ``vendor_id``, ``flags``; empty where there is no such file."""
+    try:
+        first = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:
+        return {}
+    fields = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in fields}
+
+
+def onednn_is_there() -> bool:
+    """Whether this PyTorch offers oneDNN's linear layer."""
+    return (
+        torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    )
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """Whether float32 products should go to oneDNN on this machine; ``GTRANSFORMER_ONEDNN=0`` or ``1`` decides it."""
+    wish = os.environ.get("GTRANSFORMER_ONEDNN", "")
+    if wish not in ("", "0", "1"):
+        raise ValueError(f"GTRANSFORMER_ONEDNN={wish}: must be 0 or 1")
+    if wish == "0" or not onednn_is_there():
+        return False
+    return wish == "1" or (torch.backends.cpu.get_cpu_capability().startswith("AVX512") and _is_amd())
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies matrices in bfloat16 by instructions of its own (AVX512-BF16 or AMX)."""
+    return _has_flag("avx512_bf16") or _has_flag("amx_bf16")
+
+
+@cache
+def trains_faster_in_bfloat16() -> bool:
+    """Whether small models are trained in less time so: by AMX, or AVX512-BF16 of AMD, but not Intel's alone.
+
+    On an Intel machine without AMX a step took 1.4 to 1.5 times as long as in float32 (docs/performance.md).
+    """
+    return _has_flag("amx_bf16") or (_has_flag("avx512_bf16") and _is_amd())
+
+
+def _is_amd() -> bool:
+    return processor_fields().get("vendor_id") == "AuthenticAMD"
+
+
+def _has_flag(name: str) -> bool:
+    return name in processor_fields().get("flags", "").split()

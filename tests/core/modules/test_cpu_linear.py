@@ -1,0 +1,184 @@
+"""Linear layers of the CPU against float64: by oneDNN, packed for decoding, in bfloat16 in products of few shapes."""
+
+import pytest
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from gtransformer.modules.cpu import processor
+from gtransformer.modules.cpu.linear import BLOCK, GRAIN
+from gtransformer.modules.cpu.processor import onednn_is_faster, trains_faster_in_bfloat16
+from gtransformer.modules.fused_loss import fused_cross_entropy
+from gtransformer.modules.kernels import Linear, PackedLinear, product
+from tests.support import relative_error
+
+BFLOAT16 = 2.0**-8  # a unit in the last place
+
+
+@pytest.fixture(params=["0", "1"])
+def library(request, monkeypatch):
+    """Both libraries in turn."""
+    if request.param == "1" and not processor.onednn_is_there():
+        pytest.skip("this PyTorch has no oneDNN")
+    monkeypatch.setenv("GTRANSFORMER_ONEDNN", request.param)
+    onednn_is_faster.cache_clear()
+    yield request.param
+    monkeypatch.undo()
+    onednn_is_faster.cache_clear()
+
+
+def gradients(layer: nn.Linear, x: torch.Tensor, upstream: torch.Tensor) -> list[torch.Tensor]:
+    """Output, and gradients of input and parameters."""
+    x = x.clone().requires_grad_()
+    y = layer(x)
+    y.backward(upstream.to(y.dtype))
+    return [y.detach(), x.grad, *(one.grad for one in layer.parameters())]
+
+
+@pytest.mark.parametrize("shape", [(1, 7, 5), (300, 64, 257), (2, 3, 33, 48)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients(library, shape, bias):
+    *rows, inside, outside = shape
+    layer, exact = Linear(inside, outside, bias=bias), nn.Linear(inside, outside, bias=bias).double()
+    exact.load_state_dict(layer.state_dict())
+    x, upstream = torch.randn(*rows, inside), torch.randn(*rows, outside)
+    found = gradients(layer, x, upstream)
+    assert all(one.dtype == torch.float32 for one in found)
+    for one, wanted in zip(found, gradients(exact, x.double(), upstream.double()), strict=True):
+        assert one.shape == wanted.shape and relative_error(one, wanted) < 2e-6
+
+
+def test_no_rows_and_frozen_weights(library):
+    layer = Linear(4, 3).requires_grad_(False)
+    for rows in (0, 2):
+        x = torch.randn(rows, 4, requires_grad=True)
+        layer(x).sum().backward()
+        assert torch.allclose(x.grad, layer.weight.sum(dim=0).expand(rows, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_types_are_left_to_pytorch(library, dtype):
+    layer = Linear(8, 5).to(dtype)
+    x = torch.randn(3, 8, dtype=dtype)
+    assert torch.equal(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert Linear(16, 8)(torch.randn(3, 16)).dtype == torch.bfloat16
+        assert Linear(4, 3).double()(torch.zeros(BLOCK, 4, dtype=torch.float64)).dtype == torch.float64
+
+
+@pytest.mark.parametrize("rows", [1, 80, 700])
+def test_packed_layers_equal_the_layers(library, rows):
+    layers = [Linear(24, n) for n in (8, 24, 3)]
+    x = torch.randn(rows, 24)
+    packed = PackedLinear(*layers)
+    expected = torch.cat([layer.double()(x.double()) for layer in layers], dim=1)
+    assert relative_error(packed(x), expected) < 2e-6
+
+
+def test_packed_without_bias_and_in_other_types(library):
+    layer, x = Linear(64, 32, bias=False), torch.randn(9, 64)
+    y = PackedLinear(layer, dtype=torch.bfloat16)(x)
+    assert y.dtype == torch.float32 and 0 < relative_error(y, layer(x)) < 0.02
+    assert torch.equal(PackedLinear(layer.double())(x.double()), layer(x.double()))
+
+
+@pytest.mark.skipif(not processor.onednn_is_there(), reason="this PyTorch has no oneDNN")
+def test_where_onednn_is_faster(monkeypatch):
+    monkeypatch.setenv("GTRANSFORMER_ONEDNN", "yes")
+    onednn_is_faster.cache_clear()
+    with pytest.raises(ValueError, match="GTRANSFORMER_ONEDNN=yes"):
+        product(torch.ones(1, 2), torch.ones(3, 2))
+    monkeypatch.delenv("GTRANSFORMER_ONEDNN")
+    for vendor, capability, faster in (
+        ("AuthenticAMD", "AVX512", True), ("GenuineIntel", "AVX512", False), ("AuthenticAMD", "AVX2", False)
+    ):  # fmt: skip
+        onednn_is_faster.cache_clear()
+        monkeypatch.setattr(processor, "processor_fields", lambda vendor=vendor: {"vendor_id": vendor})
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
+        assert onednn_is_faster() is faster
+    onednn_is_faster.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "faster"),
+    [
+        ("GenuineIntel", "avx512f avx512_bf16", False),
+        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", True),
+        ("AuthenticAMD", "avx512f avx512_bf16", True),
+        ("AuthenticAMD", "avx2", False),
+    ],
+)
+def test_where_training_in_bfloat16_is_faster(monkeypatch, vendor: str, flags: str, faster: bool):
+    monkeypatch.setattr(processor, "processor_fields", lambda: {"vendor_id": vendor, "flags": f"fpu {flags}"})
+    trains_faster_in_bfloat16.cache_clear()
+    assert trains_faster_in_bfloat16() is faster
+    trains_faster_in_bfloat16.cache_clear()
+
+
+@pytest.mark.parametrize("rows", [(BLOCK,), (BLOCK + 1,), (2 * BLOCK - 1,), (3, 400), (4 * BLOCK + GRAIN,)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_values_and_gradients_in_few_shapes(rows, bias):
+    """In bfloat16, no worse than PyTorch's own."""
+    generator = torch.Generator().manual_seed(1)
+    layer, exact = Linear(48, 33, bias=bias), nn.Linear(48, 33, bias=bias).double()
+    x, upstream = (torch.randn(*rows, size, generator=generator) for size in (48, 33))
+    with torch.no_grad():  # what is rounded at once is not the question
+        for one, other in zip(layer.parameters(), exact.parameters(), strict=True):
+            one.copy_(one.bfloat16())
+            other.copy_(one)
+    x, upstream = x.bfloat16().float(), upstream.bfloat16().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(layer, x, upstream)
+        usual = nn.Linear(48, 33, bias=bias)
+        usual.load_state_dict(layer.state_dict())
+        plain = gradients(usual, x, upstream)
+    wanted = gradients(exact, x.double(), upstream.double())
+    assert [one.dtype for one in found] == [one.dtype for one in plain]
+    for ours, theirs, truth in zip(found, plain, wanted, strict=True):
+        assert ours.shape == truth.shape
+        assert relative_error(ours, truth) <= max(2 * relative_error(theirs, truth), BFLOAT16)
+        far, near = ((one.double() - truth).square().mean().sqrt() for one in (ours, theirs))
+        assert far <= 1.2 * near + 1e-7
+
+
+@pytest.mark.parametrize(("frozen", "wanted"), [(True, (4, 8)), (False, (BLOCK + 7, 8))])
+def test_what_needs_no_gradient_is_not_kept(frozen, wanted):
+    """As of PyTorch's own: of frozen weights no input is kept, of an input without gradient no weights."""
+    kept = []
+    layer = Linear(8, 4).requires_grad_(not frozen)
+    x = torch.randn(BLOCK + 7, 8, requires_grad=frozen)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.shape) or one, lambda one: one),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        layer(x).sum().backward()
+    assert set(map(tuple, kept)) == {wanted}
+    if frozen:
+        assert layer.weight.grad is None
+        assert relative_error(x.grad, layer.weight.sum(dim=0).expand_as(x)) < 2 * BFLOAT16
+
+
+def shapes(step) -> set[tuple]:
+    """Shapes of all products of a function."""
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as found:
+        step()
+    names = ("aten::mm", "aten::addmm", "aten::bmm")
+    return {(event.name, str(event.input_shapes)) for event in found.events() if event.name in names}
+
+
+@pytest.mark.parametrize(("vocabulary", "numbers"), [(50, range(600, 5000, 97)), (9000, range(3500, 4100, 106))])
+def test_shapes_of_products_are_few(vocabulary, numbers):
+    """Of a linear layer and the loss, forward and backward, in batches with different numbers of tokens each."""
+    layer, words = Linear(8, 4), nn.Parameter(torch.randn(vocabulary, 4))
+    targets = torch.randint(vocabulary, (5000,))
+
+    def step(tokens: int) -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            loss, _ = fused_cross_entropy(layer(torch.randn(tokens, 8)), words, targets[:tokens], 0.1)
+        loss.backward()
+
+    found = [shapes(lambda tokens=tokens: step(tokens)) for tokens in numbers]
+    products = {(name, shape) for one in found for name, shape in one}
+    # Of the layer forward and for the weights: 9 multiples of 512 and 16 of 32. Of the loss three: 16 and the largest.
+    assert 5 <= min(map(len, found)) and len(products) <= 2 * (9 + 16) + 3 * (16 + 1)
+    assert layer.weight.grad.isfinite().all() and words.grad.isfinite().all()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gtransformer.errors import FULL, UserError
+from gtransformer.errors import UserError, no_room
 
 NO_JSON = (ValueError, RecursionError)  # what Python's parser raises
 # How files begin that are no UTF-8 text, and what they are.
@@ -134,13 +134,6 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[Any]:
             if full is not error:  # PyTorch's writer says something else of it
                 raise full from None
         raise
-
-
-def no_room(error: BaseException | None) -> OSError | None:
-    """The error of a full disk among an error and what led to it; None if there is none."""
-    while error is not None and not (isinstance(error, OSError) and error.errno in FULL):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 def write_json(path: str | Path, value: Any) -> None:

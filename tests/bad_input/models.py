@@ -129,17 +129,17 @@ SETTINGS = [
     ("max_sents", 1.5, "max-sents is 1.5; give a whole number"),
     ("sentences_beside", -3, "sentences-beside is -3; give a whole number of at least 0"),
     ("sentences_before", True, "sentences-before is True; give a whole number"),
-    ("langs", [1], "langs is [1]; give a list"),
-    ("langs", "en", "langs is 'en'; give a list"),
-    ("langs", [], "langs is []; give a list"),
+    ("langs", [1], "langs is [1]"),
+    ("langs", "en", "langs is 'en'"),
+    ("langs", [], "langs is []"),
     ("langs", None, "lacks langs"),
     ("source_lang", 3, "source-lang is 3; give a language"),
     ("source_lang", "../../x", "source-lang is '../../x'; give a language"),
     ("source_lang", "fr", "damaged ('dict.fr.txt')"),
     ("target_lang", "en", "source and target language are both en"),
-    ("moses", "scripts", "moses is 'scripts'; give true or false"),  # a directory whose programs would be run
-    ("normalise_punctuation", 1, "normalise-punctuation is 1; give true or false"),
-    ("sentencepiece", "model", "sentencepiece is 'model'; give true or false"),
+    ("moses", "scripts", "moses is 'scripts'"),  # a directory whose programs would be run
+    ("normalise_punctuation", 1, "normalise-punctuation is 1"),
+    ("sentencepiece", "model", "sentencepiece is 'model'"),
     ("bert", True, "damaged ('wordpieces.json')"),
     ("first_pass", True, "damaged ('first_pass.pt')"),
 ]

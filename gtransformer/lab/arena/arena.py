@@ -1,89 +1,193 @@
-"""The arena: every system on one corpus with one budget; where its files lie, and its stages."""
+"""The arena: every system on one corpus with one budget; which systems meet, and the list of their runs."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import difflib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.files import read_json, sha256, write_json
-from gtransformer.lab.arena.beside import ASKED, STARTED, TEST, read_beside
+from gtransformer.installation import config_directory
 from gtransformer.lab.arena.budget import (
-    MINUTES,
     TOKENS,
     UNITS,
     UPDATES,
+    endless,
     has_one_size,
+    limited,
     measure_epoch,
+    read_budget,
     updates_of_tokens,
 )
-from gtransformer.lab.arena.plan import BASELINE, DEMO, SIZES, Terms
-from gtransformer.lab.comparison.corpus import RAW, split_files
-from gtransformer.lab.comparison.plan import stop_hours
-from gtransformer.lab.comparison.result import machine
+from gtransformer.lab.arena.others import ASKED, STARTED, TEST, read_others
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
-from gtransformer.run.commands import call_command, python_command, run_command
+from gtransformer.lab.planner import UNLIMITED, PlannedRun, Planner, asking, computing, machine, translation
+from gtransformer.lab.recipe_set import RAW, RecipeSet, raw_digests, split_files
+from gtransformer.run.commands import call_command
 from gtransformer.run.jobs import shares
-from gtransformer.run.pipeline import Pipeline, Program, Stage
-from gtransformer.run.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.run.recipe import Options
+from gtransformer.run.pipeline import Stage
+from gtransformer.run.recipe import Recipe, UnknownRecipe, load_recipe
+from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
-from gtransformer.run.run_places import model_file, training_outputs, translation_outputs
+from gtransformer.run.run_places import corpus_directory, model_file
 from gtransformer.tasks.checkpoint_file import weights_digest
 
-# The budget is the same for all: nobody stops early.
-UNLIMITED = ("train.patience=", "train.max-epoch=", "train.tensorboard-logdir=")
+FOLDER = "arena"  # of the recipes, in configs/
+BASELINE = "sentences"  # the system that all others are compared with
+DEMO = "demo"  # as a corpus: the generated one that comes with the set that shows reach
+SIZES = {"documents": 300, "dev_documents": 7, "test_documents": 7, "items": 400}  # of the generated corpus
+FRESH = "scratch"  # where systems come from: random weights, not a shared model
+# What an arena sets itself, and by which option.
+OWN_OPTIONS = {
+    "train.seed": "--seeds",
+    "train.max-update": "--updates and --start-updates",
+    "train.total-num-update": "--updates and --start-updates",
+    "train.max-epoch": "--updates, --minutes and --tokens",
+    "train.stop-time-hours": "--minutes",
+    "train.finetune-from-model": "'pretrained-from' of the recipe",
+    "train.log-format": "no option; results are read from the log",
+    "score.reference": "no option; all are scored against untouched text",
+}
+LOGGED = "train.log-format=json"  # precision is the recipes': not every machine that runs a part has bfloat16
 
 
-class Arena:
-    """An arena, and what is about to be done in its directory."""
+def recipe_argument(name: str) -> str:
+    """A system as a recipe is named on a command line: ``lst`` is ``arena/lst``; files and others stay."""
+    return f"{FOLDER}/{name}" if (config_directory() / FOLDER / f"{name}.yaml").is_file() else name
 
-    def __init__(self, args: argparse.Namespace, terms: Terms):
-        self.terms, self.directory = terms, args.output.absolute()
+
+def system_names() -> list[str]:
+    """The systems that come with the package: recipes of the folder that start from another's model; baseline first."""
+    names = sorted(path.stem for path in (config_directory() / FOLDER).glob("*.yaml"))
+    systems = [name for name in names if load_recipe(recipe_argument(name)).pretrained_from]
+    return sorted(systems, key=lambda name: name != BASELINE)
+
+
+class Arena(Planner):
+    """An arena, and what is about to be done in its directory. UserError for a command line that cannot be.
+
+    Attributes:
+        start: the recipe whose model all systems start from; it prepares the corpus, too.
+        fresh: systems start from random weights, and there is no start.
+        systems: names of the recipes, in the order of the results.
+        shows_reach: the corpus is the generated one, with its contrastive set.
+        runs: of every system and seed.
+    """
+
+    def __init__(self, args: argparse.Namespace):
+        super().__init__(args.output, "arena")
+        self._read_terms(args)
+        self._read_systems(args)
+        self._read_corpus(args)
         self.at_once, self.threads = shares(args.jobs)
-        self.shows_reach = terms.corpus is None
-        self.raw, self.prepared = terms.corpus or self.directory / "corpus", self.directory / "prepared"
-        self.set, self.items = self.directory / "set", self.raw / SET / ITEMS
-        self.context_items = self.directory / "context_items.json"
+        self.others = read_others(args.beside, self.common(), self.systems, self.clock())
         self.results = {end: self.directory / f"arena.{end}" for end in ("json", "txt", "png")}
-        if self.shows_reach:
-            given = {key: getattr(args, key) for key in SIZES}
-            self.sizes = {key: SIZES[key] if value is None else value for key, value in given.items()}
-            self.corpus = {"name": DEMO, **self.sizes}
-        else:
-            files = [path for split in RAW.values() for path in split_files(self.raw, terms.plan.languages, split)]
-            self.corpus = {"name": self.raw.resolve().name, "files": {path.name: sha256(path) for path in files}}
-        self.beside = read_beside(args.beside, self.common(), terms.systems, self.clock())
-        self.pipeline = Pipeline(self.directory, "arena")
-        if self.shows_reach:
-            self._add_corpus()
-        else:
-            self._add_prepared(self.raw, self.prepared, self.corpus["files"])
-        if not terms.fresh:
-            self._add_start()
+        self._add_corpora()
+        if not self.fresh:
+            self.add_runs([self._start_run()])
         self._add_epochs()
-        for seed in terms.seeds:  # first one seed of all systems, so that what is interrupted can be compared
-            for name in terms.systems:
-                self._add_run(name, seed)
+        # First one seed of all systems, so that what is interrupted can be compared.
+        self.runs = {(name, seed): self._run(name, seed) for seed, name in product(self.seeds, self.systems)}
+        self.add_runs(list(self.runs.values()))
+
+    # The command line
+
+    def _read_terms(self, args: argparse.Namespace) -> None:
+        check_counts(args, "jobs", "start_updates")
+        self.budget, self.fresh, self.start_updates = read_budget(args), args.begin == FRESH, args.start_updates
+        if self.fresh and args.start_updates:
+            raise UserError(
+                f"--start-updates {args.start_updates}: with --from {FRESH} there is no start; leave it out"
+            )
+        self.seeds = list(args.seeds)
+        if len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise UserError(f"--seeds {' '.join(map(str, self.seeds))}: give different numbers, none below 0")
+        for change in args.set:
+            option = change.partition("=")[0].replace("_", "-")
+            if option in OWN_OPTIONS:
+                raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
+
+    def _read_systems(self, args: argparse.Namespace) -> None:
+        """The recipes, the one that all start from, and the systems, to which the baseline is added."""
+        names = [BASELINE, *(name for name in args.systems or system_names() if name != BASELINE)]
+        self.systems, changes = [Path(name).stem for name in names], [LOGGED, *args.set]
+        if len(set(self.systems)) < len(self.systems):
+            raise UserError(f"--systems {' '.join(names[1:])}: name every system once")
+        recipes = [self._system(name, changes) for name in names]
+        self.start = recipes[0].pretrained_from
+        for recipe in recipes:
+            shared = {"prepared-from": recipe.prepared_from, "pretrained-from": recipe.pretrained_from}
+            for key in shared if not self.fresh else ["prepared-from"]:
+                if shared[key] != self.start:
+                    raise UserError(
+                        f"recipe '{recipe.name}': {key} is {shared[key]}, but the systems of an arena share corpus and "
+                        f"start; write '{key}: {self.start}' into it, or leave the recipe out"
+                    )
+        if self.fresh:  # what a recipe that starts from the start's model does otherwise where it starts from nothing
+            train = load_recipe(recipe_argument(self.start), changes).sections["train"]
+            left_out = ("pretrained-from", "train.load-partial", "train.freeze-sentence-parameters")
+            fresh = [*(f"{key}=" for key in left_out), f"train.warmup-updates={train.get('warmup-updates', '')}"]
+            changes = [LOGGED, *fresh, *args.set]
+        self.changes = changes
+        self.recipe_set = RecipeSet([recipe_argument(name) for name in (self.start, *names)], changes)
+        check_recipe(self.recipe(self.start), ["prepare", "train", "score"])
+        for name in self.systems:
+            check_recipe(self.recipe(name), ["train", "generate", "score"])
+
+    def _system(self, name: str, changes: Sequence[str]) -> Recipe:
+        try:
+            return load_recipe(recipe_argument(name), list(changes))
+        except UnknownRecipe:
+            known = system_names()
+            like = ", ".join(difflib.get_close_matches(name, known) or known)
+            raise UserError(
+                f"--systems {name}: no system of an arena; give {like}, or the path of a recipe's YAML file"
+            ) from None
+
+    def _read_corpus(self, args: argparse.Namespace) -> None:
+        given = {key: getattr(args, key) for key in SIZES}
+        self.shows_reach = args.corpus == DEMO
+        if self.shows_reach:
+            self.raw = self.directory / "corpus"
+            self.sizes = {key: SIZES[key] if value is None else value for key, value in given.items()}
+            self.corpus: dict[str, Any] = {"name": DEMO, **self.sizes}
+        else:
+            for key in (key for key, value in given.items() if value is not None):
+                raise UserError(f"--{key.replace('_', '-')} is a size of the generated corpus, {DEMO}; leave it out")
+            self.raw = corpus_directory(args.corpus)
+            self.corpus = {"name": self.raw.resolve().name, "files": raw_digests(self.raw, self.recipe_set.languages)}
+        self.prepared, self.set, self.items = (
+            self.directory / "prepared",
+            self.directory / "set",
+            self.raw / SET / ITEMS,
+        )
+        self.context_items = self.directory / "context_items.json"
+
+    # What systems have in common
+
+    def recipe(self, name: str) -> Recipe:
+        """A system's recipe, or the start's."""
+        return self.recipe_set.recipes[name]
 
     def common(self) -> dict[str, Any]:
         """What the systems of two arenas must have in common to be compared, as in ``arena.json``."""
-        terms, budget = self.terms, self.terms.budget
-        start = None if terms.fresh else {"recipe": terms.start, "updates": terms.updates_of_start()}
+        updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         return {
             "corpus": self.corpus,
-            "seeds": list(terms.seeds),
+            "seeds": self.seeds,
             UPDATES: None,  # always there; minutes and tokens where they are the budget
-            **{unit: budget.amount for unit in UNITS if unit == budget.unit},
-            "start": start,
+            **{unit: self.budget.amount for unit in UNITS if unit == self.budget.unit},
+            "start": None if self.fresh else {"recipe": self.start, "updates": updates},
             "baseline": BASELINE,
-            "changes": list(terms.changes),
+            "changes": self.changes,
         }
 
     def clock(self) -> dict[str, Any]:
@@ -92,14 +196,10 @@ class Arena:
 
     def files(self) -> dict[str, Any]:
         """Checksums (SHA-256) of what all were asked and translated, and of the parameters that they start from."""
-        paths = split_files(self.raw, self.terms.plan.languages, RAW["test"])
-        start = None if self.terms.fresh else weights_digest(self.model(self.terms.start))
+        paths = split_files(self.raw, self.recipe_set.languages, RAW["test"])
+        start = None if self.fresh else weights_digest(self.model(self.start))
         own = {ASKED: sha256(self.items)} if self.shows_reach else {}
         return {**own, TEST: [sha256(path) for path in paths], STARTED: start}
-
-    def run(self) -> None:
-        """All that is missing."""
-        self.pipeline.run("arena", self.at_once, self.threads)
 
     def folder(self, name: str, seed: int | None = None) -> Path:
         """Where a system's run with one seed lies; without one, the start's."""
@@ -107,167 +207,111 @@ class Arena:
 
     def model(self, name: str, seed: int | None = None) -> Path:
         """The model of a system's run; without a seed, the start's."""
-        return model_file(self.terms.recipe(name), self.folder(name, seed))
+        return model_file(self.recipe(name), self.folder(name, seed))
 
     def epoch(self, name: str) -> Path:
         """What an epoch of a system's training is."""
         return self.directory / "epochs" / f"{name}.json"
 
-    # What is to be done
-
-    def _add_corpus(self) -> None:
-        """The generated corpus with its set, and both prepared, the set with the corpus's vocabulary."""
-        sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
-        work = partial(call_command, "lab.cli.reach_corpus", {"output": self.raw, **sizes})
-        self.pipeline.add(Stage("corpus", sizes, [self.raw / "corpus.json", self.raw], work, folder=self.raw))
-        self._add_prepared(self.raw, self.prepared, None, ["corpus"])
-        changes = [f"prepare.vocabulary={self.prepared}"]
-        self._add_prepared(self.raw / SET, self.set, None, ["prepare-prepared"], changes)
-        work = partial(write_context_items, self.raw, self.context_items)
-        self.pipeline.add(Stage("context-items", {}, [self.context_items], work, ["corpus"]))
-
-    def _add_prepared(
-        self, raw: Path, output: Path, files: Any, after: Sequence[str] = (), changes: Sequence[str] = ()
-    ) -> None:
-        """A raw corpus prepared by the start's recipe; ``files``: what tells it, where no stage before does."""
-        options = self.terms.recipe(self.terms.start).preparing()
-        settings = {"options": options, "files": files} if files else options
-        folder = self.directory / "logs" / output.name
-        command = self._command(self.terms.start, raw, "prepare", folder, output, changes)
-        log, outputs = folder.with_suffix(".log"), [output / "manifest.json", output]
-        work = Program(command, log, partial(last_line, log))
-        self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
-
-    def _add_start(self) -> None:
-        """The sentence model that all systems start from."""
-        name = self.terms.start
-        own = self.terms.own_changes(name, None)
-        command = self._command(name, self.raw, "train", self.folder(name), self.prepared, [*UNLIMITED, *own])
-        updates, settings = self.terms.updates_of_start(), {"own": own}
-        self._add_training(name, self.folder(name), settings, command, updates, ["prepare-prepared"])
-
     def has_epoch(self, name: str) -> bool:
         """Whether a system's updates are of one size, so that so many make an epoch; tokens as budget demand it."""
-        return self.terms.budget.unit == TOKENS or has_one_size(self.terms.recipe(name))
+        return self.budget.unit == TOKENS or has_one_size(self.recipe(name))
+
+    # What is to be done
+
+    def _add_corpora(self) -> None:
+        """The corpus, prepared by the start's recipe; where it is generated, its set, too, with its vocabulary."""
+        argument, options = self.recipe_set.arguments[self.start], self.recipe(self.start).preparing()
+        if not self.shows_reach:
+            settings = {"options": options, "files": self.corpus["files"]}
+            self.add_corpus(argument, self.raw, self.prepared, settings, (), self.changes)
+            return
+        sizes = {key.replace("_", "-"): value for key, value in self.sizes.items()}
+        work = partial(call_command, "lab.cli.reach_corpus", {"output": self.raw, **sizes})
+        self.add("corpus", sizes, [self.raw / "corpus.json", self.raw], work)
+        self.add_corpus(argument, self.raw, self.prepared, options, ["corpus"], self.changes)
+        changes = [*self.changes, f"prepare.vocabulary={self.prepared}"]
+        self.add_corpus(argument, self.raw / SET, self.set, options, ["prepare-prepared"], changes)
+        work = partial(write_context_items, self.raw, self.context_items)
+        self.add("context-items", {}, [self.context_items], work, ["corpus"])
+
+    def _start_run(self) -> PlannedRun:
+        """The sentence model that all systems start from."""
+        updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
+        own = limited(self.recipe(self.start).sections["train"], updates) if self.start_updates else []
+        training = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
+        return self._planned(self.start, None, training, {"own": own}, after=["prepare-prepared"], updates=updates)
 
     def _add_epochs(self) -> None:
         """How many updates and target tokens an epoch of every system has."""
-        for name in filter(self.has_epoch, self.terms.systems):
-            recipe, output = self.terms.recipe(name), self.epoch(name)
+        for name in filter(self.has_epoch, self.systems):
+            recipe = self.recipe(name)
             settings = {"options": recipe.options("task", "train"), "devices": recipe.devices}
-            work = partial(self._measure, name)
-            self.pipeline.add(Stage(f"epoch-{name}", settings, [output], work, ["prepare-prepared"]))
+            self.add(f"epoch-{name}", settings, [self.epoch(name)], partial(self._measure, name), ["prepare-prepared"])
 
     def _measure(self, name: str) -> None:
         self.epoch(name).parent.mkdir(exist_ok=True)
         logging.disable(logging.INFO)  # what fairseq says of every file that it opens
         try:
-            write_json(self.epoch(name), measure_epoch(self.terms.recipe(name), self.prepared))
+            write_json(self.epoch(name), measure_epoch(self.recipe(name), self.prepared))
         finally:
             logging.disable(logging.NOTSET)
 
-    def _add_run(self, name: str, seed: int) -> None:
+    def _run(self, name: str, seed: int) -> PlannedRun:
         """One system with one seed: trained, translating, scored, and asked for its contrastive choices."""
-        terms, folder, recipe = self.terms, self.folder(name, seed), self.terms.recipe(name)
-        started, after = [], ["prepare-prepared"]
-        if not terms.fresh:
-            started = [f"train.finetune-from-model={self.model(terms.start)}"]
-            after = [f"train-{self.folder(terms.start).name}"]
-        settings, updates = {"own": terms.own_changes(name, seed)}, None
-        command = partial(self._training_command, name, seed, started)
-        if terms.budget.unit == TOKENS:  # known when the corpus is prepared
-            settings, after = settings | {TOKENS: terms.budget.amount}, [*after, f"epoch-{name}"]
+        train, budget, own = self.recipe(name).sections["train"], self.budget, [f"train.seed={seed}"]
+        started = [] if self.fresh else [f"train.finetune-from-model={self.model(self.start)}"]
+        after = ["prepare-prepared"] if self.fresh else [f"train-{self.start}"]
+        begin = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
+        end = [f"train.stop-time-hours={budget.hours}", *started]
+        if budget.unit == TOKENS:
+            settings, after = {"own": own, TOKENS: budget.amount}, [*after, f"epoch-{name}"]
+
+            def training() -> list[str]:  # how many updates that is, is known when the corpus is prepared
+                updates = updates_of_tokens(budget.amount, read_json(self.epoch(name)))
+                return [*begin, *limited(train, updates), *end]
+
         else:
-            command, updates = command(), terms.budget.amount if terms.budget.unit == UPDATES else None
-        waits_for = ["prepare-set"] if self.shows_reach else []
-        self._add_training(name, folder, settings, command, updates, after, waits_for, terms.minutes)
-        translates_first, run = [], folder.name
-        after = [f"train-{run}"]
-        if FIRST_PASS in recipe.sections["generate"]:
-            translates_first = started
-            if terms.fresh and recipe.sections["generate"][FIRST_PASS] == START:  # there is no start: the baseline
-                translates_first = [f"generate.{FIRST_PASS}={self.model(BASELINE, seed)}"]
-                after.append(f"train-{self.folder(BASELINE, seed).name}")
-        log = folder / "arena.translate.log"
-        command = self._command(name, self.raw, "generate", folder, self.prepared, [*BATCHES, *translates_first])
-        work, outputs = Program(command, log, partial(batch_status, log)), translation_outputs(folder)
-        translation = Stage(f"translate-{run}", recipe.options("generate"), outputs, work, after)
-        output = folder / "test.scores.json"
-        work, after = partial(self._score, folder, output, recipe.options("score")), [translation.name]
-        self.pipeline.add(translation, Stage(f"score-{run}", recipe.options("score"), [output], work, after))
-        loading = {"path": self.model(name, seed), "user-dir": recipe.training().get("user-dir")}
+            length = endless(train) if budget.minutes else limited(train, budget.amount)
+            settings, training = {"own": [*own, *length]}, [*begin, *length, *end]
+        waits = {"waits_for": ["prepare-set"] if self.shows_reach else []}
+        amount = {"updates": budget.updates, "minutes": budget.minutes}
+        measures = self._measures(self.recipe(name), seed, started)
+        return self._planned(name, seed, training, settings, after=after, measures=measures, **waits, **amount)
+
+    def _measures(self, recipe: Recipe, seed: int, started: list[str]) -> list[Callable[[PlannedRun], Stage]]:
+        """Translation and scores, as aligned anew too, CXMI, and what shows reach; ``started``: names the start."""
+        first, also = recipe.sections["generate"].get(FIRST_PASS), []
+        if self.fresh and first == START:  # there is no start: the baseline translates first
+            started = [f"generate.{FIRST_PASS}={self.model(BASELINE, seed)}"]
+            also = [f"train-{self.folder(BASELINE, seed).name}"]
+        score, split = recipe.options("score"), {"split": "test"}
+        again, align = {**score, "metrics": list(USUAL), "align": MWER}, {"align": MWER}
+        text = self.folder(recipe.name, seed) / "test.aligned.txt"
+        found = [
+            partial(translation, changes=started if first else (), after=also),
+            partial(computing, name="score", command="score", settings=score, options=score | split,
+                    file="test.scores.json"),
+        ]  # fmt: skip
         if self.shows_reach:
-            self._add_reach(folder, loading)
-        self._add_metrics(folder, loading, recipe.options("score"))
+            found += [
+                partial(asking, name="contrastive", command="cli.contrastive", prepared=self.set,
+                        options={"items": self.items}, after=["prepare-set"]),
+                partial(computing, name="generative", command="generative", settings=align,
+                        options=align | {"items": self.context_items}, file="generative.json", after=["context-items"]),
+            ]  # fmt: skip
+        return [
+            *found,
+            partial(computing, name="align", command="score", settings=again,
+                    options=again | split | {"text": text}, file="test.aligned.json"),
+            partial(asking, name="cxmi", command="lab.cli.cxmi", prepared=self.prepared),
+        ]  # fmt: skip
 
-    def _training_command(self, name: str, seed: int, started: Sequence[str]) -> list[str]:
-        """fairseq-train of a system, with as many updates as the budget has, or for as long."""
-        terms, updates = self.terms, None
-        if terms.budget.unit == TOKENS:
-            updates = updates_of_tokens(terms.budget.amount, read_json(self.epoch(name)))
-        hours = stop_hours(terms.minutes) if terms.budget.unit == MINUTES else ""
-        timed = f"train.stop-time-hours={hours}"
-        changes = [*UNLIMITED, *terms.own_changes(name, seed, updates), timed, *started]
-        return self._command(name, self.raw, "train", self.folder(name, seed), self.prepared, changes)
-
-    def _add_reach(self, folder: Path, loading: Options) -> None:
-        """Of a run: its choices on the set, and accuracy of what was translated; ``loading``: what tells its model."""
-        run = folder.name
-        log, output = folder / "arena.contrastive.log", folder / "contrastive.json"
-        options = {**loading, "items": self.items, "output": output}
-        command = python_command("gtransformer.cli.contrastive", str(self.set), options)
-        work, after = Program(command, log, partial(batch_status, log)), [f"train-{run}", "prepare-set"]
-        self.pipeline.add(Stage(f"contrastive-{run}", {}, [output], work, after))
-        output = folder / "generative.json"
-        options = {"items": self.context_items, "hypotheses": folder / "test.jsonl", "align": MWER, "output": output}
-        work, after = partial(self._quietly, "generative", options), [f"translate-{run}", "context-items"]
-        self.pipeline.add(Stage(f"generative-{run}", {"align": MWER}, [output], work, after))
-
-    def _add_metrics(self, folder: Path, loading: Options, scoring: Options) -> None:
-        """Of a run: scores over sentences whatever their number, and CXMI."""
-        run = folder.name
-        output, options = folder / "test.aligned.json", {**scoring, "metrics": list(USUAL), "align": MWER}
-        work = partial(self._score, folder, output, {**options, "text": output.with_suffix(".txt")})
-        aligned = Stage(f"align-{run}", options, [output], work, [f"translate-{run}"])
-        log, output = folder / "arena.cxmi.log", folder / "cxmi.json"
-        command = python_command("gtransformer.lab.cli.cxmi", str(self.prepared), {**loading, "output": output})
-        work = Program(command, log, partial(batch_status, log))
-        self.pipeline.add(aligned, Stage(f"cxmi-{run}", {}, [output], work, [f"train-{run}"]))
-
-    def _add_training(
-        self,
-        name: str,
-        folder: Path,
-        own: dict[str, Any],
-        command: Any,
-        updates: float | None,
-        after: Sequence[str],
-        waits_for: Sequence[str] = (),
-        minutes: float | None = None,
-    ) -> None:
-        """fairseq-train; ``own``: what of the command no recipe says, but for where files lie and for minutes."""
-        recipe = self.terms.recipe(name)
+    def _planned(self, name: str, seed: int | None, training: Any, own: dict[str, Any], **more: Any) -> PlannedRun:
+        """``own``: what of a training no recipe says, but for where files lie and for minutes."""
+        recipe, folder = self.recipe(name), self.folder(name, seed)
         settings = {"options": recipe.options("task", "train"), "devices": recipe.devices, **own}
-        log = folder / "train.log"
-        work = Program(command, folder / "arena.train.log", partial(training_status, log, updates), keeps_log=True)
-        outputs, stage = training_outputs(recipe, folder), f"train-{folder.name}"
-        self.pipeline.add(
-            Stage(stage, settings, outputs, work, after, waits_for, budget=minutes, folder=folder, precious=True)
+        argument = self.recipe_set.arguments[name]
+        return PlannedRun(
+            folder.name, recipe, argument, self.raw, self.prepared, folder, self.changes, training, settings, **more
         )
-
-    def _command(
-        self, name: str, raw: Path, stage: str, folder: Path, prepared: Path, changes: Sequence[str]
-    ) -> list[str]:
-        """The command that runs one stage of a recipe."""
-        options = {"output": folder, "prepared": prepared}
-        return run_command(self.terms.plan.arguments[name], raw, stage, options, [*self.terms.changes, *changes])
-
-    def _score(self, folder: Path, output: Path, options: Options) -> None:
-        """Scores of a run's translation."""
-        self._quietly("score", {**options, "hypotheses": folder / "test.jsonl", "split": "test", "output": output})
-
-    def _quietly(self, command: str, options: Options) -> None:
-        """A command over the prepared corpus in this process, its table going to a log beside its output."""
-        log = options["output"].with_suffix(".log")
-        with open(log, "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
-            call_command(command, str(self.prepared), options)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairseq import options as fairseq_options
 
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
+from gtransformer.lab.planner import stop_hours
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
@@ -22,27 +22,40 @@ from gtransformer.tasks.user_system import import_user_dir
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
 DEFAULT = 600  # updates
-PER_UPDATE = "target_tokens_per_update"  # of a system's training, in a result
 LEAST = {UPDATES: 1, MINUTES: 0.01, TOKENS: 1}
-# A schedule that ends with the budget, and what it is told, which one without an end does not know.
+PER_UPDATE = "target_tokens_per_update"  # of a system's training, in a result
+# A schedule that ends with the budget, and its options, which a schedule without an end does not know.
 END, ENDING = "total-num-update", ("total-num-update", "end-learning-rate", "power", "force-anneal")
 ENDLESS = "inverse_sqrt"
 
 
-@dataclass(frozen=True)
-class Budget:
+class Budget(NamedTuple):
     """So many ``updates``, ``minutes`` or ``tokens`` (``unit``)."""
 
     unit: str
     amount: float
+
+    @property
+    def updates(self) -> float | None:
+        """The amount if it is one of updates, else None."""
+        return self.amount if self.unit == UPDATES else None
+
+    @property
+    def minutes(self) -> float | None:
+        """The amount if it is one of minutes, else None."""
+        return self.amount if self.unit == MINUTES else None
+
+    @property
+    def hours(self) -> str:
+        """``train.stop-time-hours``; empty where minutes are not the budget."""
+        return stop_hours(self.amount) if self.unit == MINUTES else ""
 
 
 def read_budget(args: argparse.Namespace) -> Budget:
     """The budget of a command line. Raises UserError for two of them, or too little."""
     given = [Budget(unit, getattr(args, unit)) for unit in UNITS if getattr(args, unit) is not None]
     if len(given) > 1:
-        shown = " and ".join(f"--{one.unit}" for one in given)
-        raise UserError(f"{shown} are different budgets; give one of --{', --'.join(UNITS)}")
+        raise UserError(f"{' and '.join(f'--{one.unit}' for one in given)} are different budgets; give one of them")
     for one in given:
         if not one.amount >= LEAST[one.unit]:
             raise UserError(f"--{one.unit} {one.amount:g}: give at least {LEAST[one.unit]:g}")
@@ -55,10 +68,9 @@ def budget_words(result: Mapping[str, Any]) -> str:
     return f"{amount:,} {unit}" if unit == TOKENS else f"{amount:g} {unit}"
 
 
-def limited(train: Options, updates: int) -> list[str]:
+def limited(train: Options, updates: float) -> list[str]:
     """What a training of so many updates does otherwise than its recipe's section ``train``."""
-    schedule = [f"train.{END}={updates}"] if END in train else []  # it ends there
-    return [f"train.max-update={updates}", *schedule]
+    return [f"train.max-update={updates}", *([f"train.{END}={updates}"] if END in train else [])]
 
 
 def endless(train: Options) -> list[str]:
@@ -71,6 +83,11 @@ def endless(train: Options) -> list[str]:
     return ["train.max-update=", *(schedule if END in train else [])]
 
 
+def has_one_size(recipe: Recipe) -> bool:
+    """Whether all updates of a recipe are of as many batches."""
+    return len(frequencies(recipe.sections["train"].get("update-freq", 1))) == 1
+
+
 def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     """``target_tokens`` of a prepared training corpus, and the ``updates`` that a recipe makes of them.
 
@@ -78,8 +95,7 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     overlaps it does not count again; with ``--shuffled-context added`` each comes twice. Raises UserError where updates
     are not all of a size.
     """
-    sizes = frequencies(recipe.sections["train"].get("update-freq", 1))
-    if len(sizes) > 1:
+    if not has_one_size(recipe):
         raise UserError(
             f"recipe '{recipe.name}': with an update-freq for each epoch tokens are no number of updates; give one "
             "train.update-freq, or --updates"
@@ -93,15 +109,10 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
     task.load_dataset(task.cfg.train_subset)
     dataset = task.dataset(task.cfg.train_subset)
     batches = task.get_batch_iterator(dataset, given.max_tokens, given.batch_size, seed=given.seed)
-    target = str(recipe.sections["task"].get("target-lang", "de"))
-    tokens = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][target]
+    tokens = read_json(prepared / "manifest.json")["splits"]["train"]["tokens"][recipe.pair[1]]
     tokens *= 2 if str(cfg.shuffled_context) == ADDED else 1
-    return {"target_tokens": tokens, "updates": math.ceil(len(batches) / (recipe.devices * sizes[0]))}
-
-
-def has_one_size(recipe: Recipe) -> bool:
-    """Whether all updates of a recipe are of as many batches."""
-    return len(frequencies(recipe.sections["train"].get("update-freq", 1))) == 1
+    batches_per_update = recipe.devices * frequencies(recipe.sections["train"].get("update-freq", 1))[0]
+    return {"target_tokens": tokens, "updates": math.ceil(len(batches) / batches_per_update)}
 
 
 def updates_of_tokens(tokens: float, epoch: Mapping[str, int]) -> int:

@@ -11,13 +11,12 @@ from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve, read_series
 from gtransformer.lab.analysis.reach_figure import draw_reach
-from gtransformer.lab.arena.arena import Arena
-from gtransformer.lab.arena.beside import put_beside
+from gtransformer.lab.arena.arena import BASELINE, Arena
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
-from gtransformer.lab.arena.plan import BASELINE
-from gtransformer.lab.arena.result import accuracies, contexts_of, error_of, scores_of, spread
+from gtransformer.lab.arena.others import add_others
+from gtransformer.lab.arena.statistics import accuracies, contexts_of, error_of, scores_of, spread
 from gtransformer.lab.arena.table import arena_text, main_distance
-from gtransformer.lab.comparison.result import count_parameters
+from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.run.run_places import last_checkpoint
 from gtransformer.tasks.checkpoint_file import trained_seconds, training_done
 from gtransformer.tasks.peak_memory import GPU_PEAK
@@ -27,6 +26,8 @@ from gtransformer.tasks.strategy import FULL
 DECODED = re.compile(r"Translated [\d,]+ sentences .* in ([\d.]+)s ")
 FIRST_PASS = re.compile(r"first pass: .* in ([\d.]+)s$", re.MULTILINE)
 MADE = re.compile(r"first pass: \d+ sentences by ")  # not read from a file
+# The records of the programs that end in a run's folder.
+RECORDS = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
 
 
 def finish(arena: Arena, argv: list[str] | None) -> None:
@@ -38,7 +39,7 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
     if arena.shows_reach:
         draw_arena(result, arena.results["png"])
     else:
-        _draw_curves(arena, result)
+        draw_curves(arena, result)
     write_json(arena.results["json"], result | provenance("gtransformer.lab.cli.arena", argv))
     print(f"\n{shown}\n")
     for path in arena.results.values():
@@ -48,43 +49,51 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
 def draw_arena(result: dict[str, Any], path: Path) -> None:
     """The picture of an arena that shows reach, from its result alone."""
     seeds = len(result["seeds"])
-    terms = f"{_terms_words(result)}, {seeds} seed{'s' * (seeds > 1)}"
+    terms = f"{_terms(result)}, {seeds} seed{'s' * (seeds > 1)}"
     draw_reach(result, path, terms, main_distance(result["systems"]), error_of)
+
+
+def draw_curves(arena: Arena, result: dict[str, Any]) -> None:
+    """Validation perplexity while training, of the first seed, in place of what shows reach."""
+    seed = arena.seeds[0]
+    logs = {name: arena.folder(name, seed) / "train.log" for name in arena.systems}
+    curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}
+    title = f"{result['corpus']['name']}: validation perplexity, {_terms(result)}, seed {seed}"
+    plot_learning_curves(curves, arena.results["png"], title)
+
+
+def _terms(result: dict[str, Any]) -> str:
+    return f"{budget_words(result)} from {'one sentence model' if result['start'] else 'random weights'}"
 
 
 def collect(arena: Arena) -> dict[str, Any]:
     """The results of all systems, as in ``arena.json``."""
-    folders = {name: [arena.folder(name, seed) for seed in arena.terms.seeds] for name in arena.terms.systems}
+    folders = {name: [arena.folder(name, seed) for seed in arena.seeds] for name in arena.systems}
     systems = {name: _system(arena, name, folders[name]) for name in folders}
     if arena.shows_reach:
         for what, read in (("accuracy", _choices), ("generative", _written)):
-            found = {name: [read(folder) for folder in folders[name]] for name in folders}
+            found = {name: list(map(read, folders[name])) for name in folders}
             for name, runs in found.items():
                 systems[name][what] = accuracies(runs, None if name == BASELINE else found[BASELINE])
-    own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
     every = [folder for found in folders.values() for folder in found]
-    every += [] if arena.terms.fresh else [arena.folder(arena.terms.start)]
-    commits = sorted(set().union(*map(_commits, every)))
-    return put_beside(own | {"commits": commits}, arena.beside)
-
-
-def _commits(folder: Path) -> set[str]:
-    """Of the programs that have ended in a run's folder: an arena may be gone on with by later code."""
-    named = ("train", "generate.test", "test.scores", "test.aligned", "contrastive", "generative", "cxmi")
-    found = (folder / f"{name}.json" for name in named)
-    return {commit for path in found if path.is_file() and (commit := read_json(path).get("commit"))}
+    every += [] if arena.fresh else [arena.folder(arena.start)]
+    # An arena may be gone on with by later code.
+    records = [path for folder in every for name in RECORDS if (path := folder / f"{name}.json").is_file()]
+    commits = sorted({commit for path in records if (commit := read_json(path).get("commit"))})
+    own = {"version": 1, **arena.common(), **arena.clock(), "files": arena.files(), "systems": systems}
+    return add_others(own | {"commits": commits}, arena.others)
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
     """All of one system but what shows reach."""
-    recipe = arena.terms.recipe(name)
-    scores, aligned, cxmi = (
-        [read_json(folder / file) for folder in folders]
-        for file in ("test.scores.json", "test.aligned.json", "cxmi.json")
-    )
+    recipe = arena.recipe(name)
+    files = ("test.scores.json", "test.aligned.json", "cxmi.json")
+    scores, aligned, cxmi = ([read_json(folder / file) for folder in folders] for file in files)
     seconds = [seconds_of(arena, folder) for folder in folders]
     updates = [training_done(last_checkpoint(folder))[0] for folder in folders]
-    pairs = zip(scores, seconds, strict=True)
+    sentences = [run["counts"]["sentences"] for run in scores]
+    trained = [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
+    translated = [count / one["translation"] for count, one in zip(sentences, seconds, strict=True)]
     found = {
         "description": recipe.description,
         "strategy": recipe.options("task", "generate").get("strategy", FULL),
@@ -96,11 +105,9 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
         "updates": updates,
         "seconds": seconds,
         "speed": {
-            "updates_per_second": spread(
-                [done / max(one["training"], 0.1) for done, one in zip(updates, seconds, strict=True)]
-            ),
-            "sentences_per_second": spread([run["counts"]["sentences"] / one["translation"] for run, one in pairs]),
-            "decoded_per_second": decoded_per_second(scores[0]["counts"]["sentences"], folders),
+            "updates_per_second": spread(trained),
+            "sentences_per_second": spread(translated),
+            "decoded_per_second": decoded_per_second(sentences[0], folders),
         },
         "peak_bytes": peaks_of(folders),
     }
@@ -112,9 +119,9 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
 
 def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
     """How long a run was trained, translated and was asked for its choices."""
-    terms, trained = arena.terms, trained_seconds(last_checkpoint(folder))
-    if not terms.fresh:
-        trained -= trained_seconds(arena.model(terms.start))  # fairseq goes on counting from the start's
+    trained = trained_seconds(last_checkpoint(folder))
+    if not arena.fresh:
+        trained -= trained_seconds(arena.model(arena.start))  # fairseq goes on counting from the start's
     found = {"training": round(trained, 1), "translation": read_json(folder / "generate.test.json")["seconds"]}
     if arena.shows_reach:
         found["contrastive"] = read_json(folder / "contrastive.json")["seconds"]
@@ -165,17 +172,3 @@ def _choices(folder: Path) -> list[dict[str, Any]]:
 def _written(folder: Path) -> list[dict[str, Any]]:
     (found,) = read_json(folder / "generative.json")["systems"].values()
     return found["outcomes"]
-
-
-def _terms_words(result: dict[str, Any]) -> str:
-    begun = "one sentence model" if result["start"] else "random weights"
-    return f"{budget_words(result)} from {begun}"
-
-
-def _draw_curves(arena: Arena, result: dict[str, Any]) -> None:
-    """Validation perplexity while training, of the first seed, in place of what shows reach."""
-    seed = arena.terms.seeds[0]
-    logs = {name: arena.folder(name, seed) / "train.log" for name in arena.terms.systems}
-    curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}
-    title = f"{result['corpus']['name']}: validation perplexity, {_terms_words(result)}, seed {seed}"
-    plot_learning_curves(curves, arena.results["png"], title)

@@ -12,60 +12,45 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.arena.arena import Arena
+from gtransformer.lab.arena.arena import BASELINE, FRESH, SIZES, Arena, system_names
 from gtransformer.lab.arena.budget import DEFAULT, budget_words
 from gtransformer.lab.arena.outcome import finish
-from gtransformer.lab.arena.plan import BASELINE, FRESH, SIZES, check_terms, system_names
 from gtransformer.lab.cli.demo_corpus import at_least
 from gtransformer.run.progress import say
+
+SIZE_HELP = {
+    "documents": "of demo, training: letters, and three documents like the set's to each",
+    "dev_documents": "the same for validation",
+    "test_documents": "the same for translation and its scores",
+    "items": "of its set: at least so many for each phenomenon and row of distances",
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(
-        prog="scripts/arena.sh",
-        description=" ".join(__doc__.split()),
-        epilog=f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them",
-    )
-    parser.add_argument(
-        "corpus", help="demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
-    )
-    parser.add_argument("output", type=Path, help="directory to write to")
-    parser.add_argument("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
-    parser.add_argument("--updates", type=int, metavar="N", help=f"of training, each system (default: {DEFAULT})")
-    parser.add_argument("--minutes", type=float, metavar="M", help="of training, each system, instead of --updates")
-    parser.add_argument(
-        "--tokens", type=int, metavar="N", help="of the target, each system, instead: the corpus's make an epoch"
-    )
-    parser.add_argument(
-        "--from",
-        dest="begin",
-        choices=("start", FRESH),
-        default="start",
-        help=f"where systems come from: start, one sentence model, or {FRESH}, random weights (%(default)s)",
-    )
-    parser.add_argument("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
-    for name, what in (
-        ("documents", "of demo, training: letters, and three documents like the set's to each"),
-        ("dev_documents", "the same for validation"),
-        ("test_documents", "the same for translation and its scores"),
-        ("items", "of its set: at least so many for each phenomenon and row of distances"),
-    ):
-        option, help_text = f"--{name.replace('_', '-')}", f"{what} (default: {SIZES[name]})"
-        parser.add_argument(option, type=at_least(1), metavar="N", help=help_text)
-    parser.add_argument(
-        "--beside",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="arena.json of others, run on the same terms: their systems are shown beside",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
-    )
+    epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
+    parser = CommandParser(prog="scripts/arena.sh", description=" ".join(__doc__.split()), epilog=epilog)
+    add = parser.add_argument
+    text = "demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
+    add("corpus", help=text)
+    add("output", type=Path, help="directory to write to")
+    add("--systems", nargs="+", metavar="NAME", help="of configs/arena/, or YAML files (default: all)")
+    add("--seeds", nargs="+", type=int, default=[1, 2], metavar="N", help="(default: 1 2)")
+    add("--updates", type=int, metavar="N", help=f"of training, each system (default: {DEFAULT})")
+    add("--minutes", type=float, metavar="M", help="of training, each system, instead of --updates")
+    text = "of the target, each system, instead: the corpus's make an epoch"
+    add("--tokens", type=int, metavar="N", help=text)
+    text = f"where systems come from: start, one sentence model, or {FRESH}, random weights (%(default)s)"
+    add("--from", dest="begin", choices=("start", FRESH), default="start", help=text)
+    add("--start-updates", type=int, metavar="N", help="of the sentence model (default: its recipe's)")
+    add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
+    for name, what in SIZE_HELP.items():
+        text = f"{what} (default: {SIZES[name]})"
+        add(f"--{name.replace('_', '-')}", type=at_least(1), metavar="N", help=text)
+    text = "arena.json of others, run on the same terms: their systems are shown beside"
+    add("--beside", nargs="+", type=Path, default=[], metavar="FILE", help=text)
+    text = "change all recipes; repeatable"
+    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
     return parser
 
 
@@ -73,17 +58,16 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the arena, print and write what came out."""
     args = build_parser().parse_args(argv)
-    terms = check_terms(args)
-    arena = Arena(args, terms)
+    arena = Arena(args)
     with arena.pipeline as pipeline:
         pipeline.check()
         for path in arena.results.values():
             path.unlink(missing_ok=True)
-        seeds = ", ".join(map(str, terms.seeds))
-        say(f"{', '.join(terms.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
+        seeds = ", ".join(map(str, arena.seeds))
+        say(f"{', '.join(arena.systems)}: {budget_words(arena.common())} each, seeds {seeds}, {device_name()}")
         if arena.at_once > 1 and arena.threads:
             say(f"{arena.at_once} at a time, with {arena.threads} thread(s) each")
-        arena.run()
+        pipeline.run("arena", arena.at_once, arena.threads)
         finish(arena, argv)
 
 

@@ -15,45 +15,28 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.comparison.comparison import Comparison
-from gtransformer.lab.comparison.plan import check_arguments
 from gtransformer.run.progress import say
 from gtransformer.run.recipe import recipe_names
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(
-        prog="scripts/compare.sh",
-        description=" ".join(__doc__.split()),
-        epilog=f"recipes: {', '.join(recipe_names())}",
-    )
-    parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
-    parser.add_argument("output", type=Path, help="directory to write to")
-    parser.add_argument("--recipes", required=True, metavar="A,B,C", help="names in configs/ or YAML files")
-    parser.add_argument("--minutes", type=float, required=True, metavar="M", help="of training for each recipe")
-    parser.add_argument(
-        "--start-minutes", type=float, metavar="M", help="of recipes that others start from, instead (the same as all)"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="so many at a time, each with 1/N of the cores; one that all others start from has all (%(default)s)",
-    )
-    parser.add_argument(
-        "--also",
-        action="append",
-        default=[],
-        metavar="NAME:SPLIT=DIR",
-        help="translate a split (train, dev, test) of another raw corpus as well; repeatable",
-    )
-    parser.add_argument(
-        "--every", type=int, default=1, metavar="N", help="train on every Nth training document only (%(default)s)"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
-    )
+    epilog = f"recipes: {', '.join(recipe_names())}"
+    parser = CommandParser(prog="scripts/compare.sh", description=" ".join(__doc__.split()), epilog=epilog)
+    add = parser.add_argument
+    add("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
+    add("output", type=Path, help="directory to write to")
+    add("--recipes", required=True, metavar="A,B,C", help="names in configs/ or YAML files")
+    add("--minutes", type=float, required=True, metavar="M", help="of training for each recipe")
+    text = "of recipes that others start from, instead (the same as all)"
+    add("--start-minutes", type=float, metavar="M", help=text)
+    text = "so many at a time, each with 1/N of the cores; one that all others start from has all (%(default)s)"
+    add("--jobs", type=int, default=1, metavar="N", help=text)
+    text = "translate a split (train, dev, test) of another raw corpus as well; repeatable"
+    add("--also", action="append", default=[], metavar="NAME:SPLIT=DIR", help=text)
+    add("--every", type=int, default=1, metavar="N", help="train on every Nth training document only (%(default)s)")
+    text = "change all recipes; repeatable"
+    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
     return parser
 
 
@@ -61,18 +44,20 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the comparison, print and write what came out."""
     args = build_parser().parse_args(argv)
-    comparison = Comparison(args, *check_arguments(args))
+    comparison = Comparison(args)
     with comparison.pipeline as pipeline:
         pipeline.check()
         comparison.results.unlink(missing_ok=True)
-        recipes = ", ".join(comparison.plan.recipes)
         starts = "" if args.start_minutes is None else f", {args.start_minutes:g} where others start"
-        say(f"{recipes}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}")
+        say(
+            f"{', '.join(comparison.recipes)}: {args.minutes:g} minutes each{starts}, on {args.corpus}, {device_name()}"
+        )
         if args.jobs > 1 and comparison.threads:
-            alone = comparison.plan.common_start
+            alone = comparison.recipe_set.common_start
             first = f"; {alone} alone, with {comparison.start_threads}" if alone else ""
             say(f"{args.jobs} at a time, with {comparison.threads} thread(s) each{first}")
-        comparison.finish(comparison.run(), argv)
+        pipeline.run("compare", comparison.at_once, comparison.threads)
+        comparison.finish(argv)
 
 
 if __name__ == "__main__":

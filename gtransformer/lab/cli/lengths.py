@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
-from gtransformer.errors import UserError, check_counts, cli_main
+from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, write_json
 from gtransformer.lab.comparison.lengths import Lengths, lengths_text
@@ -21,21 +21,19 @@ from gtransformer.run.run import SPLITS
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("recipe", help="a recipe, or the path of a YAML file")
-    parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
-    parser.add_argument("output", type=Path, help="directory to write to")
-    parser.add_argument(
-        "--tokens", nargs="+", type=int, default=[], metavar="N", help="instances filled up to N tokens"
-    )
-    parser.add_argument("--sentences", nargs="+", type=int, default=[], metavar="N", help="instances of N sentences")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="the recipe's run (runs/RECIPE/CORPUS)")
-    parser.add_argument("--prepared", type=Path, metavar="DIR", help="the prepared corpus (default: the run's)")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
-    parser.add_argument("--split", default="test", choices=SPLITS, help="what is translated (%(default)s)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
-    )
+    add = parser.add_argument
+    add("recipe", help="a recipe, or the path of a YAML file")
+    add("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
+    add("output", type=Path, help="directory to write to")
+    add("--tokens", nargs="+", type=int, default=[], metavar="N", help="instances filled up to N tokens")
+    add("--sentences", nargs="+", type=int, default=[], metavar="N", help="instances of N sentences")
+    add("--run", type=Path, metavar="DIR", help="the recipe's run (runs/RECIPE/CORPUS)")
+    add("--prepared", type=Path, metavar="DIR", help="the prepared corpus (default: the run's)")
+    add("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
+    add("--split", default="test", choices=SPLITS, help="what is translated (%(default)s)")
+    add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
+    text = "change the recipe; repeatable"
+    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
     return parser
 
 
@@ -43,9 +41,6 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Translate and score what is missing, print and write what came out."""
     args = build_parser().parse_args(argv)
-    if not (args.tokens or args.sentences):
-        raise UserError("no lengths; give some with --tokens or --sentences")
-    check_counts(args, "jobs")
     lengths = Lengths(args)
     with lengths.pipeline as pipeline:
         pipeline.run("lengths", *shares(args.jobs))

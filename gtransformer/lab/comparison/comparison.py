@@ -1,90 +1,191 @@
-"""A comparison: where its files lie, its stages, and what one recipe has achieved."""
+"""A comparison of recipes: each is trained for the same number of minutes, then translates the same texts."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-from dataclasses import asdict
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.references import TOGETHER, reference_option
-from gtransformer.files import read_json, sha256, write_json
-from gtransformer.lab.analysis.curves import plot_learning_curves, read_curve
-from gtransformer.lab.comparison.corpus import RAW, split_files, thin_corpus, write_split
-from gtransformer.lab.comparison.plan import Plan, TextSet, outside_files, stop_hours
-from gtransformer.lab.comparison.result import (
-    comparison_table,
-    count_parameters,
+from gtransformer.evaluation.text_table import align
+from gtransformer.files import read_json, read_lines, sha256, write_json
+from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve
+from gtransformer.lab.planner import (
+    UNLIMITED,
+    PlannedRun,
+    Planner,
+    call_quietly,
     machine,
-    recipe_result,
-    set_scores,
+    stop_hours,
+    translation,
 )
+from gtransformer.lab.recipe_set import PREPARED, RAW, RecipeSet, outside_files, raw_digests, split_files, write_split
 from gtransformer.preprocess.corpus import read_documents
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.run.commands import call_command, run_command
 from gtransformer.run.jobs import shares
-from gtransformer.run.pipeline import Pipeline, Program, Stage
-from gtransformer.run.progress import BATCHES, batch_status, last_line, training_status
-from gtransformer.run.run_places import last_checkpoint, model_file, training_outputs, translation_outputs
+from gtransformer.run.pipeline import Stage
+from gtransformer.run.recipe import Recipe
+from gtransformer.run.recipe_check import check_recipe
+from gtransformer.run.run_places import corpus_directory, last_checkpoint, model_file
 from gtransformer.tasks.checkpoint_file import trained_seconds
 
-PREPARED = {raw: prepared for prepared, raw in RAW.items()}
+BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
+# Such recipes cut text by a pretrained model; a further set needs a vocabulary of the comparison's own corpus.
+OWN_CUTTING = ("sentencepiece", "bpe-codes", "bert")
 
 
-class Comparison:
-    """A comparison, and what is about to be done in its directory."""
+@dataclass(frozen=True)
+class TextSet:
+    """Something to translate and score: one split of one raw corpus."""
 
-    def __init__(self, args: argparse.Namespace, plan: Plan, sets: list[TextSet]):
-        self.plan, self.directory, self.sets = plan, args.output.absolute(), sets
-        self.raw, self.every, self.minutes, self.changes = sets[0].directory, args.every, args.minutes, list(args.set)
-        self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
-        self.at_once, self.threads = shares(args.jobs)
-        self.start_threads = self.threads and (available_cores() if self.plan.common_start else self.threads)
-        self.results, self.curves = (args.output / name for name in ("comparison.json", "learning_curves.png"))
-        self.pipeline = Pipeline(self.directory, "comparison")
-        self._add_corpora()
-        self._add_preparations()
-        self._add_trainings()
-        self._add_translations()
-        self._add_scores()
-
-    def run(self) -> dict[str, Any]:
-        """All that is missing; returns the results by recipe."""
-        self.pipeline.run("compare", self.at_once, self.threads)
-        return {name: self.result(name) for name in self.plan.recipes}
-
-    # Where things lie
+    corpus: str
+    split: str
+    directory: Path
 
     @property
-    def training_corpus(self) -> Path:
-        """The raw corpus that is trained on."""
-        return self.directory / "corpus" if self.every > 1 else self.raw
+    def name(self) -> str:
+        """``ted_dev``: what it is called in the results."""
+        return f"{self.corpus}_{self.split}"
+
+    @classmethod
+    def parse(cls, text: str) -> TextSet:
+        """``ted:dev=DIR`` of the command line."""
+        found = re.fullmatch(rf"([\w.-]+):({'|'.join(PREPARED)})=(.+)", text)
+        if not found:
+            raise UserError(
+                f"--also {text}: write NAME:SPLIT=DIRECTORY, as in ted:dev=data/ted, with a split of "
+                f"{', '.join(PREPARED)}"
+            )
+        return cls(found[1], found[2], Path(found[3]))
+
+
+class Comparison(Planner):
+    """A comparison, and what is about to be done in its directory. UserError for a command line that cannot be."""
+
+    def __init__(self, args: argparse.Namespace):
+        super().__init__(args.output, "comparison")
+        for option in ("minutes", "start_minutes"):
+            value = getattr(args, option)
+            if value is not None and not value >= 0.01:
+                raise UserError(f"--{option.replace('_', '-')} {value:g}: give at least 0.01")
+        check_counts(args, "jobs", "every")
+        self.changes, self.every, self.minutes = list(args.set), args.every, args.minutes
+        self.recipe_set = RecipeSet([name for name in args.recipes.split(",") if name], self.changes)
+        self.recipes = self.recipe_set.recipes
+        self.start_minutes = args.minutes if args.start_minutes is None else args.start_minutes
+        if args.start_minutes is not None and not self.recipe_set.starts:
+            raise UserError(f"--start-minutes: none of {args.recipes} starts from another one of them; leave it out")
+        for recipe in self.recipe_set.corpora.values():
+            check_recipe(recipe, ["prepare"])
+        for recipe in self.recipes.values():
+            check_recipe(recipe, ["train", "generate"])
+        self.raw = corpus_directory(args.corpus)
+        self.sets = [TextSet(self.raw.resolve().name, "test", self.raw), *map(TextSet.parse, args.also)]
+        self._check_sets()
+        self.at_once, self.threads = shares(args.jobs)
+        alone = self.threads and self.recipe_set.common_start
+        self.start_threads = available_cores() if alone else self.threads
+        self.results, self.curves = args.output / "comparison.json", args.output / "learning_curves.png"
+        self._add_raw()
+        self._add_prepared()
+        self.runs = {name: self._run(name) for name in self.recipes}
+        self.add_runs(list(self.runs.values()), by_step=True)
+
+    def _check_sets(self) -> None:
+        if len({one.name for one in self.sets}) < len(self.sets):
+            raise UserError(f"--also: {', '.join(one.name for one in self.sets[1:])}: give each a name of its own")
+        for (name, recipe), option in product(self.recipe_set.corpora.items(), OWN_CUTTING):
+            if self.sets[1:] and option in recipe.sections["prepare"]:
+                raise UserError(f"--also: recipe '{name}' cuts text by a pretrained model ({option}); leave --also out")
+        for one in self.sets[1:]:
+            split_files(one.directory, self.recipe_set.languages, one.split)
+
+    # What is to be done
 
     def prepared(self, name: str, one: TextSet | None = None) -> Path:
         """The corpus prepared by recipe ``name``; that of a further set."""
         flat = name.replace("/", "-")
         return self.directory / "prepared" / (flat if one in (None, self.sets[0]) else f"{flat}.{one.name}")
 
+    def budget(self, name: str) -> float:
+        """A recipe's minutes of training."""
+        return self.start_minutes if name in self.recipe_set.starts else self.minutes
+
+    def _add_raw(self) -> None:
+        """The raw corpora: fewer training documents, and of further sets the split alone."""
+        pair = self.recipe_set.languages
+        self.corpus = {"every": self.every, "files": raw_digests(self.raw, pair)}
+        self.training_corpus = self.directory / "corpus" if self.every > 1 else self.raw
+        if self.every > 1:
+            output = self.training_corpus
+            self.add("corpus", self.corpus, [output], partial(thin_corpus, self.raw, output, pair, self.every))
+        for one in self.sets[1:]:
+            files, output = split_files(one.directory, pair, one.split), self.directory / "sets" / one.name
+            settings = {"files": [sha256(path) for path in files], "split": one.split}
+            work = partial(copy_split, files, output, pair, one.split)
+            self.add(f"set-{one.name}", settings, [output], work)
+
+    def _add_prepared(self) -> None:
+        """Corpus and further sets, by every recipe that prepares."""
+        for (name, recipe), one in product(self.recipe_set.corpora.items(), self.sets):
+            first = one is self.sets[0]
+            lender = self.recipe_set.lender(name) if first else name
+            changes, after = list(self.changes), []
+            if lender:
+                changes.append(f"prepare.vocabulary={self.prepared(lender)}")
+                after.append(f"prepare-{self.prepared(lender).name}")
+            if first:
+                raw, options = self.training_corpus, recipe.options("prepare")
+                settings = {"corpus": self.corpus, "options": options, "task": recipe.options("task")}
+                settings["files"] = outside_files(options)
+                after += ["corpus"] if self.every > 1 else []
+            else:
+                raw, settings = self.directory / "sets" / one.name, {}  # it is prepared as the lender's is
+                after.append(f"set-{one.name}")
+            self.add_corpus(self.recipe_set.arguments[name], raw, self.prepared(name, one), settings, after, changes)
+
+    def _run(self, name: str) -> PlannedRun:
+        """A recipe; its training begins when all corpora have been prepared."""
+        recipe, first = self.recipes[name], self.recipe_set.start(self.recipes[name])
+        prepared = self.prepared(self.recipe_set.preparer(name))
+        training = [*UNLIMITED, *self.changes, "train.log-format=json"]
+        training.append(f"train.stop-time-hours={stop_hours(self.budget(name))}")
+        if first:
+            training.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
+        settings = {"options": recipe.options("task", "train"), "files": outside_files(recipe.options("train"))}
+        return PlannedRun(
+            name,
+            recipe,
+            self.recipe_set.arguments[name],
+            self.training_corpus,
+            prepared,
+            self.folder(name),
+            self.changes,
+            training,
+            settings | {"devices": recipe.devices},
+            after=[f"prepare-{prepared.name}", *([f"train-{first}"] if first else [])],
+            waits_for=[stage for stage in self.pipeline.stages if stage.startswith("prepare-")],
+            minutes=self.budget(name),
+            alone=name == self.recipe_set.common_start,
+            measures=[partial(step, one=one) for step in (self._translate, self._score) for one in self.sets],
+        )
+
     def folder(self, name: str) -> Path:
         """A recipe's run."""
         return self.directory / "runs" / name
 
-    def model(self, name: str) -> Path:
-        """The model of a recipe's run."""
-        return model_file(self.plan.recipes[name], self.folder(name))
-
-    def budget(self, name: str) -> float:
-        """A recipe's minutes of training."""
-        return self.start_minutes if name in self.plan.starts else self.minutes
-
     def start_checkpoint(self, name: str) -> Path | None:
         """The checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
-        recipe = self.plan.recipes[name]
-        if first := self.plan.start(recipe):
-            return self.model(first)
+        recipe = self.recipes[name]
+        if first := self.recipe_set.start(recipe):
+            return model_file(self.recipes[first], self.folder(first))
         outside = recipe.sections["train"].get("finetune-from-model")
         return Path(str(outside)) if outside else None
 
@@ -92,157 +193,65 @@ class Comparison:
         """A recipe's translation of a set."""
         return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
 
-    # What is to be done
+    def _translate(self, run: PlannedRun, one: TextSet) -> Stage:
+        prepared = self.prepared(self.recipe_set.preparer(run.name), one)
+        return translation(
+            run,
+            f"generate-{{}}-{one.name}",
+            self.translation(run.name, one).parent,
+            prepared,
+            PREPARED[one.split],
+            after=[f"prepare-{prepared.name}"],
+        )
 
-    def _add_corpora(self) -> None:
-        """The raw corpora: fewer training documents, and of further sets the split alone."""
-        pair = self.plan.languages
-        files = [path for split in RAW.values() for path in split_files(self.raw, pair, split)]
-        self.corpus = {"every": self.every, "files": {path.name: sha256(path) for path in files}}
-        if self.every > 1:
-            output = self.training_corpus
-            work = partial(thin_corpus, self.raw, output, pair, self.every)
-            self.pipeline.add(Stage("corpus", self.corpus, [output], work))
-        for one in self.sets[1:]:
-            files = split_files(one.directory, pair, one.split)
-            output = self.directory / "sets" / one.name
-            work = partial(_write_set, files, output, pair, one.split)
-            settings = {"files": [sha256(path) for path in files], "split": one.split}
-            self.pipeline.add(Stage(f"set-{one.name}", settings, [output], work))
+    def _score(self, run: PlannedRun, one: TextSet) -> Stage:
+        """BLEU of a translation against the untouched text, and as the release has it where that can be."""
+        output = self.translation(run.name, one).with_suffix(".scores.json")
+        # In the settings, so that an older version's scores against something else are taken anew.
+        settings, work = {"references": TOGETHER}, partial(self.score, run, one, output)
+        return Stage(f"score-{run.name}-{one.name}", settings, [output], work, [f"generate-{run.name}-{one.name}"])
 
-    def _add_preparations(self) -> None:
-        """Corpus and further sets, by every recipe that prepares."""
-        for name, recipe in self.plan.corpora.items():
-            for one in self.sets:
-                first = one is self.sets[0]
-                lender = self.plan.lender(name) if first else name
-                output, changes = self.prepared(name, one), list(self.changes)
-                after = [f"prepare-{self.prepared(lender).name}"] if lender else []
-                if lender:
-                    changes.append(f"prepare.vocabulary={self.prepared(lender)}")
-                if first:
-                    corpus = self.training_corpus
-                    settings = {"corpus": self.corpus, "options": recipe.options("prepare")}
-                    settings |= {"task": recipe.options("task"), "files": outside_files(recipe.options("prepare"))}
-                    after += ["corpus"] if self.every > 1 else []
-                else:
-                    corpus, settings = self.directory / "sets" / one.name, {}  # it is prepared as the lender's is
-                    after.append(f"set-{one.name}")
-                log, folder = (output.parent / "logs" / f"{output.name}{end}" for end in (".log", ""))
-                command = run_command(
-                    self.plan.arguments[name], corpus, "prepare", {"output": folder, "prepared": output}, changes
-                )
-                work = Program(command, log, partial(last_line, log))
-                outputs = [output / "manifest.json", output]
-                self.pipeline.add(Stage(f"prepare-{output.name}", settings, outputs, work, after, folder=output))
-
-    def _add_trainings(self) -> None:
-        """fairseq-train for every recipe; none begins while corpora are being prepared."""
-        preparations = [name for name in self.pipeline.stages if name.startswith("prepare-")]
-        for name, recipe in self.plan.recipes.items():
-            folder, start, preparer = self.folder(name), self.plan.start(recipe), self.plan.preparer(name)
-            # Minutes are the budget, so nobody stops early; curves come from the log.
-            changes = ["train.patience=", "train.tensorboard-logdir=", *self.changes]
-            changes += ["train.log-format=json", f"train.stop-time-hours={stop_hours(self.budget(name))}"]
-            if start:
-                changes.append(f"train.finetune-from-model={self.start_checkpoint(name)}")
-            prepared = self.prepared(preparer)
-            options = {"output": folder, "prepared": prepared}
-            command = run_command(self.plan.arguments[name], self.training_corpus, "train", options, changes)
-            log = folder / "train.log"
-            settings = {
-                "options": recipe.options("task", "train"),
-                "files": outside_files(recipe.options("train")),
-                "devices": recipe.devices,
-            }
-            stage = Stage(
-                f"train-{name}",
-                settings,
-                outputs=training_outputs(recipe, folder),
-                work=Program(
-                    command,
-                    folder / "compare.train.log",
-                    partial(training_status, log, None),
-                    keeps_log=True,
-                    alone=name == self.plan.common_start,
-                ),
-                after=[f"prepare-{prepared.name}", *([f"train-{start}"] if start else [])],
-                waits_for=preparations,
-                budget=self.budget(name),
-                folder=folder,
-                precious=True,
-            )
-            self.pipeline.add(stage)
-
-    def _add_translations(self) -> None:
-        """fairseq-generate for every recipe and set."""
-        for name, recipe in self.plan.recipes.items():
-            for one in self.sets:
-                output, prepared = self.translation(name, one), self.prepared(self.plan.preparer(name), one)
-                log = output.parent / "compare.generate.log"
-                options = {"output": output.parent, "prepared": prepared, "checkpoint": self.model(name)}
-                options["split"] = PREPARED[one.split]
-                changes = [*self.changes, *BATCHES]
-                command = run_command(self.plan.arguments[name], self.training_corpus, "generate", options, changes)
-                work = Program(command, log, partial(batch_status, log))
-                after = [f"train-{name}", f"prepare-{prepared.name}"]
-                stage = f"generate-{name}-{one.name}"
-                outputs = translation_outputs(output.parent, PREPARED[one.split])
-                self.pipeline.add(Stage(stage, recipe.options("generate"), outputs, work, after))
-
-    def _add_scores(self) -> None:
-        """BLEU of every translation against the untouched text, and as the release has it where that can be."""
-        for name in self.plan.recipes:
-            for one in self.sets:
-                output = self.translation(name, one).with_suffix(".scores.json")
-                # In the settings, so that an older version's scores against something else are taken anew.
-                settings, after = {"references": TOGETHER}, [f"generate-{name}-{one.name}"]
-                work = partial(self.score, name, one, output)
-                self.pipeline.add(Stage(f"score-{name}-{one.name}", settings, [output], work, after))
-
-    def score(self, name: str, one: TextSet, output: Path) -> None:
-        """Run the score command, its table going to a log."""
-        prepared, split = self.prepared(self.plan.preparer(name), one), PREPARED[one.split]
-        # As the corpora of a recipe call it: mBART's de_DE.
-        target = str(self.plan.recipes[name].sections["task"].get("target-lang", "de"))
-        options = {"hypotheses": self.translation(name, one), "split": split, "metrics": "bleu", "output": output}
-        options["reference"] = reference_option(prepared, split, target)
-        with open(output.with_name("score.log"), "w", encoding="utf-8") as stream, contextlib.redirect_stdout(stream):
-            call_command("score", str(prepared), options)
+    def score(self, run: PlannedRun, one: TextSet, output: Path) -> None:
+        """Run the score command; which references there are is known once the corpus is prepared."""
+        prepared, split = self.prepared(self.recipe_set.preparer(run.name), one), PREPARED[one.split]
+        reference = reference_option(prepared, split, run.recipe.pair[1])
+        options = {"hypotheses": self.translation(run.name, one), "split": split, "metrics": "bleu", "output": output}
+        call_quietly("score", prepared, options | {"reference": reference})
 
     # What came out
 
     def result(self, name: str) -> dict[str, Any]:
         """What one recipe has achieved."""
-        folder, recipe = self.folder(name), self.plan.recipes[name]
+        folder, recipe = self.folder(name), self.recipes[name]
         before, earlier = {}, recipe
-        while first := self.plan.start(earlier):
+        while first := self.recipe_set.start(earlier):
             before[first] = self.budget(first)
-            earlier = self.plan.recipes[first]
+            earlier = self.recipes[first]
         spent = trained_seconds(last_checkpoint(folder))
         if start := self.start_checkpoint(name):
             spent -= trained_seconds(start)  # fairseq goes on counting from there
         log = folder / "train.log"
         result = recipe_result(recipe, read_curve(log), spent, count_parameters(log), self.budget(name), before)
         for one in self.sets:
-            record = self.translation(name, one).with_name(f"generate.{PREPARED[one.split]}.json")
-            result["seconds"][f"generate {one.name}"] = read_json(record)["seconds"]
-            result["scores"][one.name] = set_scores(read_json(self.translation(name, one).with_suffix(".scores.json")))
+            path = self.translation(name, one)
+            record = read_json(path.with_name(f"generate.{path.stem}.json"))
+            result["seconds"][f"generate {one.name}"] = record["seconds"]
+            result["scores"][one.name] = set_scores(read_json(path.with_suffix(".scores.json")))
         return result
 
     def sizes(self) -> dict[str, Any]:
         """Sentences, documents and instances of what was trained on and translated, by preparing recipe."""
-        return {
-            self.prepared(name, one).name: {
+        found = {}
+        for folder in (self.prepared(name, one) for name in self.recipe_set.corpora for one in self.sets):
+            found[folder.name] = {
                 split: {unit: counts[unit] for unit in ("documents", "sentences", "instances")}
-                for split, counts in read_json(self.prepared(name, one) / "manifest.json")["splits"].items()
+                for split, counts in read_json(folder / "manifest.json")["splits"].items()
             }
-            for name in self.plan.corpora
-            for one in self.sets
-        }
+        return found
 
-    def finish(self, recipes: dict[str, Any], argv: list[str] | None) -> None:
+    def finish(self, argv: list[str] | None) -> None:
         """Write the results and the learning curves, and print the table."""
+        recipes = {name: self.result(name) for name in self.recipes}
         curves = {name: read_curve(self.folder(name) / "train.log") for name in recipes}
         title = f"{self.sets[0].corpus}: perplexity while training, {self.minutes:g} minutes each"
         if self.start_minutes != self.minutes:
@@ -252,7 +261,7 @@ class Comparison:
             "version": 1,
             "corpus": {"name": self.sets[0].corpus, "every": self.every},
             "minutes": self.minutes,
-            "start_minutes": self.start_minutes if self.plan.starts else None,
+            "start_minutes": self.start_minutes if self.recipe_set.starts else None,
             "jobs": self.at_once,
             "threads": self.threads,
             "start_threads": self.start_threads,
@@ -267,5 +276,90 @@ class Comparison:
         print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
 
 
-def _write_set(files: tuple[Path, Path], output: Path, pair: tuple[str, str], split: str) -> None:
+def thin_corpus(raw: Path, output: Path, pair: tuple[str, str], every: int) -> None:
+    """Write the corpus ``raw`` with every ``every``-th training document, from the first on, and all others."""
+    for split in RAW.values():
+        documents = read_documents(*split_files(raw, pair, split))
+        write_split(islice(documents, 0, None, every if split == "train" else 1), output, pair, split)
+
+
+def copy_split(files: tuple[Path, Path], output: Path, pair: tuple[str, str], split: str) -> None:
+    """Write a raw corpus of one split."""
     write_split(read_documents(*files), output, pair, split)
+
+
+def recipe_result(
+    recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Mapping[str, float]
+) -> dict[str, Any]:
+    """One recipe's training as a JSON object, scores still to be added.
+
+    Args:
+        seconds: of training and validation, as the budget counts them.
+        parameters: of the model, embeddings that are shared counted once.
+        minutes: the budget.
+        before: the recipes whose models this one's goes back to, with the budget of each.
+    """
+    those = ", ".join(f"{spent:g} of {name}" for name, spent in before.items())
+    return {
+        "description": recipe.description,
+        "doc_mode": recipe.sections["task"].get("doc-mode"),
+        "sentences_per_instance": recipe.max_sentences or "as many as fit",
+        "minutes": minutes,
+        "minutes_with_pretraining": minutes + sum(before.values()),
+        "note": f"fine-tuned: its {minutes:g} minutes are on top of {those}" if before else None,
+        "updates": (curve.valid or curve.train)[-1][0],
+        "parameters": parameters,
+        "validation_perplexity": curve.last_valid,
+        "best_update": curve.best,
+        "word_perplexity": dict(curve.words).get(curve.best),
+        "curve": {"train": curve.train, "valid": curve.valid, "words": curve.words},
+        "seconds": {"training": round(seconds, 1)},
+        "scores": {},
+    }
+
+
+def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a score file that a comparison keeps; ``aligned``: s-BLEU pairs sentences that belong together.
+
+    There is no d-BLEU by instance where instances overlap.
+    """
+    kept = {
+        reference: {key: values[key] for key in BLEU if key in values} for reference, values in scores["scores"].items()
+    }
+    return {"aligned": scores["counts"]["misaligned_instances"] == 0, "counts": scores["counts"], **kept}
+
+
+def count_parameters(log: Path) -> int | None:
+    """How many parameters fairseq's training log says that the model has; None if it does not say."""
+    found = (re.search(r"num\. shared model params: ([\d,]+)", line) for line in read_lines(log))
+    return next((int(one[1].replace(",", "")) for one in found if one), None)
+
+
+def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
+    """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
+
+    Perplexity is that of words, of the model that has translated, where all have it; else that of all targets at the
+    end of the training.
+    """
+    by_words = all(result.get("word_perplexity") for result in recipes.values())
+    header = ["recipe", "updates", "minutes", "validation ppl of words" if by_words else "validation ppl"]
+    rows = [[*header, *(f"{name} {kind}" for name in sets for kind in ("s-BLEU", "d-BLEU"))]]
+    scores = [result["scores"][one] for result in recipes.values() for one in sets]
+    for name, result in recipes.items():
+        perplexity = result["word_perplexity" if by_words else "validation_perplexity"]
+        row = [name, str(result["updates"]), f"{result['seconds']['training'] / 60:.1f}"]
+        row.append("-" if perplexity is None else f"{perplexity:.2f}")
+        for found in (result["scores"][one] for one in sets):
+            row.append(f"{found['raw']['s_bleu']['score']:.2f}" if found["aligned"] else "-")
+            row.append(f"{found['raw']['d_bleu']['score']:.2f}")
+        rows.append(row)
+    lines = align(rows).splitlines()
+    lines.insert(1, "-" * len(lines[0]))
+    unaligned = [one for one in scores if not one["aligned"]]
+    if unaligned:
+        lines.append("-: sentences are not aligned (the model chose their number itself); d-BLEU does not need that")
+    if any("d_bleu_instance" not in one["raw"] for one in unaligned):
+        lines[-1] += ", but where instances overlap, it is of sentences aligned by order"
+    lines += [f"BLEU: {one}" for one in sorted({one["raw"]["s_bleu"]["signature"] for one in scores})]
+    lines += [f"{name}: {result['note']}" for name, result in recipes.items() if result["note"]]
+    return "\n".join(lines)

@@ -1,160 +1,119 @@
-"""The demonstration: corpus, preparation, two systems trained side by side, scored, and what came out."""
+"""The demonstration: two systems learn from the same documents with the same budget, are scored and compared."""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import torch
 
-from gtransformer.errors import UserError
+from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.references import TOGETHER
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import plot_learning_curves, read_curve
-from gtransformer.lab.comparison.demonstration_report import (
-    Outcome,
-    conclusion,
-    failed_checks,
-    samples,
-    table,
-    total_time,
-)
+from gtransformer.lab.comparison.demonstration_report import Outcome, conclusion, failed_checks, samples, table
 from gtransformer.lab.demo.corpus import ITEMS
+from gtransformer.lab.planner import PlannedRun, Planner, asking, translation
 from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
-from gtransformer.run.commands import call_command, python_command, run_command
-from gtransformer.run.pipeline import Pipeline, Program, Stage, say_done
-from gtransformer.run.progress import BATCHES, batch_status, last_line, say, training_status
+from gtransformer.run.commands import call_command
+from gtransformer.run.pipeline import Stage, say_done
+from gtransformer.run.progress import duration, say
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run_places import model_file, training_outputs, translation_outputs
+from gtransformer.run.run_places import runs_directory
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
+STEPS = ("train", "translate", "score", "contrastive")
 
 
-@dataclass
-class Demo:
-    """One demonstration: its options, its directory and what it is about to do there."""
+class Demo(Planner):
+    """One demonstration, and what is about to be done in its directory."""
 
-    directory: Path
-    documents: int
-    test_documents: int
-    max_update: int | None
-    systems: list[str]
-    set: list[str] = field(default_factory=list)
-    recipes: dict[str, Recipe] = field(init=False)
-    pipeline: Pipeline = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pipeline = Pipeline(self.directory, "demonstration")
+    def __init__(self, args: argparse.Namespace):
+        super().__init__(args.output or runs_directory() / "demo", "demonstration")
+        check_counts(args, "documents", "test_documents", "max_update")
         full = int(load_recipe(RECIPES["gtransformer"][0]).sections["train"]["max-update"])
-        self.changes = [f"train.max-update={self.max_update}"] if self.max_update else []
-        if self.max_update and self.max_update > full:
+        self.changes = [f"train.max-update={args.max_update}"] if args.max_update else []
+        if (args.max_update or 0) > full:
             # A smaller budget is the beginning of the full one; in a larger one the learning rate decays later.
-            self.changes.append(f"train.total-num-update={self.max_update}")
+            self.changes.append(f"train.total-num-update={args.max_update}")
         if not torch.cuda.is_available() and trains_faster_in_bfloat16():
             self.changes.append("train.autocast=bfloat16")
-        self.changes += self.set
-        self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in self.systems}
+        self.changes += args.set
+        systems = ["gtransformer"] if args.skip_baseline else list(RECIPES)
+        self.recipes = {system: load_recipe(RECIPES[system][0], self.changes) for system in systems}
         for recipe in self.recipes.values():
             check_recipe(recipe, ["prepare", "train", "generate"])
-        self.updates = int(self.recipes["gtransformer"].sections["train"]["max-update"])
-        self.full_budget = self.documents >= DOCUMENTS and self.updates >= full
+        train = self.recipes["gtransformer"].sections["train"]
+        self.updates, self.bfloat16 = int(train["max-update"]), train.get("autocast") == "bfloat16"
+        self.sizes = {"documents": args.documents, "test_documents": args.test_documents}
+        self.full_budget = args.documents >= DOCUMENTS and self.updates >= full
         self.raw, self.prepared = self.directory / "corpus", self.directory / "prepared"
+        self.results, self.curves = self.directory / "results.json", self.directory / "learning_curves.png"
         # On the CPU two programs with half of the cores each are faster than one after the other with all of them.
         cores = available_cores()
-        side_by_side = len(self.systems) if cores > 1 and not torch.cuda.is_available() else 1
-        self.at_once, self.threads = side_by_side, max(1, cores // side_by_side)
+        self.at_once = len(systems) if cores > 1 and not torch.cuda.is_available() else 1
+        self.threads = max(1, cores // self.at_once)
+        options = {"output": self.raw, **{key.replace("_", "-"): value for key, value in self.sizes.items()}}
+        self.add("corpus", self.sizes, [self.raw], partial(call_command, "lab.cli.demo_corpus", options))
+        recipe, settings = RECIPES["gtransformer"][0], self.recipes["gtransformer"].options("prepare")
+        self.add_corpus(recipe, self.raw, self.prepared, settings, ["corpus"], self.changes, "prepare")
+        self.add_runs([self._run(name, recipe) for name, recipe in self.recipes.items()], by_step=True, wait=True)
 
-    def run(self) -> dict[str, Outcome]:
-        """All stages; returns the systems' results."""
-        corpus = {"documents": self.documents, "test_documents": self.test_documents}
-        self.pipeline.add(Stage("corpus", corpus, [self.raw], self.write_corpus), self.preparation())
-        self.pipeline.run("prepare", finished=self.prepared_now)
-        # One step after the other, each of both systems side by side, so that their times can be compared.
-        before: list[str] = []
-        for step in (self.training, self.translation, self.scoring, self.contrastive):
-            stages = [step(system, before) for system in self.systems]
-            self.pipeline.add(*stages)
-            before = [stage.name for stage in stages]
-        self.pipeline.run("demonstration", self.at_once, None if torch.cuda.is_available() else self.threads)
-        return {system: self.result(system) for system in self.systems}
+    def _run(self, system: str, recipe: Recipe) -> PlannedRun:
+        folder, items = self.directory / system, {"items": self.raw / ITEMS}
+        return PlannedRun(
+            system,
+            recipe,
+            RECIPES[system][0],
+            self.raw,
+            self.prepared,
+            folder,
+            self.changes,
+            [*self.changes, "train.log-format=json"],
+            after=["prepare"],
+            updates=self.updates,
+            precious=False,
+            measures=[
+                translation,
+                self._scores,
+                partial(asking, name="contrastive", command="cli.contrastive", prepared=self.prepared, options=items),
+            ],
+        )
 
-    def write_corpus(self) -> None:
-        """The demonstration corpus."""
-        sizes = {"documents": self.documents, "test-documents": self.test_documents}
-        call_command("lab.cli.demo_corpus", {"output": self.raw, **sizes})
+    def _scores(self, run: PlannedRun) -> Stage:
+        """All scores, against the untouched text and as the release has them."""
+        options = {"hypotheses": run.folder / "test.jsonl", "reference": "both"}
+        work = partial(call_command, "score", str(self.prepared), options)
+        # The references are settings, so that an older version's scores against others are taken anew.
+        outputs = [run.folder / "test.scores.json", run.folder / "test.txt"]
+        return Stage(f"score-{run.name}", {"references": TOGETHER}, outputs, work, [f"translate-{run.name}"])
 
-    def command(self, system: str, stage: str, *changes: str) -> list[str]:
-        """The command that runs one stage of a system's recipe."""
-        options = {"output": self.directory / system, "prepared": self.prepared}
-        return run_command(RECIPES[system][0], self.raw, stage, options, [*self.changes, *changes])
+    def run(self) -> None:
+        """All stages that are not done."""
+        threads = None if torch.cuda.is_available() else self.threads
+        self.pipeline.run("demonstration", self.at_once, threads, finished=self.finished)
 
-    def preparation(self) -> Stage:
-        """Tokenisation to binary data, by the command that prepares any corpus."""
-        log, options = self.directory / "prepare.log", self.recipes["gtransformer"].options("prepare")
-        work = Program(self.command("gtransformer", "prepare"), log, lambda: last_line(log))
-        return Stage("prepare", options, [self.prepared], work, ["corpus"])
-
-    def prepared_now(self, stage: Stage, seconds: float) -> None:
-        """Say what a corpus that has just been prepared holds."""
+    def finished(self, stage: Stage, seconds: float) -> None:
+        """Say that a stage is done, and what a corpus that has just been prepared holds."""
         if stage.name == "prepare":
             for split, count in read_json(self.prepared / "manifest.json")["splits"].items():
                 sizes = ", ".join(f"{count[unit]} {unit}" for unit in ("sentences", "documents", "instances"))
                 say(f"  {split}: {sizes}")
         say_done(stage, seconds)
 
-    def training(self, system: str, before: Sequence[str]) -> Stage:
-        """fairseq-train; it goes on from its last checkpoint."""
-        folder = self.directory / system
-        command, log = self.command(system, "train", "train.log-format=json"), folder / "train.log"
-        status = partial(training_status, log, self.updates)
-        work = Program(command, folder / "demo.train.log", status, keeps_log=True)
-        outputs = training_outputs(self.recipes[system], folder)
-        options = self.recipes[system].options("task", "train")
-        return Stage(f"train-{system}", options, outputs, work, ["prepare"], before, folder=folder)
-
-    def translation(self, system: str, before: Sequence[str]) -> Stage:
-        """fairseq-generate."""
-        log = self.directory / system / "demo.translate.log"
-        work = Program(self.command(system, "generate", *BATCHES), log, partial(batch_status, log))
-        outputs, options = translation_outputs(self.directory / system), self.recipes[system].options("generate")
-        return Stage(f"translate-{system}", options, outputs, work, [f"train-{system}"], before)
-
-    def scoring(self, system: str, before: Sequence[str]) -> Stage:
-        """All scores, against the untouched text and as the release has them."""
-        folder = self.directory / system
-        options = {"hypotheses": folder / "test.jsonl", "reference": "both"}
-        work = partial(call_command, "score", str(self.prepared), options)
-        # The references are settings, so that an older version's scores against others are taken anew.
-        outputs = [folder / "test.scores.json", folder / "test.txt"]
-        return Stage(f"score-{system}", {"references": TOGETHER}, outputs, work, [f"translate-{system}"], before)
-
-    def contrastive(self, system: str, before: Sequence[str]) -> Stage:
-        """The contrastive items under a system."""
-        folder = self.directory / system
-        log, output = folder / "demo.contrastive.log", folder / "contrastive.json"
-        options = {
-            "path": model_file(self.recipes[system], folder),
-            "items": self.raw / ITEMS,
-            "output": output,
-        }
-        command = python_command("gtransformer.cli.contrastive", str(self.prepared), options)
-        work = Program(command, log, partial(batch_status, log))
-        return Stage(f"contrastive-{system}", {}, [output], work, [f"train-{system}"], before)
-
-    def result(self, system: str) -> Outcome:
+    def outcome(self, system: str) -> Outcome:
         """What the stages have left for one system."""
         folder = self.directory / system
         curve = read_curve(folder / "train.log")
         if not curve.valid:
-            raise UserError(f"{folder / 'curve.log'}: no validation in it; remove {folder} and start again")
+            raise UserError(f"{folder / 'train.log'}: no validation in it; remove {folder} and start again")
         scores, items = read_json(folder / "test.scores.json"), read_json(folder / "contrastive.json")
         seconds = {
             "training": curve.seconds or self.pipeline.seconds(f"train-{system}"),
@@ -163,57 +122,49 @@ class Demo:
         }
         return Outcome(RECIPES[system][1], curve, scores, items, seconds)
 
+    def step_seconds(self, systems: dict[str, Outcome]) -> dict[str, float]:
+        """How long each step took; of systems that ran side by side the slower one's time is the time that passed."""
+        seconds = {name: self.pipeline.seconds(name) for name in ("corpus", "prepare")}
+        for step in STEPS:
+            times = [self.pipeline.seconds(f"{step}-{system}") for system in systems]
+            if step == "train":  # the stage knows its last run only, the log all resumptions
+                logged = [system.seconds["training"] for system in systems.values()]
+                times = list(map(max, times, logged))
+            seconds[step] = max(times) if self.at_once > 1 and step != "score" else sum(times)
+        return seconds
 
-def finish(demo: Demo, systems: dict[str, Outcome], argv: list[str] | None) -> int:
-    """Write results, curves and samples, print them, check them."""
-    directory = demo.directory
-    seconds = {name: demo.pipeline.seconds(name) for name in ("corpus", "prepare")}
-    # Of systems that ran side by side, the time of the slower is the time that passed.
-    together = max if demo.at_once > 1 else sum
-    for name in ("train", "translate", "score", "contrastive"):
-        times = [demo.pipeline.seconds(f"{name}-{key}") for key in systems]
-        if name == "train":  # the stage knows its last run only, the log all resumptions
-            times = [
-                max(time, system.seconds["training"]) for time, system in zip(times, systems.values(), strict=True)
-            ]
-        seconds[name] = sum(times) if name == "score" else together(times)
-    failed = failed_checks(systems["gtransformer"]) if demo.full_budget else []
-    shown = show_samples(demo, systems)
-    with atomic_write(directory / "samples.txt") as stream:
-        stream.write(shown + "\n")
-    curves = {system.name: system.curve for system in systems.values()}
-    plot_learning_curves(curves, directory / "learning_curves.png", "Demonstration corpus: perplexity while training")
-    result = {
-        "version": 1,
-        "settings": {
-            "documents": demo.documents,
-            "test_documents": demo.test_documents,
-            "max_update": demo.updates,
-            "changes": demo.changes,
-        },
-        "device": device_name(),
-        "side_by_side": demo.at_once,
-        "threads": demo.threads,
-        "systems": {key: system.to_json() for key, system in systems.items()},
-        "seconds": seconds,
-        "full_budget": demo.full_budget,
-        "failed": failed,
-    }
-    write_json(directory / "results.json", result | provenance("gtransformer.lab.cli.demo", argv))
-    print(f"\n{shown}\n\n{table(systems)}\n\n{conclusion(systems, demo.updates)}\n\n{total_time(seconds)}")
-    print(f"results: {directory / 'results.json'}\ncurves:  {directory / 'learning_curves.png'}", flush=True)
-    for line in failed:
-        print(
-            f"FAILED: the G-Transformer's {line}; please report this with {directory / 'results.json'}", file=sys.stderr
-        )
-    return 1 if failed else 0
+    def samples(self, systems: dict[str, Outcome]) -> str:
+        """Some sentences of the test set with all translations."""
+        text = self.prepared / "text"
+        texts = {name: read_plain(text / f"test.{lang}")[0] for name, lang in (("source", "en"), ("reference", "de"))}
+        found = {system.name: read_plain(self.directory / key / "test.txt")[0] for key, system in systems.items()}
+        return samples(read_json(self.raw / ITEMS)["items"], texts, found)
 
-
-def show_samples(demo: Demo, systems: dict[str, Outcome]) -> str:
-    """Some sentences of the test set with both translations."""
-    texts = {
-        name: read_plain(demo.prepared / "text" / f"test.{lang}")[0]
-        for name, lang in (("source", "en"), ("reference", "de"))
-    }
-    translations = {system.name: read_plain(demo.directory / key / "test.txt")[0] for key, system in systems.items()}
-    return samples(read_json(demo.raw / ITEMS)["items"], texts, translations)
+    def finish(self, argv: list[str] | None) -> int:
+        """Write results, curves and samples, print them, check them; 1 if the G-Transformer falls short."""
+        systems = {system: self.outcome(system) for system in self.recipes}
+        failed = failed_checks(systems["gtransformer"]) if self.full_budget else []
+        seconds, shown = self.step_seconds(systems), self.samples(systems)
+        with atomic_write(self.directory / "samples.txt") as stream:
+            stream.write(shown + "\n")
+        curves = {system.name: system.curve for system in systems.values()}
+        plot_learning_curves(curves, self.curves, "Demonstration corpus: perplexity while training")
+        result: dict[str, Any] = {
+            "version": 1,
+            "settings": {**self.sizes, "max_update": self.updates, "changes": self.changes},
+            "device": device_name(),
+            "side_by_side": self.at_once,
+            "threads": self.threads,
+            "systems": {key: system.to_json() for key, system in systems.items()},
+            "seconds": seconds,
+            "full_budget": self.full_budget,
+            "failed": failed,
+        }
+        write_json(self.results, result | provenance("gtransformer.lab.cli.demo", argv))
+        each = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items())
+        print(f"\n{shown}\n\n{table(systems)}\n\n{conclusion(systems, self.updates)}\n")
+        print(f"time: {duration(sum(seconds.values()))} ({each})")
+        print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
+        for line in failed:
+            print(f"FAILED: the G-Transformer's {line}; please report this with {self.results}", file=sys.stderr)
+        return 1 if failed else 0

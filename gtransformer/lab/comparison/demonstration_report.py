@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.analysis.curves import Curve
-from gtransformer.run.progress import duration
 
 ENOUGH = 95.0  # s-BLEU and per cent of contrastive items that the G-Transformer must reach on the full budget
 # Validation perplexity of the demonstration corpus. Below 1.5 a system copies, inflects and uses the context; above 2
@@ -26,11 +25,6 @@ class Outcome:
     contrastive: dict
     seconds: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def perplexity(self) -> float | None:
-        """Validation perplexity at the end."""
-        return self.curve.last_valid
-
     def bleu(self, kind: str) -> float:
         """A score against the raw text."""
         return self.scores["scores"]["raw"][kind]["score"]
@@ -43,7 +37,7 @@ class Outcome:
             "counts": self.scores["counts"],
             "contrastive": {key: self.contrastive[key] for key in ("total", "by_phenomenon", "by_distance")},
             "updates": (self.curve.valid or self.curve.train)[-1][0],
-            "validation_perplexity": self.perplexity,
+            "validation_perplexity": self.curve.last_valid,
             "curve": {"train": self.curve.train, "valid": self.curve.valid},
             "seconds": self.seconds,
         }
@@ -52,14 +46,17 @@ class Outcome:
 def table(systems: Mapping[str, Outcome]) -> str:
     """One column a system."""
     parts = list(systems.values())
+
+    def share(part: dict) -> str:
+        return f"{part['accuracy']:.1f} % of {part['items']}"
+
     rows = [["", *(system.name for system in parts)]]
     for kind, name in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU"), ("d_bleu_instance", "d-BLEU per instance")):
         rows.append([name, *(f"{system.bleu(kind):.2f}" for system in parts)])
-    for phenomenon in parts[0].contrastive["by_phenomenon"]:
-        cells = (_share(system.contrastive["by_phenomenon"][phenomenon]) for system in parts)
-        rows.append([f"contrastive, {phenomenon}", *cells])
-    rows.append(["contrastive, all", *(_share(system.contrastive["total"]) for system in parts)])
-    rows.append(["validation perplexity", *(f"{system.perplexity:.2f}" for system in parts)])
+    for kind in parts[0].contrastive["by_phenomenon"]:
+        rows.append([f"contrastive, {kind}", *(share(one.contrastive["by_phenomenon"][kind]) for one in parts)])
+    rows.append(["contrastive, all", *(share(system.contrastive["total"]) for system in parts)])
+    rows.append(["validation perplexity", *(f"{system.curve.last_valid:.2f}" for system in parts)])
     for key in ("training", "translation"):
         rows.append([f"{key}, seconds", *(f"{system.seconds[key]:.0f}" for system in parts)])
     lines = align(rows).splitlines()
@@ -75,35 +72,32 @@ def table(systems: Mapping[str, Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _share(part: dict) -> str:
-    return f"{part['accuracy']:.1f} % of {part['items']}"
-
-
 def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
     """What may be concluded from the perplexities, and what not."""
     ours, other = systems["gtransformer"], systems.get("transformer")
-    lines = [_state(system, updates) for system in systems.values()]
-    if other is not None and ours.perplexity < ARRIVED and other.perplexity > PLATEAU:
+    lines = []
+    for system in systems.values():
+        state = "has arrived" if system.curve.last_valid < ARRIVED else "has not arrived"
+        perplexity = f"validation perplexity {system.curve.last_valid:.2f}"
+        lines.append(f"{system.name} {state} after {updates} updates: {perplexity}.")
+    if other is None:
+        return "\n".join(lines)
+    if ours.curve.last_valid < ARRIVED and other.curve.last_valid > PLATEAU:
         lines.append(
             "This is the contrast of Figure 3 of the paper: at this budget one system has arrived, while the other has "
             "not left its plateau, where attention over the whole document has not yet found the words to translate. "
             "It does not mean that it never would: in trials with a corpus of this kind its perplexity dropped late, "
             "from 2.50 after 768 updates to 1.40 after 1,152 (to see it: --max-update 1300)."
         )
-    elif other is not None:
+    else:
         lines.append("These numbers do not show the contrast of the paper's Figure 3; look at the learning curves.")
-    if other is not None and other.contrastive["total"]["accuracy"] > 60 and other.bleu("s_bleu") < 20:
+    if other.contrastive["total"]["accuracy"] > 60 and other.bleu("s_bleu") < 20:
         lines.append(
             f"That the {other.name} solves {other.contrastive['total']['accuracy']:.0f} % of the contrastive items "
             "while it translates next to nothing is no contradiction: there the right German stands before the "
             "sentence, and much can be guessed from that alone."
         )
     return "\n".join(lines)
-
-
-def _state(system: Outcome, updates: int) -> str:
-    state = "has arrived" if system.perplexity < ARRIVED else "has not arrived"
-    return f"{system.name} {state} after {updates} updates: validation perplexity {system.perplexity:.2f}."
 
 
 def failed_checks(ours: Outcome) -> list[str]:
@@ -129,26 +123,13 @@ def samples(
     blocks = []
     for phenomenon, item in sorted(chosen.items()):
         document, sentence, distance = item["document"], item["sentence"], item["distance"]
-        place = f"test document {document}, sentence {sentence}"
-        rows = {"source": texts["source"][document][sentence], "reference": texts["reference"][document][sentence]}
-        rows |= {name: documents[document][sentence] for name, documents in translations.items()}
-        lines = [f"{phenomenon} ({item['detail']}; {place})"]
+        back = f"{distance} sentence{'s' * (distance > 1)} back"
         context = texts["source"][document][sentence - distance]
-        lines.append(f"  {'context'.ljust(width)}  {context}  ({_back(distance)})")
-        lines += [f"  {name.ljust(width)}  {_short(text)}" for name, text in rows.items()]
+        lines = [f"{phenomenon} ({item['detail']}; test document {document}, sentence {sentence})"]
+        lines.append(f"  {'context'.ljust(width)}  {context}  ({back})")
+        for name, documents in {**texts, **translations}.items():
+            text = documents[document][sentence]
+            short = text[:SHOWN] + " ..." if len(text) > SHOWN else text or "(nothing)"
+            lines.append(f"  {name.ljust(width)}  {short}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
-
-
-def _short(text: str) -> str:
-    return text[:SHOWN] + " ..." if len(text) > SHOWN else text or "(nothing)"
-
-
-def _back(distance: int) -> str:
-    return "1 sentence back" if distance == 1 else f"{distance} sentences back"
-
-
-def total_time(seconds: Mapping[str, float]) -> str:
-    """How long the stages took, together and each."""
-    each = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items())
-    return f"time: {duration(sum(seconds.values()))} ({each})"

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Mapping
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gtransformer.errors import UserError
+from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import USUAL
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
-from gtransformer.run.commands import call_command, run_command
-from gtransformer.run.pipeline import Pipeline, Program, Stage
-from gtransformer.run.progress import BATCHES, batch_status
+from gtransformer.lab.planner import PlannedRun, Planner, computing, translation
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
-MANIFEST = "manifest.json"  # of a prepared corpus
 SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 # What a recipe may say of its instances, and no other length has.
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
@@ -29,9 +24,6 @@ INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-contex
 
 def lengths_of(tokens: list[int], sentences: list[int]) -> dict[str, Options]:
     """Names of lengths, shortest first, and how instances are made: filled up to N tokens, or of N sentences."""
-    for name, values in (("--tokens", tokens), ("--sentences", sentences)):
-        if values and min(values) < 1:
-            raise UserError(f"{name} {min(values)}: give 1 or more")
     by_sentences = {n: {"instances": "disjoint", "context-sentences": n - 1} for n in sorted(set(sentences))}
     by_tokens = {n: {"instances": "greedy", "instance-tokens": n} for n in sorted(set(tokens))}
     return {
@@ -40,80 +32,72 @@ def lengths_of(tokens: list[int], sentences: list[int]) -> dict[str, Options]:
     }
 
 
-class Lengths:
+class Lengths(Planner):
     """The translations and scores that are missing, in a directory of their own."""
 
     def __init__(self, args: argparse.Namespace):
-        self.lengths = lengths_of(args.tokens, args.sentences)
+        super().__init__(args.output, "measurement of lengths")
+        check_counts(args, "jobs")
+        if not (args.tokens or args.sentences) or min(args.tokens + args.sentences) < 1:
+            raise UserError("give lengths of at least 1 with --tokens or --sentences")
+        self.args, self.lengths = args, lengths_of(args.tokens, args.sentences)
         rest = {"output": args.run, "model_of": None, "start_on": None, "extra": [], "again": False, "dry_run": False}
         self.run = make_run(argparse.Namespace(**{**vars(args), **rest}))
-        if not self.run.checkpoint.is_file():
-            raise UserError(f"{self.run.checkpoint}: no such checkpoint; train the recipe first, or give --checkpoint")
-        self.recipe, self.args = args.recipe, args
-        self.directory = args.output.absolute()
-        manifest = self.run.prepared / MANIFEST
-        if not manifest.is_file():
-            raise UserError(f"{manifest}: no such file; prepare the recipe's corpus first, or give --prepared")
+        manifest = self.run.prepared / "manifest.json"
+        for path, option in ((self.run.checkpoint, "--checkpoint"), (manifest, "--prepared")):
+            if not path.is_file():
+                raise UserError(
+                    f"{path}: no such file; prepare the corpus and train the recipe first, or give {option}"
+                )
         self.model, self.corpus = sha256(self.run.checkpoint), sha256(manifest)
         scoring = self.run.recipe.options("score")  # the table is of the usual metrics against untouched text
         own = scoring.get("metrics", [])
-        metrics = dict.fromkeys([*USUAL, *(own if isinstance(own, list) else [own])])
-        self.scoring = {**scoring, "metrics": list(metrics), "reference": "raw", "align": MWER}
-        self.scoring.pop("paper", None)
-        self.pipeline = Pipeline(self.directory, "measurement of lengths")
+        metrics = list(dict.fromkeys([*USUAL, *(own if isinstance(own, list) else [own])]))
+        self.scoring = {key: value for key, value in scoring.items() if key != "paper"}
+        self.scoring |= {"metrics": metrics, "reference": "raw", "align": MWER}
         for name, options in self.lengths.items():
             self._add(name, options)
+
+    def _add(self, name: str, options: Options) -> None:
+        """Add the translation in instances of one length, and its scores."""
+        folder, split = self.folder(name), self.args.split
+        # In section generate, too, where a recipe may say that it translates other instances than it trains on.
+        settings = product(("task", "generate"), {**dict.fromkeys(INSTANCES, ""), **options}.items())
+        changes = [*self.args.set, *(f"{section}.{key}={value}" for section, (key, value) in settings)]
+        recipe = load_recipe(self.args.recipe, changes)
+        run = PlannedRun(folder.name, recipe, self.args.recipe, self.run.raw, self.run.prepared, folder, changes)
+        settings = {"options": recipe.options("task", "generate"), "model": self.model, "corpus": self.corpus}
+        stage = translation(run, split=split, settings=settings | {"split": split}, checkpoint=self.run.checkpoint)
+        options = {**self.scoring, "hypotheses": stage.outputs[0], "split": split}
+        scores = computing(run, "score", "score", self.scoring, options, f"{split}.scores.json")
+        self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:
         """Where the files of a length lie."""
         return self.directory / name.replace(" ", "-")
 
-    def _add(self, name: str, options: Options) -> None:
-        folder, split = self.folder(name), self.args.split
-        told = {**dict.fromkeys(INSTANCES, ""), **options}
-        # In section generate, too, where a recipe may say that it translates other instances than it trains on.
-        of_sections = product(("task", "generate"), told.items())
-        changes = [*self.args.set, *(f"{section}.{key}={value}" for section, (key, value) in of_sections)]
-        options = load_recipe(self.recipe, changes).options("task", "generate")
-        settings = {"options": options, "model": self.model, "corpus": self.corpus}
-        places = {"output": folder, "prepared": self.run.prepared, "checkpoint": self.run.checkpoint, "split": split}
-        command = run_command(self.recipe, self.run.raw, "generate", places, [*changes, *BATCHES])
-        log, translations = folder / "translate.log", folder / f"{split}.jsonl"
-        work = Program(command, log, partial(batch_status, log))
-        self.pipeline.add(Stage(f"translate-{folder.name}", {**settings, "split": split}, [translations], work))
-        output = folder / f"{split}.scores.json"
-        work = partial(self._score, translations, output)
-        scored = Stage(f"score-{folder.name}", self.scoring, [output], work, [f"translate-{folder.name}"])
-        self.pipeline.add(scored)
-
-    def _score(self, translations: Path, output: Path) -> None:
-        options = {**self.scoring, "hypotheses": translations, "split": self.args.split, "output": output}
-        with open(output.with_name("score.log"), "w", encoding="utf-8") as log, contextlib.redirect_stdout(log):
-            call_command("score", str(self.run.prepared), options)
-
     def collect(self) -> dict[str, Any]:
         """Scores by length, with what stood together and how long translating took."""
-        found = {}
+        found, split = {}, self.args.split
         for name in self.lengths:
-            folder, split = self.folder(name), self.args.split
+            folder = self.folder(name)
             result = read_json(folder / f"{split}.scores.json")
-            counts = result["counts"]
             found[name] = {
                 "instances": sum(1 for _ in read_lines(folder / f"{split}.jsonl")),
-                "sentences": counts["sentences"],
-                "misaligned_instances": counts["misaligned_instances"],
+                "sentences": result["counts"]["sentences"],
+                "misaligned_instances": result["counts"]["misaligned_instances"],
                 "scores": result["scores"]["raw"],
                 "seconds": read_json(folder / f"generate.{split}.json")["seconds"],
             }
         return {
             "version": 1,
-            "recipe": self.recipe,
+            "recipe": self.args.recipe,
             "changes": list(self.args.set),
             "checkpoint": str(self.run.checkpoint),
             "checkpoint_sha256": self.model,
             "prepared": str(self.run.prepared),
             "manifest_sha256": self.corpus,
-            "split": self.args.split,
+            "split": split,
             "lengths": found,
         }
 

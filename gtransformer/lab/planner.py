@@ -1,0 +1,212 @@
+"""Plan experiments: a list of runs (recipe, changes, measures) becomes the stages of one pipeline.
+
+The demonstration, comparisons, the arena and measurements of lengths differ in which runs they list and in the table
+that they print; what a training, a translation or a measure is stands here once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from gtransformer.evaluation.provenance import device_name
+from gtransformer.modules.cpu.processor import processor_fields
+from gtransformer.run.commands import call_command, python_command, run_command
+from gtransformer.run.pipeline import Pipeline, Program, Stage
+from gtransformer.run.progress import BATCHES, batch_status, last_line, training_status
+from gtransformer.run.recipe import Options, Recipe
+from gtransformer.run.run_places import model_file, training_outputs, translation_outputs
+
+# The budget is the same for all, so no training stops early; curves are read from the log.
+UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One training, and what is measured of its model.
+
+    Attributes:
+        name: of the stages, ``train-NAME``.
+        recipe, argument: the recipe with the changes of the whole experiment, and how a command line names it.
+        raw, prepared, folder: its raw and its prepared corpus, and where its files go.
+        changes: ``SECTION.OPTION=VALUE`` for translation.
+        training: the changes for training, or a function that returns them once the corpus is prepared.
+        settings: what identifies the training; None: the recipe's options alone.
+        after, waits_for: as of ``Stage``.
+        updates, minutes: the budget, where it is one of updates or of minutes.
+        precious: a finished model is never overwritten.
+        alone: nothing is trained beside it.
+        measures: functions that return a stage for this run.
+    """
+
+    name: str
+    recipe: Recipe
+    argument: str
+    raw: Path
+    prepared: Path
+    folder: Path
+    changes: Sequence[str] = ()
+    training: Sequence[str] | Callable[[], Sequence[str]] = ()
+    settings: Any = None
+    after: Sequence[str] = ()
+    waits_for: Sequence[str] = ()
+    updates: float | None = None
+    minutes: float | None = None
+    precious: bool = True
+    alone: bool = False
+    measures: Sequence[Callable[[PlannedRun], Stage]] = ()
+
+    @property
+    def model(self) -> Path:
+        """The checkpoint that translates."""
+        return model_file(self.recipe, self.folder)
+
+    def log(self, stage: str, folder: Path | None = None) -> Path:
+        """Where a stage's program logs; what fairseq says is in ``train.log``, too."""
+        return (folder or self.folder) / f"driver.{stage}.log"
+
+    def command(self, changes: Sequence[str] | Callable[[], Sequence[str]]) -> list[str]:
+        """The command of its training."""
+        changes = changes() if callable(changes) else changes
+        return run_command(
+            self.argument, self.raw, "train", {"output": self.folder, "prepared": self.prepared}, changes
+        )
+
+
+class Planner:
+    """An experiment in a directory: corpora that are prepared, and runs. ``what``: the experiment in a word."""
+
+    def __init__(self, directory: Path, what: str):
+        self.directory = directory.absolute()
+        self.pipeline = Pipeline(self.directory, what)
+
+    def add(self, name: str, settings: Any, outputs: Sequence[Path], work: Any, after: Sequence[str] = ()) -> str:
+        """Add a stage that belongs to no run, and return its name."""
+        self.pipeline.add(Stage(name, settings, outputs, work, after))
+        return name
+
+    def add_corpus(
+        self,
+        argument: str,
+        raw: Path,
+        output: Path,
+        settings: Any,
+        after: Sequence[str] = (),
+        changes: Sequence[str] = (),
+        name: str | None = None,
+    ) -> str:
+        """Add the stage ``prepare-OUTPUT``, a raw corpus prepared by a recipe, and return its name."""
+        folder = self.directory / "logs" / output.name
+        options, log = {"output": folder, "prepared": output}, folder.with_suffix(".log")
+        work = Program(run_command(argument, raw, "prepare", options, changes), log, partial(last_line, log))
+        outputs = [output / "manifest.json", output]
+        return self.add(name or f"prepare-{output.name}", settings, outputs, work, after)
+
+    def add_runs(self, runs: Sequence[PlannedRun], by_step: bool = False, wait: bool = False) -> None:
+        """Add the stages of runs, run by run or (``by_step``) the same step of all runs before the next.
+
+        ``wait``: a step begins when the one before is over for all runs, so that their times can be compared.
+        """
+        columns = [[training(run), *(measure(run) for measure in run.measures)] for run in runs]
+        if not by_step:
+            return self.pipeline.add(*chain(*columns))
+        before: list[str] = []
+        for step in zip_longest(*columns):
+            stages = [stage for stage in step if stage is not None]
+            for stage in stages:
+                self.pipeline.add(replace(stage, waits_for=[*stage.waits_for, *before]) if wait else stage)
+            before = [stage.name for stage in stages]
+
+
+def training(run: PlannedRun) -> Stage:
+    """fairseq-train, which goes on from its last checkpoint."""
+    settings = run.recipe.options("task", "train") if run.settings is None else run.settings
+    command = partial(run.command, run.training) if callable(run.training) else run.command(run.training)
+    status = partial(training_status, run.folder / "train.log", run.updates)
+    return Stage(
+        f"train-{run.name}",
+        settings,
+        training_outputs(run.recipe, run.folder),
+        Program(command, run.log("train"), status, keeps_log=True, alone=run.alone),
+        run.after,
+        run.waits_for,
+        run.minutes,
+        run.folder,
+        run.precious,
+    )
+
+
+def translation(
+    run: PlannedRun,
+    name: str = "translate-{}",
+    folder: Path | None = None,
+    prepared: Path | None = None,
+    split: str = "test",
+    changes: Sequence[str] = (),
+    after: Sequence[str] = (),
+    settings: Any = None,
+    checkpoint: Path | None = None,
+) -> Stage:
+    """fairseq-generate with a run's model, or with another ``checkpoint``, into ``folder``/SPLIT.jsonl.
+
+    Args:
+        name: of the stage; ``{}`` is the run's.
+        settings: what identifies it; None: the recipe's section ``generate``.
+    """
+    folder, log = folder or run.folder, run.log("translate", folder)
+    options = {"output": folder, "prepared": prepared or run.prepared, "checkpoint": checkpoint or run.model}
+    command = run_command(
+        run.argument, run.raw, "generate", options | {"split": split}, [*run.changes, *BATCHES, *changes]
+    )
+    settings = run.recipe.options("generate") if settings is None else settings
+    after = after if checkpoint else [f"train-{run.name}", *after]
+    work = Program(command, log, partial(batch_status, log))
+    return Stage(name.format(run.name), settings, translation_outputs(folder, split), work, after)
+
+
+def asking(
+    run: PlannedRun, name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
+) -> Stage:
+    """A command that asks a run's model something over a prepared corpus: contrastive items, CXMI; in NAME.json."""
+    log, output = run.log(name), run.folder / f"{name}.json"
+    given = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **(options or {}), "output": output}
+    work = Program(python_command(f"gtransformer.{command}", str(prepared), given), log, partial(batch_status, log))
+    return Stage(f"{name}-{run.name}", {}, [output], work, [f"train-{run.name}", *after])
+
+
+def computing(
+    run: PlannedRun, name: str, command: str, settings: Any, options: Options, file: str, after: Sequence[str] = ()
+) -> Stage:
+    """A command of this process over a run's translation, its table in a log; ``file``: what it leaves."""
+    output = run.folder / file
+    options = {"hypotheses": run.folder / "test.jsonl", **options, "output": output}
+    work = partial(call_quietly, command, run.prepared, options)
+    return Stage(f"{name}-{run.name}", settings, [output], work, [f"translate-{run.name}", *after])
+
+
+def call_quietly(command: str, prepared: Path, options: Options) -> None:
+    """Run a command over a prepared corpus in this process with its standard output in a log beside its output."""
+    with (
+        open(options["output"].with_suffix(".log"), "w", encoding="utf-8") as stream,
+        contextlib.redirect_stdout(stream),
+    ):
+        call_command(command, str(prepared), options)
+
+
+def stop_hours(minutes: float) -> str:
+    """A budget as fairseq's ``--stop-time-hours``.
+
+    fairseq keeps the time spent in its checkpoints, so that a resumed training gets what is left, and does again, from
+    the last checkpoint, what an interruption has undone.
+    """
+    return f"{minutes / 60:.6f}"
+
+
+def machine() -> dict[str, Any]:
+    """What an experiment ran on; the processor as Linux names it, None where that cannot be read."""
+    return {"device": device_name(), "processor": processor_fields().get("model name")}

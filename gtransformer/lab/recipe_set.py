@@ -1,0 +1,130 @@
+"""What an experiment reads: recipes in an order that works, splits of raw corpora, files from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write, sha256
+from gtransformer.preprocess.corpus import Pair, document_lines, find_splits
+from gtransformer.run.recipe import FILES, Options, Recipe, load_recipe
+
+RAW = {"train": "train", "valid": "dev", "test": "test"}  # the name of a split in a prepared directory -> its raw name
+PREPARED = {raw: prepared for prepared, raw in RAW.items()}
+
+
+class RecipeSet:
+    """The recipes of an experiment in the order in which they can be trained, and what they are prepared by.
+
+    Attributes:
+        recipes: by name; one that starts from another one comes after it.
+        corpora: the recipes by which corpora are prepared; one that borrows a vocabulary comes after its lender.
+        arguments: how each of them is named on a command line (a name of ``configs/``, or a file).
+        languages: source and target language of all.
+    """
+
+    def __init__(self, names: Sequence[str], changes: Sequence[str]):
+        """Read the recipes, with changes as for ``load_recipe``; UserError for recipes that do not go together."""
+        loaded = [load_recipe(name, list(changes)) for name in names]
+        self.arguments = {recipe.name: name for recipe, name in zip(loaded, names, strict=True)}
+        if not names or len(self.arguments) < len(names):
+            raise UserError(f"--recipes {','.join(names)}: name at least one recipe, and every recipe once")
+        self.changes, self.recipes, self.corpora = list(changes), {}, {}
+        given = {recipe.name: recipe for recipe in loaded}
+        for recipe in loaded:
+            self._add(recipe, given, [])
+        for recipe in loaded:
+            self._prepare(self.preparer(recipe.name))
+        pairs = {tuple(lang.partition("_")[0] for lang in recipe.pair) for recipe in loaded}  # en for mBART's en_XX
+        if len(pairs) > 1:
+            shown = ", ".join(sorted("-".join(pair) for pair in pairs))
+            raise UserError(f"the recipes translate different language pairs ({shown}); compare those of one pair")
+        (self.languages,) = pairs
+
+    def _add(self, recipe: Recipe, given: dict[str, Recipe], waiting: list[str]) -> None:
+        if recipe.name in self.recipes:
+            return
+        if recipe.name in waiting:
+            raise UserError(f"recipe '{recipe.name}' starts from itself, by way of 'pretrained-from'")
+        if first := self.start(recipe):
+            if first not in given:
+                raise UserError(f"recipe '{recipe.name}' starts from '{first}'; add '{first}' to --recipes")
+            self._add(given[first], given, [*waiting, recipe.name])
+        self.recipes[recipe.name] = recipe
+
+    def _prepare(self, name: str) -> None:
+        if name not in self.corpora:
+            if lender := self.lender(name):
+                self._prepare(lender)
+            self.corpora[name] = self._recipe(name)
+            self.arguments.setdefault(name, name)
+
+    def _recipe(self, name: str) -> Recipe:
+        return self.recipes.get(name) or load_recipe(name, self.changes)
+
+    @staticmethod
+    def start(recipe: Recipe) -> str | None:
+        """The recipe whose model this one starts from; None for none, or where a checkpoint is named."""
+        return None if "finetune-from-model" in recipe.sections["train"] else recipe.pretrained_from
+
+    @property
+    def starts(self) -> set[str]:
+        """The recipes that others start from."""
+        return {first for recipe in self.recipes.values() if (first := self.start(recipe))}
+
+    @property
+    def common_start(self) -> str | None:
+        """The recipe that all others start from, so that none of them can be trained beside it; None for none."""
+        first, *others = [name for name, recipe in self.recipes.items() if self.start(recipe) is None]
+        return first if self.starts and not others else None
+
+    def preparer(self, name: str) -> str:
+        """The recipe by which the corpus of recipe ``name`` is prepared."""
+        recipe = self._recipe(name)
+        return self.preparer(recipe.prepared_from) if recipe.prepared_from else recipe.name
+
+    def lender(self, name: str) -> str | None:
+        """The preparing recipe from whose corpus that of ``name`` borrows its vocabulary."""
+        recipe = self._recipe(name)
+        if recipe.vocabulary_from is None or "vocabulary" in recipe.sections["prepare"]:
+            return None
+        return self.preparer(recipe.vocabulary_from)
+
+
+def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Path, Path]:
+    """The files of a raw split (train, dev, test), source and target; UserError if the corpus lacks it."""
+    found = {RAW[name]: files for name, files in find_splits(directory, *pair).items()}
+    if split not in found:
+        raise UserError(f"{directory}: no {split} set; it has {', '.join(found)}")
+    return found[split]
+
+
+def raw_digests(directory: Path, pair: tuple[str, str]) -> dict[str, str]:
+    """SHA-256 of the files of all splits, by name; UserError if the corpus lacks one."""
+    files = [path for split in RAW.values() for path in split_files(directory, pair, split)]
+    return {path.name: sha256(path) for path in files}
+
+
+def write_split(documents: Iterable[list[Pair]], output: Path, pair: tuple[str, str], split: str) -> None:
+    """Write one split of a raw corpus: documents of (source, target) sentences."""
+    names = [output / f"concatenated_{pair[0]}2{pair[1]}_{split}_{lang}.txt" for lang in pair]
+    with atomic_write(names[0]) as source, atomic_write(names[1]) as target:
+        for document in documents:
+            for side, stream in enumerate((source, target)):
+                stream.writelines(document_lines([[sentences[side] for sentences in document]]))
+
+
+def outside_files(options: Options) -> dict[str, str | None]:
+    """SHA-256 of the files that options name by a path: pretrained models and what cuts their text; None if missing.
+
+    What lies there may change under the same name.
+    """
+    found: dict[str, str | None] = {}
+    for option in FILES:
+        key = option.partition(".")[2]
+        if options.get(key):
+            path = Path(str(options[key]))
+            for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+                found[f"{key} {file.name}"] = sha256(file) if file.is_file() else None
+    return found

@@ -10,7 +10,6 @@ import pytest
 from gtransformer.cli.run import build_parser
 from gtransformer.errors import UserError
 from gtransformer.lab.arena.arena import Arena
-from gtransformer.lab.arena.plan import check_terms
 from gtransformer.lab.cli.arena import build_parser as arena_parser
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ordered_run
@@ -73,8 +72,8 @@ def test_in_an_arena_it_is_the_shared_start(tmp_path: Path, monkeypatch):
     for asked in (True, False):
         (tmp_path / "mine.yaml").write_text("based-on: arena/sentences\n" + "generate: {first-pass: start}\n" * asked)
         args = arena_parser().parse_args(["demo", str(tmp_path / "out"), "--systems", str(tmp_path / "mine.yaml")])
-        monkeypatch.setattr("gtransformer.lab.arena.plan.check_recipe", lambda *_: None)
-        stages = Arena(args, check_terms(args)).pipeline.stages
+        monkeypatch.setattr("gtransformer.lab.arena.arena.check_recipe", lambda *_: None)
+        stages = Arena(args).pipeline.stages
         start = f"train.finetune-from-model={tmp_path / 'out'}/runs/start/checkpoints/checkpoint_best.pt"
         assert (start in changes(stages["translate-mine-1"])) == asked
 

@@ -6,7 +6,7 @@ import pytest
 
 from gtransformer.lab.cli.lengths import build_parser, main
 from gtransformer.lab.comparison.lengths import INSTANCES, Lengths, lengths_text
-from tests.pretended import changes, pretend
+from tests.pretended import pretend
 
 
 @pytest.fixture
@@ -27,26 +27,17 @@ def lengths(tmp_path):
     return make
 
 
-def test_instances_of_other_lengths(lengths):
-    """Whatever the recipe says of its own; shortest first, each once."""
-    found = lengths("--tokens", "90", "30", "90", "--sentences", "2")
-    assert list(found.lengths) == ["2 sentences", "30 tokens", "90 tokens"]
-    stages = found.pipeline.stages
-    told = changes(stages["translate-30-tokens"])
-    assert {"task.instances=greedy", "task.instance-tokens=30", "task.context-sentences="} <= set(told)
-    assert {"task.instances=disjoint", "task.context-sentences=1"} <= set(changes(stages["translate-2-sentences"]))
-
-
 @pytest.mark.parametrize("recipe", ["cpu_small", "concatenation/small_two"])
-def test_the_options_in_effect(lengths, recipe):
-    """Also where a recipe translates other instances than it trains on."""
-    stages = lengths("--tokens", "30", "--sentences", "4", recipe=recipe).pipeline.stages
-    found = [
-        {key: value for key, value in stages[f"translate-{name}"].settings["options"].items() if key in INSTANCES}
-        for name in ("30-tokens", "4-sentences")
+def test_instances_of_other_lengths(lengths, recipe):
+    """Whatever the recipe says of its own, in translating, too; shortest first, each once."""
+    found = lengths("--tokens", "90", "30", "90", "--sentences", "4", recipe=recipe)
+    assert list(found.lengths) == ["4 sentences", "30 tokens", "90 tokens"]
+    options = [stage.settings["options"] for name, stage in found.pipeline.stages.items() if "translate" in name]
+    assert [{key: value for key, value in one.items() if key in INSTANCES} for one in options] == [
+        {"instances": "disjoint", "context-sentences": 3},
+        {"instances": "greedy", "instance-tokens": 30},
+        {"instances": "greedy", "instance-tokens": 90},
     ]
-    assert found[0] == {"instances": "greedy", "instance-tokens": 30}
-    assert found[1] == {"instances": "disjoint", "context-sentences": 3}
 
 
 def test_scores_as_the_recipe_wants_them(lengths):
@@ -75,14 +66,14 @@ def test_table():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "word"),
     [
-        ([], "no lengths; give some with --tokens or --sentences"),
-        (["--tokens", "0"], "--tokens 0: give 1 or more"),
-        (["--tokens", "30", "--jobs", "0"], "--jobs 0: give at least 1"),
-        (["--tokens", "30"], "no such checkpoint; train the recipe first, or give --checkpoint"),
+        ([], "--tokens"),
+        (["--tokens", "0"], "--tokens"),
+        (["--tokens", "30", "--jobs", "0"], "--jobs"),
+        (["--tokens", "30"], "--checkpoint"),
     ],
 )
-def test_bad_input(tmp_path, capsys, options, message):
+def test_bad_input(tmp_path, capsys, options, word):
     assert main(["cpu_small", str(tmp_path), str(tmp_path / "out"), f"--run={tmp_path}", *options]) == 1
-    assert message in capsys.readouterr().err
+    assert word in capsys.readouterr().err

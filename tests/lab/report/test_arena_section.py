@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.lab.arena.result import error_of
+from gtransformer.lab.arena.statistics import error_of
 from gtransformer.lab.cli import report
 from gtransformer.lab.report.arena_section import BEGIN, END, arena_sections, fill_readme
 from tests.support import ROOT

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+import torch
 from matplotlib.image import imread
 
 from gtransformer.errors import UserError
-from gtransformer.lab.arena.outcome import decoded_per_second, draw_arena
-from gtransformer.lab.arena.result import (
+from gtransformer.lab.arena.arena import Arena
+from gtransformer.lab.arena.outcome import decoded_per_second, draw_arena, draw_curves, peaks_of, seconds_of
+from gtransformer.lab.arena.statistics import (
     accuracies,
     add_seeds,
     cell,
@@ -19,6 +24,7 @@ from gtransformer.lab.arena.result import (
     spread,
 )
 from gtransformer.lab.arena.table import arena_text, main_distance, reach_table
+from gtransformer.lab.cli.arena import build_parser
 
 # Two seeds of a system and of the baseline on four items: solved.
 SYSTEM = ([1, 1, 0, 1], [1, 0, 0, 1])
@@ -261,3 +267,45 @@ def test_sentences_a_second_of_decoding(tmp_path):
     assert decoded_per_second(40, [tmp_path])["mean"] == 4.0
     log.write_text("$ one\nINFO:first pass: 40 sentences by x\n" + line.format("8.0"))
     assert decoded_per_second(40, [tmp_path]) is None
+
+
+def arena(output: Path, *options: str, corpus: object = "demo") -> Arena:
+    return Arena(build_parser().parse_args([str(corpus), str(output), "--seeds", "1", "--systems", "lst", *options]))
+
+
+def test_seconds_are_a_systems_own(tmp_path: Path):
+    """fairseq goes on counting from what the model had that it starts from: its best checkpoint, not its last."""
+    for run, file, seconds in (("start", "best", 100.0), ("start", "last", 130.0), ("lst-1", "last", 160.5)):
+        path = tmp_path / "runs" / run / "checkpoints" / f"checkpoint_{file}.pt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save({"model": {}, "extra_state": {"previous_training_time": seconds}}, path)
+    for name in ("generate.test", "contrastive"):
+        (tmp_path / "runs" / "lst-1" / f"{name}.json").write_text('{"seconds": 3.0}')
+    for options, expected in (([], 60.5), (["--from", "scratch"], 160.5)):
+        one = arena(tmp_path, *options)
+        assert seconds_of(one, one.folder("lst", 1)) == {"training": expected, "translation": 3.0, "contrastive": 3.0}
+
+
+def test_picture_of_a_corpus_without_a_set(tmp_path: Path):
+    one = arena(tmp_path / "out")
+    for name in ("sentences", "lst"):
+        log = one.folder(name, 1) / "train.log"
+        log.parent.mkdir(parents=True)
+        log.write_text('{"valid_ppl": "4.0", "valid_num_updates": "3"}\n{"valid_ppl": "2.0", "valid_num_updates": "6"}')
+    draw_curves(one, one.common())
+    assert imread(one.results["png"]).ndim == 3
+
+
+def test_peaks_over_seeds(tmp_path: Path):
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder, peak in zip(folders, (2**20, 3 * 2**20), strict=True):
+        folder.mkdir()
+        (folder / "train.json").write_text(json.dumps({"peak_bytes": peak}))
+        (folder / "generate.test.json").write_text("{}")  # of an earlier version
+        entries = [{"gpu_peak_gib": peak / 2**20 - less, "num_updates": 5 + less} for less in (0, 1)]
+        (folder / "train.log").write_text("\n".join(map(json.dumps, entries)))
+    found = peaks_of(folders)
+    assert found["training"]["mean"] == 2 * 2**20 and found["translation"] is None
+    assert found["training_gpu"]["by_seed"] == [2**30, 3 * 2**30], "the most of all, not the last"
+    (folders[1] / "train.log").write_text("{}")
+    assert peaks_of(folders)["training_gpu"] is None

@@ -1,81 +1,92 @@
-"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones.
-
-The numbers of every recipe are checked in test_recipe_values.py.
-"""
+"""Recipes: what configs/ holds, how files are combined, what becomes of bad ones; their numbers are the papers'."""
 
 from __future__ import annotations
 
-import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
 
 from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 from gtransformer.run.commands import to_arguments, without_half_precision
-from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names
+from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, recipes_of_rows
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_record import stage_changes
+from tests.core.run.paper_facts import FACTS, VARIATIONS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
-SINGLE = {"instances": "disjoint", "context-sentences": 0}  # sentences
 
 
-def test_baselines_differ_from_base_only_as_they_say():
-    base, document, sentence = (load_recipe(name) for name in ("base", "doc_base", "sent_base"))
-    changed = base.options("task", "train").items() ^ document.options("task", "train").items()
-    assert {key for key, _ in changed} == {"doc-mode", "doc-noise-mask", "doc-noise-epochs"}
-    assert document.prepared_from == "base" and document.sections["task"]["doc-mode"] == "full"
-    assert sentence.options("task", "train") == document.options("task", "train") | SINGLE
-    assert sentence.prepared_from == "base" and sentence.sections["prepare"] == base.sections["prepare"]
+@cache
+def training_options(name: str) -> dict:
+    """All options of fairseq-train, sizes of the architecture and defaults filled in by its own configuration."""
+    line = ["data", *to_arguments(load_recipe(name).training())]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), line)
+    cfg = OmegaConf.structured(getattr(ARCH_MODEL_REGISTRY[parsed.arch], "__dataclass", None) or {})
+    return OmegaConf.to_container(cfg, enum_to_str=True) | vars(parsed)
+
+
+@pytest.mark.parametrize(("source", "recipes", "facts"), FACTS, ids=[str(number) for number in range(len(FACTS))])
+def test_recipes_have_the_papers_numbers(source, recipes, facts):
+    for name in recipes:
+        recipe, train = load_recipe(name), training_options(name)
+        for key, value in facts.items():
+            section, _, option = key.rpartition(" ")
+            found = recipe.options(*(["task"] if section == "generate" else []), section) if section else train
+            assert found.get(option) == value, (name, key, source)
+
+
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_variations_differ_only_in_what_they_vary(name):
+    base, options = VARIATIONS[name]
+    one, other = (load_recipe(each).options("task", "train") for each in (base, name))
+    assert {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)} == options
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_option_is_known_to_its_program(name: str):
     """Each program's own parser accepts the section, so that no recipe holds a misspelt option."""
     recipe = load_recipe(name)
-    train = ["data", *to_arguments(recipe.training())]
-    args = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), train)
-    assert args.criterion == "fused_label_smoothed_cross_entropy"
-    assert re.match("((g|doc_|lst_|window_|document_|flat_)transformer|docflat|mbe|abd)_", args.arch)
+    assert training_options(name)["arch"] == recipe.training()["arch"]
     generate = ["data", "--path", "x.pt", *to_arguments(recipe.options("task", "generate"))]
     assert fairseq_options.parse_args_and_arch(fairseq_options.get_generation_parser(), generate).beam >= 1
     prepare_parser().parse_args(["raw", "out", *to_arguments(recipe.options("prepare"))])
     score_parser().parse_args(["prepared", "--hypotheses", "x.jsonl", *to_arguments(recipe.options("score"))])
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_number_is_commented(name: str):
-    """A reader can tell where each number of the base recipe comes from, and every recipe says what it is."""
-    text = find_recipe(name).read_text()
-    assert text.startswith("# ") and load_recipe(name).description
-    if name in ("base", "concatenation/sentences"):
-        numbers = [line for line in text.splitlines() if re.match(r"\s+[\w-]+: [\d(]", line)]
-        uncommented = [line for line in numbers if "#" not in line]
-        # A line without comment stands below the one whose comment it shares.
-        assert {line.split(":")[0].strip() for line in uncommented} <= {
-            "decoder-ctxlayers", "cross-ctxlayers", "context-sentences", "max-len-b"
-        }  # fmt: skip
+def test_hydra_has_the_options_of_base():
+    """configs/hydra/base.yaml, for fairseq-hydra-train: what fairseq makes of the recipe's options."""
+    config = yaml.safe_load((ROOT / "configs" / "hydra" / "base.yaml").read_text(encoding="utf-8"))
+    arguments = ["DATA", *to_arguments(load_recipe("base").training())]
+    parsed = fairseq_options.parse_args_and_arch(fairseq_options.get_training_parser(), arguments)
+    wanted = convert_namespace_to_omegaconf(parsed)
+    del config["task"]["data"], config["common"]["user_dir"]
+    for group, options in config.items():
+        assert options == {key: wanted[group][key] for key in options}, group
+    given = {option.replace("-", "_") for option in load_recipe("base").training()}
+    named = {"task", "arch", "criterion", "optimizer", "lr_scheduler"}
+    assert given - named <= {key for group in config.values() for key in group}
 
 
 def test_every_recipe_is_listed_and_documented():
     lines = listing().splitlines()
     assert [line.split()[0] for line in lines] == recipe_names()
-    for line, name in zip(lines, recipe_names(), strict=True):
-        assert load_recipe(name).description in line
-    assert lines[0].endswith("[Table 2, Table 5, Table 6, Table 7, section 5.4]")
-    (window,) = [line for line in lines if line.split()[0] == "concatenation/one"]
-    assert window.endswith("[window-attention Table 1]")
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert "docs/recipes.md" in (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in recipe_names():
-        assert f"`{name}`" in page, name
-        for row in filter(None, load_recipe(name).rows.values()):
-            assert f"| {row} | `{name}` |" in page, row
+    for line, name in zip(lines, recipe_names(), strict=True):
+        description = load_recipe(name).description
+        assert description and description in line and f"`{name}`" in page, name
+    for (_, row), name in recipes_of_rows().items():
+        assert f"| {row} | `{name}` |" in page, row
+    assert load_recipe("cpu_small").rows == {}, "rows are not inherited"
 
 
 def test_to_arguments():
@@ -113,47 +124,6 @@ def test_unknown_recipe_names_those_called_alike():
     with pytest.raises(UserError, match="unknown recipe 'doc_bsae': there are doc_base,? .*and others") as caught:
         load_recipe("doc_bsae")
     assert len(str(caught.value)) < 200
-
-
-def test_fine_tuning_differs_from_base_only_as_it_says():
-    """Appendix C.1, "Fine-tuned on Sentence-Level Transformer"; everything else is as for random initialisation."""
-    base, recipe = load_recipe("base"), load_recipe("doc_base_finetune")
-    changed = {key for key, _ in base.options("task", "train").items() ^ recipe.options("task", "train").items()}
-    assert changed == {
-        "load-partial", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask", "doc-noise-epochs"
-    }  # fmt: skip
-    assert (recipe.prepared_from, recipe.pretrained_from) == ("base", "sent_base")
-    assert load_recipe(recipe.pretrained_from).prepared_from == recipe.prepared_from  # one corpus, one dictionary
-
-
-LANGUAGES = "ar cs de en es et fi fr gu hi it ja kk ko lt lv my ne nl ro ru si tr vi zh".split()  # of mBART25
-
-
-def test_mbart_has_its_languages():
-    """In the order of mBART25's embedding."""
-    train = load_recipe("mbart").options("task", "train")
-    assert [lang.partition("_")[0] for lang in train["langs"].split(",")] == LANGUAGES
-    assert {train["source-lang"], train["target-lang"]} <= set(train["langs"].split(","))
-
-
-def test_baselines_of_mbart_differ_from_it_only_as_they_say():
-    group, document, sentence = (load_recipe(name) for name in ("mbart", "doc_mbart", "sent_mbart"))
-    changed = group.options("task", "train").items() ^ document.options("task", "train").items()
-    assert {key for key, _ in changed} == {"doc-mode"} and document.sections["task"]["doc-mode"] == "full"
-    assert document.prepared_from == sentence.prepared_from == "mbart"
-    assert sentence.options("task", "train") == document.options("task", "train") | SINGLE
-    assert sentence.sections["prepare"] == group.sections["prepare"]
-
-
-def test_bert_differs_from_base_only_as_it_says():
-    """The paper gives no settings for it: what a BERT wants, and the word dropout and two rates of appendix C.1."""
-    base, bert = (load_recipe(name).options("task", "train") for name in ("base", "bert"))
-    assert {key for key, _ in base.items() ^ bert.items()} == {
-        "arch", "bert-checkpoint", "max-source-positions", "share-all-embeddings", "share-decoder-input-output-embed",
-        "dropout", "attention-dropout", "doc-double-lr", "lr-scale-pretrained", "doc-noise-mask",
-        "doc-noise-epochs",
-    }  # fmt: skip
-    assert load_recipe("bert").options("prepare")["bert"] == bert["bert-checkpoint"]
 
 
 def test_changes_that_make_another_model():

@@ -17,15 +17,14 @@ from tqdm import tqdm
 from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.capacity import LAST, PLACED, Capacity, capacity_of, usual_place
-from gtransformer.evaluation.contrastive import OPTIONAL, read_items, report, score_items
-from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.contrastive import read_items, report, score_items
+from gtransformer.evaluation.instances import LAST, PLACED, Capacity, capacity_of, corpus_instances, usual_place
 from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.evaluation.suites import example as suite_examples
-from gtransformer.evaluation.suites.mates import DRAWN
-from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
+from gtransformer.evaluation.suite_files import Suite, is_own_suite, read_suite
+from gtransformer.evaluation.suites import DRAWN, score_examples
+from gtransformer.evaluation.suites import report as suite_report
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
 
@@ -135,21 +134,8 @@ def score_own(args: argparse.Namespace) -> dict:
     began = time.monotonic()
     scores = score_items(scorer, items, instances.places, instances.read, encode, progress)
     seconds = round(time.monotonic() - began, 2)
-    entries = [
-        {
-            "id": score.item.id,
-            "phenomenon": score.item.phenomenon,
-            "detail": score.item.detail,
-            "distance": score.item.distance,
-            **{key: getattr(score.item, key) for key in OPTIONAL if getattr(score.item, key) is not None},
-            "correct": score.correct,
-            "wrong": list(score.wrong),
-            "solved": score.solved,
-        }
-        for score in scores
-    ]
     head = {"split": split, "placed": placed, **batch_of(scorer)}
-    return {**head, **report(scores), "seconds": seconds, "items": entries}
+    return {**head, **report(scores), "seconds": seconds, "items": [score.to_json() for score in scores]}
 
 
 def score_suite(args: argparse.Namespace) -> dict:
@@ -166,12 +152,8 @@ def score_suite(args: argparse.Namespace) -> dict:
     began = time.monotonic()
     # How many sentences a separator joined in training is not known: nothing is cut.
     capacity = capacity_of(task, args.prepared) if args.separator is None else Capacity()
-    scores = suite_examples.score_examples(scorer, suite.examples, *encoders, progress, capacity)
+    scores = score_examples(scorer, suite.examples, *encoders, progress, capacity)
     seconds = round(time.monotonic() - began, 2)
-    entries = [
-        {"id": score.example.id, **score.example.groups, "scores": list(score.scores), "solved": score.solved}
-        for score in scores
-    ]
     drawn = scorer.together > 1 and not all(example.whole for example in suite.examples)
     before, behind = (sum(side) / len(scores) for side in zip(*(score.context for score in scores), strict=True))
     return {
@@ -181,9 +163,9 @@ def score_suite(args: argparse.Namespace) -> dict:
         **({"batch_mates": DRAWN} if drawn else {}),
         "mean_context_sentences": before,
         "mean_context_sentences_right": behind,
-        **suite_examples.report(scores),
+        **suite_report(scores),
         "seconds": seconds,
-        "items": entries,
+        "items": [score.to_json() for score in scores],
     }
 
 

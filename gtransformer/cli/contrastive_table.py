@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.text_table import align, with_error
 
 
 def table(result: dict) -> str:
@@ -42,14 +42,6 @@ def _reach_table(result: dict, side: str) -> str:
         shown = [with_error(cells[distance]) if distance in cells else "-" for distance in distances]
         rows.append([name, str(part["items"]), f"{part['chance']:.1f}", *shown])
     return align(rows, range(1, len(rows[0]))) + "\n"
-
-
-def with_error(part: dict) -> str:
-    """An accuracy with its standard error; without one where all items are right or none, which would have an error of
-    0 however few they are.
-    """
-    known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
-    return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
 
 
 def suite_table(result: dict) -> str:

@@ -12,11 +12,9 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.discourse.files import score_files
-from gtransformer.evaluation.discourse.taggers import MODELS
-from gtransformer.evaluation.discourse_table import table
+from gtransformer.evaluation.discourse import MODELS, score_files, table
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.systems import name_systems
+from gtransformer.evaluation.score import name_systems
 from gtransformer.files import write_json
 
 

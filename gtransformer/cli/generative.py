@@ -10,16 +10,21 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gtransformer.cli.contrastive_table import with_error
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.generative import OUTCOMES, judge_translations, report
+from gtransformer.evaluation.generative import (
+    OUTCOMES,
+    is_ctxpro,
+    judge_lines,
+    judge_translations,
+    read_expectations,
+    report,
+)
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
-from gtransformer.evaluation.suites.ctxpro import is_ctxpro, judge_lines, read_expectations
-from gtransformer.evaluation.systems import name_systems
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.score import name_systems
+from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, read_json, sha256, write_json
 
 RULES = {

@@ -9,21 +9,33 @@ Several systems stand side by side, the first being the baseline of ``--test``; 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
 from gtransformer.evaluation.contrastive import Item, read_items
-from gtransformer.evaluation.metrics import METRICS, USUAL
+from gtransformer.evaluation.metrics import COUNTED, USUAL
+from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
-from gtransformer.evaluation.references import REFERENCES, references_of
+from gtransformer.evaluation.references import REFERENCES, TOGETHER
+from gtransformer.evaluation.score import (
+    BREAKDOWNS,
+    compare_systems,
+    name_systems,
+    read_aligned,
+    score_systems,
+    score_text,
+    score_translations,
+)
 from gtransformer.evaluation.score_table import breakdown_tables, table
 from gtransformer.evaluation.significance import DOCUMENTS, SENTENCES, TESTS
-from gtransformer.evaluation.systems import BREAKDOWNS, Against, compare_systems, name_systems, score_systems
 from gtransformer.files import check_output, write_json
 from gtransformer.preprocess.manifest import check_translated
+from gtransformer.preprocess.plain_text import Documents
 
 PAPER = "paper"  # on the command line: the score of the paper's tables, the release's
 
@@ -65,9 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--metrics",
         nargs="+",
-        choices=METRICS,
+        choices=COUNTED,
         default=list(USUAL),
-        help="which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: all but bleu-lc)",
+        help=f"which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: {' '.join(USUAL)})",
     )
     parser.add_argument(
         "--align",
@@ -125,19 +137,24 @@ def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
     check_arguments(args)
-    against = Against(
-        args.prepared, args.split, references_of(args.reference), args.tokenize, args.moses, args.reference_file,
-        args.source_file, args.align,
-    )  # fmt: skip
     named = name_systems(args.hypotheses)
-    for _, path in named if args.prepared else ():
-        check_translated(path, args.prepared, args.split)
+    options = {"tokenizer": args.tokenize, "alignment": args.align}
+    if args.prepared:
+        references = TOGETHER if args.reference == "both" else (args.reference,)
+        score = partial(
+            score_translations, args.prepared, args.split, references=references, moses=args.moses, **options
+        )
+        for _, path in named:
+            check_translated(path, args.prepared, args.split)
+    else:
+        score = partial(score_text, args.reference_file, **options)
     items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
-    source = None
+    sources = partial(source_documents, args)
     if args.html:  # mistakes are said before the scoring
         check_output(args.html)
-        source = against.sources() if args.prepared or args.source_file else None
-    systems = score_systems(named, against, args.metrics, args.comet_model if args.comet else None, args.comet_context)
+        shown = sources() if args.prepared or args.source_file else None
+    comet = args.comet_model if args.comet else None
+    systems = score_systems(named, score, args.metrics, comet, args.comet_context, sources)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
     output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
@@ -151,7 +168,9 @@ def main(argv: list[str] | None = None) -> None:
     if args.html:
         from gtransformer.lab.report.pages.compare import write_comparison  # the one step from the core to the lab
 
-        write_comparison(args.html, systems, source, items, f"Translations of {against.name}")
+        name = args.reference_file.name if args.reference_file else "/".join(args.prepared.resolve().parts[-2:])
+        title = f"Translations of {name}{f', {args.split}' if args.prepared else ''}"
+        write_comparison(args.html, systems, shown, items, title)
     print(table(systems, tests))
     for part in breakdown_tables(results, args.by):
         print(f"\n{part}")
@@ -160,6 +179,14 @@ def main(argv: list[str] | None = None) -> None:
         print(f"translation: {text}")
     if args.html:
         print(f"page: {args.html}")
+
+
+def source_documents(args: argparse.Namespace) -> Documents:
+    """The source of what is scored."""
+    if args.prepared:
+        return read_source(args.prepared, Sidecar.load(find_sidecar(args.prepared, args.split)))
+    _, _, (source,) = read_aligned(args.reference_file, [args.source_file])
+    return source
 
 
 def read_split_items(path: Path, split: str | None) -> list[Item]:

@@ -13,10 +13,8 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.systems import name_systems
-from gtransformer.evaluation.term_files import REFERENCE, score_files
-from gtransformer.evaluation.terms import MOST
-from gtransformer.evaluation.terms_table import table
+from gtransformer.evaluation.score import name_systems
+from gtransformer.evaluation.terms import MOST, REFERENCE, score_files, table
 from gtransformer.files import write_json
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import MetricScore, check_pairs
-from gtransformer.evaluation.segments import Documents, Segments
+from gtransformer.evaluation.metrics import SENTENCES, Score, check_pairs
+from gtransformer.evaluation.segments import Segments
 from gtransformer.optional import hide_broken
+from gtransformer.preprocess.plain_text import Documents
 
 DEFAULT_MODEL = "Unbabel/wmt22-comet-da"
 
@@ -39,44 +39,36 @@ def load_comet(model: str = DEFAULT_MODEL):
         ) from None
 
 
-def corpus_comet(
-    loaded, model: str, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]
-) -> MetricScore:
-    """The mean COMET score of sentences, by a model from ``load_comet``; uses a GPU if there is one."""
+def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments, context: int = 0) -> Score:
+    """The mean COMET score of a translation's sentences, by a model of ``load_comet``; on a GPU if there is one.
+
+    With ``context``, each sentence behind so many previous ones of its document, the reference's on the target side
+    for translation and reference alike; only the last sentence is pooled (Vernikos et al. 2022).
+
+    Args:
+        sources: the documents that were translated.
+
+    Raises UserError for a model that does not take context.
+    """
     import torch
 
-    check_pairs(hypotheses, references)
-    if len(sources) != len(references):
-        raise UserError(f"{len(sources)} source sentences stand against {len(references)} references")
-    data = [
-        {"src": source, "mt": hypothesis, "ref": reference}
-        for source, hypothesis, reference in zip(sources, hypotheses, references, strict=True)
-    ]
+    pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.places]
+    check_pairs(pairs.hypotheses, pairs.references)
+    sides = [given, pairs.hypotheses, pairs.references]
+    if context:
+        mark = enable_context(loaded, model)
+        befores = given, pairs.references, pairs.references
+        sides = [
+            behind(side, before, segments.places, context, mark) for side, before in zip(sides, befores, strict=True)
+        ]
+    data = [{"src": source, "mt": ours, "ref": reference} for source, ours, reference in zip(*sides, strict=True)]
     output = loaded.predict(data, batch_size=16, gpus=int(torch.cuda.is_available()), progress_bar=False)
     try:
         version = importlib.metadata.version("unbabel-comet")
     except importlib.metadata.PackageNotFoundError:
         version = "unknown"
-    return MetricScore(float(output.system_score), f"comet:{model}|version:{version}", len(hypotheses))
-
-
-def comet_of_segments(loaded, model: str, sources: Documents, segments: Segments, context: int = 0) -> MetricScore:
-    """COMET over the sentence segments of a translation; ``sources`` are the documents they were translated from.
-
-    With ``context``, each sentence behind so many previous ones of its document, the reference's on the target side
-    for translation and reference alike; only the last sentence is pooled (Vernikos et al. 2022). Raises UserError for a
-    model that does not take context.
-    """
-    pairs, given = segments.sentences, [sources[document][position - 1] for document, position in segments.places]
-    sides = [given, pairs.hypotheses, pairs.references]
-    if context:
-        mark = enable_context(loaded, model)
-        contexts = given, pairs.references, pairs.references
-        both = zip(sides, contexts, strict=True)
-        sides = [behind(side, before, segments.places, context, mark) for side, before in both]
-    score = corpus_comet(loaded, model, *sides)
-    signature = f"{score.signature}|context:{context}|of:reference" if context else score.signature
-    return replace(score, signature=segments.signed(signature, "sentences"))
+    signature = f"comet:{model}|version:{version}" + (f"|context:{context}|of:reference" if context else "")
+    return Score(float(output.system_score), segments.signed(signature, SENTENCES), len(data))
 
 
 def enable_context(loaded, model: str) -> str:

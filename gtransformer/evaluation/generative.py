@@ -1,31 +1,39 @@
 """Generative accuracy: does what a system *translated* hold the form that the context asks for?
 
-An item of a contrastive set (``contrastive.Item``) has a right translation and wrong ones, which differ from it in the
-forms that its context decides: a pronoun, the words of address, an ambiguous noun with its article. In a translation
-these forms are counted: it is right if it has each as often as the right translation, wrong if as often as one of the
-wrong ones, and neither otherwise (the form is missing, or forms are mixed). The rest of the sentence does not matter.
-Where a sentence holds the forms of something else, too, that context decides, and a word may be either's (*sie*, the
-thing, and polite *Sie*), those of both are counted together, and what the other one is does not matter.
-In the set of the demo's language the grammar made the wrong translations by writing the right one's template out for
-another gender, register or sense, so that the forms are those of the grammar.
+Of an item of a contrastive set (``contrastive.Item``) the wrong translations differ from the right one in the forms
+that its context decides: a pronoun, the words of address, an ambiguous noun with its article. In a translation these
+forms are counted: it is right if it has each as often as the right translation, wrong if as often as one of the wrong
+ones, and neither otherwise (the form is missing, or forms are mixed). The rest of the sentence does not matter. Where
+a sentence holds the forms of something else, too, that context decides, and a word may be either's (*sie*, the thing,
+and polite *Sie*), those of both are counted together, and what the other one is does not matter.
+
+Of ctxpro (Wicks and Post 2023), sentences of real text, a translation is right if it holds the expected word,
+lower-cased, punctuation taken off; there are no wrong answers. Its files are JSON lists with an entry a sentence:
+``expected``, ``rule``, ``ante distance``, ``document id``.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import SIDES, Item, bucket_name, standard_error
+from gtransformer.evaluation.accuracy import SIDES, by_distance, split, standard_error
+from gtransformer.evaluation.contrastive import Item, check_reference
 from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_target
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
+from gtransformer.files import read_json, read_lines
 from gtransformer.preprocess.plain_text import Documents
+from gtransformer.preprocess.unicode_forms import one_form
 
 RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 
@@ -34,8 +42,9 @@ RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 class Judged:
     """What a system made of an item.
 
-    ``distances``: {"distance": 3, ...}, in sentences, as far as the set knows them. Items of one ``group`` depend on
-    each other; None: on no other's.
+    Attributes:
+        distances: {"distance": 3, ...}, in sentences, as far as the set knows them.
+        group: items of one group depend on each other; None: on no other's.
     """
 
     id: int
@@ -48,46 +57,39 @@ class Judged:
     def to_json(self) -> dict:
         """The item as a JSON object, its distances beside the rest."""
         group = {} if self.group is None else {"group": self.group}
-        return {
-            "id": self.id,
-            "phenomenon": self.kind,
-            **self.distances,
-            **group,
-            "output": self.output,
-            "outcome": self.outcome,
-            "solved": self.outcome == RIGHT,
-        }
+        solved = self.outcome == RIGHT
+        head = {"id": self.id, "phenomenon": self.kind, **self.distances, **group}
+        return {**head, "output": self.output, "outcome": self.outcome, "solved": solved}
 
 
 def outcome(
     output: str, correct: str, wrong: Sequence[str], name: str = "a text", others: Sequence[Sequence[str]] = ()
 ) -> str:
-    """One of ``OUTCOMES``. Upper and lower case are the same, as a form may open the sentence.
+    """Return one of ``OUTCOMES``. Upper and lower case are the same, as a form may open the sentence.
 
     Args:
         others: rows of right and wrong texts in which something else is wrong (``Item.others``).
 
     Raises UserError where the words of right and wrong are the same, so that nothing can be told by them.
     """
-    rows = [(correct, *wrong), *others]
-    words = [[_words(text) for text in row] for row in rows]
+    rows = [[_words(text) for text in row] for row in ((correct, *wrong), *others)]
     for right, text in product((row[0] for row in rows), (text for row in rows for text in row[1:])):
-        if _words(right) == _words(text):
-            raise UserError(f"{name}: {right!r} and {text!r} have the same words; leave this item out")
-    deciding = {word for row in words for other in row[1:] for word in _differing(row[0], other)}
-    beside = {word for row in words[1:] for word in _differing(row[0], words[0][0])}
-    if deciding & beside:
-        deciding |= beside
+        if right == text:
+            raise UserError(f"{name}: a right and a wrong translation have the same words; leave this item out")
+    deciding = {word for row in rows for text in row[1:] for word in _differing(row[0], text)}
+    of_others = {word for row in rows[1:] for word in _differing(row[0], rows[0][0])}
+    if deciding & of_others:
+        deciding |= of_others
     else:  # a word is one's or the other's, so that either can be judged alone
-        words = words[:1]
+        rows = rows[:1]
     found = _words(output)
 
     def agrees(text: Counter[str]) -> bool:
         return all(found[word] == text[word] for word in deciding)
 
-    if any(agrees(row[0]) for row in words):
+    if any(agrees(row[0]) for row in rows):
         return RIGHT
-    return WRONG if any(agrees(text) for row in words for text in row[1:]) else NEITHER
+    return WRONG if any(agrees(text) for row in rows for text in row[1:]) else NEITHER
 
 
 def _words(text: str) -> Counter[str]:
@@ -104,16 +106,11 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
     Raises UserError for an item whose right translation is not the reference of its sentence.
     """
     judged = []
+    known = {(d, s): one for d, document in enumerate(references) for s, one in enumerate(document)}
     for item in items:
-        name = f"item {item.id}"
-        document = references[item.document] if 0 <= item.document < len(references) else []
-        if not 0 <= item.sentence < len(document) or document[item.sentence] != item.correct:
-            raise UserError(
-                f"{name}: its right translation {item.correct!r} is not the reference of sentence {item.sentence} of "
-                f"document {item.document}; use the items that belong to the corpus"
-            )
+        check_reference(item, known.get((item.document, item.sentence)))
         output = texts[item.document][item.sentence]
-        found = outcome(output, item.correct, item.wrong, name, item.others)
+        found = outcome(output, item.correct, item.wrong, item.name, item.others)
         distances = {key: getattr(item, key) for key in ("distance", *SIDES) if getattr(item, key) is not None}
         judged.append(Judged(item.id, item.phenomenon, found, output, distances, item.group))
     return judged
@@ -128,32 +125,74 @@ def judge_translations(
     return judge(items, evaluation.scores["raw"].documents, references)
 
 
-def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict:
+def is_ctxpro(data: object) -> bool:
+    """Whether this is the content of a file of ctxpro."""
+    first = data[0] if isinstance(data, list) and data else None
+    return isinstance(first, dict) and {"expected", "rule"} <= first.keys()
+
+
+def read_expectations(path: Path) -> list[dict[str, Any]]:
+    """The entries of a file of ctxpro; UserError, naming the entry, where it is none."""
+    data = read_json(path)
+    if not is_ctxpro(data):
+        raise UserError(f"{path}: no suite of ctxpro (a list of entries with 'expected' and 'rule')")
+    for number, entry in enumerate(data):
+        given = entry if isinstance(entry, dict) else {}
+        expected, distance = given.get("expected"), given.get("ante distance")
+        for key, valid in (
+            ("expected", isinstance(expected, str) and bare(expected)),
+            ("rule", isinstance(given.get("rule"), str)),
+            ("ante distance", distance is None or (isinstance(distance, int) and distance >= 0)),
+        ):
+            if not valid:
+                raise UserError(f"{path}: entry {number} has no valid {key!r}; correct it")
+    return data
+
+
+def judge_lines(expectations: Sequence[Mapping[str, Any]], hypotheses: Path) -> list[Judged]:
+    """The outcomes in a file with the translation of each entry's sentence on a line of its own.
+
+    Entries of one document are a group. Raises UserError where there are not as many lines as entries.
+    """
+    lines = list(read_lines(hypotheses))
+    if len(lines) != len(expectations):
+        raise UserError(
+            f"{hypotheses}: {len(lines)} lines, but the suite has {len(expectations)} entries; write the translation "
+            "of each entry's sentence on a line"
+        )
+    judged = []
+    for number, (entry, line) in enumerate(zip(expectations, lines, strict=True)):
+        found = RIGHT if f" {bare(entry['expected'])} " in f" {bare(line)} " else NEITHER
+        distances = {} if entry.get("ante distance") is None else {"distance": entry["ante distance"]}
+        document = str(entry.get("document id", number))
+        judged.append(Judged(number, entry["rule"], found, line, distances, document))
+    return judged
+
+
+def bare(text: str) -> str:
+    """Lower-cased, without punctuation, single blanks between the words."""
+    kept = "".join(letter for letter in one_form(text).lower() if not unicodedata.category(letter).startswith("P"))
+    return " ".join(kept.split())
+
+
+def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]:
     """Accuracy in total, by kind, and by every distance that is known, alone and within the kind."""
-    parts = {name: [one for one in judged if one.kind == name] for name in sorted({one.kind for one in judged})}
+    parts = split(judged, lambda one: one.kind)
     result = {"total": accuracy(judged), f"by_{kind}": {name: accuracy(part) for name, part in parts.items()}}
     for key in dict.fromkeys(key for one in judged for key in one.distances):
-        known = [one for one in judged if key in one.distances]
-        result[f"by_{key}"] = _by_distance(known, key)
-        within = {name: _by_distance([one for one in known if one.kind == name], key) for name in parts}
-        result[f"by_{kind}_and_{key}"] = {name: rows for name, rows in within.items() if rows}
+        rows = partial(by_distance, distance=lambda one, key=key: one.distances[key], count=accuracy)
+        within = {name: rows([one for one in part if key in one.distances]) for name, part in parts.items()}
+        result[f"by_{key}"] = rows([one for one in judged if key in one.distances])
+        result[f"by_{kind}_and_{key}"] = {name: found for name, found in within.items() if found}
     return result
 
 
-def accuracy(judged: Sequence[Judged]) -> dict:
+def accuracy(judged: Sequence[Judged]) -> dict[str, Any]:
     """Items that are right, in per cent of all, with its standard error; and how many there are of each outcome."""
     counts = Counter(one.outcome for one in judged)
-    solved = [one.outcome == RIGHT for one in judged]
     return {
         "accuracy": 100.0 * counts[RIGHT] / len(judged),
-        "standard_error": standard_error(solved, [one.group for one in judged]),
+        "standard_error": standard_error([one.outcome == RIGHT for one in judged], [one.group for one in judged]),
         **{name: counts[name] for name in OUTCOMES},
         "items": len(judged),
     }
-
-
-def _by_distance(judged: Sequence[Judged], key: str) -> dict:
-    groups: dict[str, list[Judged]] = {}
-    for one in sorted(judged, key=lambda one: one.distances[key]):
-        groups.setdefault(bucket_name(one.distances[key]), []).append(one)
-    return {row: accuracy(group) for row, group in groups.items()}

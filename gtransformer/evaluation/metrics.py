@@ -1,66 +1,173 @@
-"""BLEU, chrF and TER by sacrebleu: corpus scores, and the statistics by segment that scores of groups are made of."""
+"""The metrics: one table, from which the score command, breakdowns, tests and the arena take their columns.
+
+To add a metric, write an entry of ``METRICS`` and a test that computes it in another way; nothing else names it.
+A metric is a function of numbers that are counted by segment and summed. So the score of any group of segments is a sum
+away: of a document, of a position in documents, of what a significance test exchanges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric as SacreMetric
 
 from gtransformer.errors import UserError
 
-BLEU_LC = "bleu-lc"  # BLEU of the lower-cased text
-METRICS = ("bleu", BLEU_LC, "chrf", "ter")
-USUAL = ("bleu", "chrf", "ter")  # what is scored unless somebody asks for others
+# What a segment is (paper, appendix A): a sentence, a whole document, or an instance as the authors' release has it.
+SENTENCES, DOCUMENTS, INSTANCES = "sentences", "documents", "instances"
 # sacrebleu's tokenisers for languages without spaces between words; TER has a switch of its own for these.
 UNSPACED = frozenset({"zh", "char", "ja-mecab", "ko-mecab"})
+NO_FOURGRAM = "no translated segment has four words, so it is 0 however good they are"
 
 
 @dataclass(frozen=True)
-class MetricScore:
-    """One corpus score (chrF 0 to 100, TER from 0, COMET mostly 0 to 1) with its signature."""
+class Measure:
+    """What computes a metric.
+
+    Attributes:
+        signature: all that is needed to reproduce a score.
+        count: from hypotheses and references the numbers of each segment.
+        score: from such numbers, summed over segments, the score.
+        details: from the same sums, what else a result file says of the score.
+        warn: from the same sums, what a reader should be warned of, or "".
+    """
+
+    signature: str
+    count: Callable[[list[str], list[str]], Sequence[Sequence[float]]]
+    score: Callable[[list[float]], float]
+    details: Callable[[list[float]], dict[str, Any]] = lambda sums: {}
+    warn: Callable[[list[float]], str] = lambda sums: ""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An entry of the table.
+
+    Attributes:
+        columns: over which segments it is taken: of each kind, the key in result files and the title in tables.
+        measure: from the name of sacrebleu's tokeniser, what computes it. None: the command has an option of its own
+            for it (COMET, which needs the source and a model), and there are neither tests nor breakdowns of it.
+        usual: whether it is computed unless others are asked for.
+        lower_is_better: as of a number of errors.
+        digits: shown behind the decimal point.
+    """
+
+    columns: Mapping[str, tuple[str, str]]
+    measure: Callable[[str], Measure] | None
+    usual: bool = True
+    lower_is_better: bool = False
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Score:
+    """One score of a corpus."""
 
     score: float
     signature: str
     segments: int
+    details: dict[str, Any] = field(default_factory=dict)
+    warning: str = ""
 
     def to_json(self) -> dict:
         """The score as a JSON object."""
-        return asdict(self)
+        return {"score": self.score, "signature": self.signature, "segments": self.segments, **self.details}
 
 
-def make_metric(name: str, tokenizer: str = "13a") -> Metric:
-    """sacrebleu's metric ``name`` (one of ``METRICS``) with the settings of its command line.
+def _sacrebleu(metric: SacreMetric, **more: Callable) -> Measure:
+    """A metric of sacrebleu's, by the methods that its own paired tests use; there is no public way to the counts."""
 
-    ``tokenizer`` is BLEU's; with ``"none"`` the text counts as tokenised already (its ``--force``). chrF is chrF2, TER
-    is case-insensitive, both as by default there; for a tokeniser of unspaced languages TER cuts Asian scripts.
-    Raises UserError for a tokeniser that sacrebleu does not have.
-    """
-    if tokenizer not in BLEU.TOKENIZERS:
+    def count(hypotheses: list[str], references: list[str]) -> list:
+        return metric._extract_corpus_statistics(hypotheses, [references])
+
+    # A signature is complete once text has been read.
+    metric._extract_corpus_statistics(["a"], [["a"]])
+    return Measure(
+        str(metric.get_signature()), count, lambda sums: metric._compute_score_from_stats(sums).score, **more
+    )
+
+
+def _bleu(tokenizer: str, lowercase: bool = False) -> Measure:
+    """BLEU as of sacrebleu's command; with the tokeniser "none" text counts as tokenised (its ``--force``)."""
+    try:
+        metric = BLEU(lowercase=lowercase, tokenize=tokenizer, force=tokenizer == "none")
+    except (ImportError, OSError, RuntimeError) as error:  # a package, or a model that it fetches
+        said = " ".join(str(error).split())[:120] or type(error).__name__
         raise UserError(
-            f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
-        )
-    if name in ("bleu", BLEU_LC):
-        try:
-            return BLEU(lowercase=name == BLEU_LC, tokenize=tokenizer, force=tokenizer == "none")
-        except (ImportError, OSError, RuntimeError) as error:  # a package, or a model that it fetches
-            said = " ".join(str(error).split())[:120] or type(error).__name__
-            raise UserError(
-                f"sacrebleu's tokeniser {tokenizer!r} cannot be used here ({said}); install what it needs (pip install "
-                "'sacrebleu[ja]', 'sacrebleu[ko]' or sentencepiece; spm and flores also fetch a model), or give another"
-            ) from None
-    if name == "chrf":
-        return CHRF()
-    if name == "ter":
-        asian = tokenizer in UNSPACED
-        return TER(normalized=asian, asian_support=asian)
-    raise UserError(f"unknown metric {name!r}; choose from: {', '.join(METRICS)}")
+            f"sacrebleu's tokeniser {tokenizer!r} cannot be used here ({said}); install what it needs (pip install "
+            "'sacrebleu[ja]', 'sacrebleu[ko]' or sentencepiece; spm and flores also fetch a model), or give another"
+        ) from None
+
+    def details(sums: list[float]) -> dict[str, Any]:
+        found = metric._compute_score_from_stats(sums)
+        return {
+            "precisions": list(found.precisions),
+            "brevity_penalty": found.bp,
+            "hypothesis_length": found.sys_len,
+            "reference_length": found.ref_len,
+        }
+
+    return _sacrebleu(metric, details=details, warn=lambda sums: "" if sums[-1] else NO_FOURGRAM)
 
 
-def higher_is_better(name: str) -> bool:
-    """Whether a larger value of the metric is the better one; TER counts errors."""
-    return name != "ter"
+def _ter(tokenizer: str) -> Measure:
+    """TER, case-insensitive; of languages without spaces it counts characters."""
+    asian = tokenizer in UNSPACED
+    return _sacrebleu(TER(normalized=asian, asian_support=asian))
+
+
+# TER and chrF are taken by sentence: TER's shifts over a whole document would take hours and say little.
+METRICS = {
+    "bleu": Metric(
+        {
+            SENTENCES: ("s_bleu", "s-BLEU"),
+            DOCUMENTS: ("d_bleu", "d-BLEU"),
+            INSTANCES: ("d_bleu_instance", "d-BLEU per instance"),
+        },
+        _bleu,
+    ),
+    "bleu-lc": Metric(
+        {SENTENCES: ("s_bleu_lc", "s-BLEU lower-cased"), DOCUMENTS: ("d_bleu_lc", "d-BLEU lower-cased")},
+        lambda tokenizer: _bleu(tokenizer, lowercase=True),
+        usual=False,
+    ),
+    "chrf": Metric({SENTENCES: ("chrf", "chrF")}, lambda tokenizer: _sacrebleu(CHRF())),
+    "ter": Metric({SENTENCES: ("ter", "TER")}, _ter, lower_is_better=True),
+    "comet": Metric({SENTENCES: ("comet", "COMET")}, None, usual=False, digits=4),
+    "comet_context": Metric({SENTENCES: ("comet_context", "COMET with context")}, None, usual=False, digits=4),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A score as tables have it: its title, its metric's name, and what its segments are."""
+
+    title: str
+    metric: str
+    level: str
+
+
+COLUMNS = {
+    key: Column(title, name, level) for name, one in METRICS.items() for level, (key, title) in one.columns.items()
+}
+COUNTED = tuple(name for name, metric in METRICS.items() if metric.measure)  # those that --metrics can name
+USUAL = tuple(name for name in COUNTED if METRICS[name].usual)
+# What tables of several systems show, by key; instances are not the same for all of them.
+USUAL_TITLES = {
+    key: column.title for key, column in COLUMNS.items() if column.metric in USUAL and column.level != INSTANCES
+}
+# Over sentences, so that they say nothing where a translation has not as many as its source.
+ALIGNED = tuple(key for key, column in COLUMNS.items() if column.level == SENTENCES)
+
+
+def check_metrics(metrics: Iterable[str]) -> None:
+    """UserError for a name that is not in ``COUNTED``."""
+    for name in metrics:
+        if name not in COUNTED:
+            raise UserError(f"unknown metric {name!r}; choose from: {', '.join(COUNTED)}")
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
@@ -75,21 +182,33 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 class SegmentStatistics:
-    """The counts that a corpus score is computed from, by segment, so that the score of any group is a sum away.
+    """What a metric counts in each of some segments: ``rows``, a list of numbers a segment.
 
-    ``rows`` is a list of lists of numbers, one by segment: for BLEU lengths, matches and n-gram totals, for chrF
-    the counts by order, for TER edits and reference length. They come from the two methods that sacrebleu's own
-    paired tests are built upon (``_extract_corpus_statistics``, ``_aggregate_and_compute``): there is no public way
-    to the counts of chrF.
+    Raises UserError for no segments, for unequal numbers of them and for a tokeniser that sacrebleu does not have.
     """
 
     def __init__(self, name: str, hypotheses: Sequence[str], references: Sequence[str], tokenizer: str = "13a"):
+        check_metrics([name])
         check_pairs(hypotheses, references)
-        self.name, self.metric = name, make_metric(name, tokenizer)
-        self.rows = [list(row) for row in self.metric._extract_corpus_statistics(list(hypotheses), [list(references)])]
-        self.signature = str(self.metric.get_signature())
+        if tokenizer not in BLEU.TOKENIZERS:
+            raise UserError(
+                f"sacrebleu has no tokeniser {tokenizer!r}; choose one of: {', '.join(sorted(BLEU.TOKENIZERS))}"
+            )
+        self.name, self.measure = name, METRICS[name].measure(tokenizer)
+        self.rows = [list(row) for row in self.measure.count(list(hypotheses), list(references))]
 
     def score(self, segments: Iterable[int] | None = None) -> float:
         """The corpus score of the given segments (all of them by default); at least one is needed."""
         rows = self.rows if segments is None else [self.rows[number] for number in segments]
-        return self.metric._aggregate_and_compute(rows).score
+        return self.measure.score(summed(rows))
+
+    def whole(self) -> Score:
+        """The score of all segments."""
+        sums, measure = summed(self.rows), self.measure
+        details, warning = measure.details(sums), measure.warn(sums)
+        return Score(measure.score(sums), measure.signature, len(self.rows), details, warning)
+
+
+def summed(rows: Iterable[Sequence[float]]) -> list[float]:
+    """The sums of the columns of rows."""
+    return [sum(column) for column in zip(*rows, strict=True)]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.evaluation.segments import Documents
 from gtransformer.files import read_lines
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.plain_text import read_plain
+from gtransformer.preprocess.plain_text import Documents, read_plain
 
 RAW, TOKENISED, INSTANCES = "text", "tok", "instances"  # folders of a prepared corpus
 UNKNOWN = "<<unk>>"  # fairseq's Dictionary.string(escape_unk=True): an unknown word of a reference matches nothing
@@ -56,20 +55,13 @@ def references_available(prepared: Path, split: str, target: str | None = None) 
 
 
 def check_reference(prepared: Path, sidecar: Sidecar, reference: str) -> None:
-    """UserError, saying what to do, where a reference lacks a file; that of the untouched text is read anyway."""
-    missing = [
-        path for path in reference_files(prepared, sidecar.split, sidecar.target_lang)[reference] if not path.is_file()
-    ]
-    if missing and reference == "tokenised":
-        raise UserError(
-            f"{missing[0]}: no such file: {prepared} has no tokenised {sidecar.target_lang} text to score against; use "
-            "--reference raw or --reference release"
-        )
-    if missing and reference == "release":
-        raise UserError(
-            f"{missing[0]}: no such file, but the release's score is taken from it; prepare the corpus again, or use "
-            "--reference raw"
-        )
+    """UserError where a reference lacks a file, of those that are not raw text, which is read anyway."""
+    for path in reference_files(prepared, sidecar.split, sidecar.target_lang)[reference]:
+        if reference != "raw" and not path.is_file():
+            raise UserError(
+                f"{path}: no such file, but the reference '{reference}' is read from it; score against another "
+                "(--reference raw), or prepare the corpus again"
+            )
 
 
 def read_target(prepared: Path, sidecar: Sidecar, folder: str) -> Documents:

@@ -2,6 +2,12 @@
 
 The names stand in tables and result files. Result files from before ``release`` existed have a score ``paper``: it is
 what is ``tokenised`` here, and was never the authors' computation.
+
+The authors' release generates with ``--tokenizer moses --remove-bpe --sacrebleu``: subwords are joined, the string of a
+whole instance, its separators among the words, goes through sacremoses' detokeniser as fairseq calls it, translation
+and reference alike, and only then is it cut at the separators. Truecasing is not undone. Detokenising is not the same
+before and after the cut: quotation marks are counted through the whole instance, so that one that is missing turns
+those of all later sentences.
 """
 
 from __future__ import annotations
@@ -13,10 +19,14 @@ from pathlib import Path
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
-from gtransformer.evaluation.release import ReleaseText
-from gtransformer.evaluation.segments import Documents
 from gtransformer.preprocess.bpe import remove_bpe_lines
+from gtransformer.preprocess.encode import is_exact
+from gtransformer.preprocess.instances import END
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
+from gtransformer.preprocess.plain_text import Documents
 from gtransformer.preprocess.postprocess import postprocessor_for
+from gtransformer.preprocess.tokenise import sacremoses
+from gtransformer.preprocess.truecase import without_marks
 from gtransformer.preprocess.unspaced import bleu_tokenizer
 
 REFERENCES = {
@@ -44,11 +54,6 @@ class Rendering:
     hypotheses: list[list[str]]
     tokenizer: str
     detokeniser: str | None
-
-
-def references_of(option: str) -> tuple[str, ...]:
-    """The references that a value of the option ``--reference`` means."""
-    return TOGETHER if option == "both" else (option,)
 
 
 def reference_option(prepared: Path, split: str, target: str | None = None) -> str:
@@ -102,3 +107,51 @@ def by_instance(instances: Sequence[Sequence[str]], finish: Callable[[Sequence[s
     """All sentences of all instances through ``finish`` (as many out as in) at once, which Moses' scripts need."""
     lines = iter(finish([sentence for sentences in instances for sentence in sentences]))
     return [[next(lines) for _ in sentences] for sentences in instances]
+
+
+class ReleaseText:
+    """Turns the pieces of instances of a prepared corpus into the release's text.
+
+    Always sacremoses', whatever MOSES says: that is what the release calls. ``lang`` is the target language as the
+    corpus has it; mBART's ``de_DE`` is ``de``. What other rules than Moses' have put into a corpus's tokens goes first;
+    its scores are near the release's only.
+    """
+
+    detokeniser = "sacremoses"
+
+    def __init__(self, prepared: str | Path, lang: str):
+        self._pieces = (Path(prepared) / SENTENCEPIECE_FILE).is_file()
+        self._exact = not self._pieces and is_exact(prepared)
+        self._detokenise = sacremoses().MosesDetokenizer(lang.partition("_")[0]).detokenize
+
+    def instance(self, sentences: Sequence[str]) -> list[str]:
+        """The sentences of one instance, subwords as the model writes them, as many as went in."""
+        if self._pieces:  # as fairseq's --remove-bpe sentencepiece; bytes stay as they are written
+            from fairseq.data import data_utils  # here, since it loads PyTorch
+
+            joined = [data_utils.post_process(sentence, "sentencepiece") for sentence in sentences]
+        else:
+            joined = remove_bpe_lines(sentences)
+        if self._exact:
+            joined = [without_marks(line) for line in joined]
+        return cut_when_detokenised(joined, self._detokenise)
+
+
+def cut_when_detokenised(sentences: Sequence[str], detokenise: Callable[[list[str]], str]) -> list[str]:
+    """The sentences of one instance, detokenised together: as many come back as went in.
+
+    Args:
+        sentences: words separated by spaces, without ``<s>`` and ``</s>``.
+        detokenise: a list of words to a text.
+
+    ``</s>`` stands behind every sentence as a word of its own, an ordinary one to the detokeniser, and the text is cut
+    there; blanks at the cuts go. Where a sentence holds that text itself, another mark of its kind is taken.
+    """
+    number, mark = 0, END
+    while True:
+        words = [word for sentence in sentences for word in (*sentence.split(), mark)]
+        *parts, _ = detokenise(words).split(mark)
+        if len(parts) == len(sentences):
+            return [part.strip() for part in parts]
+        number += 1
+        mark = f"{END[:-1]}{number}{END[-1]}"

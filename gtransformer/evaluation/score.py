@@ -1,61 +1,64 @@
-"""Scores of a system: s-BLEU and d-BLEU (paper, appendix A), cased and lower-cased, chrF, TER and COMET.
+"""Scores of systems: of their translations of a prepared split, or of plain text, against one or several references.
 
-A system is either the translations of a prepared split (``PREFIX.jsonl``) or plain text. The former can be scored
-against each of ``references.REFERENCES``, plain text against the untouched one, ``raw``.
+A system is either the translations of a prepared split as generation wrote them (``PREFIX.jsonl``) or plain text. The
+former can be scored against each of ``references.REFERENCES``, plain text against the untouched one, ``raw``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
-from gtransformer.evaluation.bleu import BleuScore
-from gtransformer.evaluation.levels import score_levels
-from gtransformer.evaluation.metrics import USUAL, MetricScore
-from gtransformer.evaluation.prepared_split import (
-    RAW,
-    check_reference,
-    find_sidecar,
-    read_target,
-    reference_files,
-)
+from gtransformer.evaluation.comet import comet_of_segments, load_comet
+from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, USUAL, Score
+from gtransformer.evaluation.prepared_split import RAW, check_reference, find_sidecar, read_target, reference_files
 from gtransformer.evaluation.realignment import MWER, ORDER, read_realigned
 from gtransformer.evaluation.references import REFERENCES, raw_tokenizer, render
-from gtransformer.evaluation.segments import Documents, Segments, segments_of_text, segments_of_translations
+from gtransformer.evaluation.segments import Segments, segments_of_text, segments_of_translations
+from gtransformer.evaluation.significance import allowed, compare
 from gtransformer.files import sha256
-from gtransformer.preprocess.plain_text import read_plain, read_shaped
+from gtransformer.preprocess.plain_text import Documents, read_plain, read_shaped, write_documents
+
+BREAKDOWNS: dict[str, Callable[[Segments, Sequence[str]], list[dict]]] = {
+    "document": Segments.by_document,
+    "position": Segments.by_position,
+}
 
 
 @dataclass
 class Scores:
-    """The scores against one reference (keys as in ``levels.LEVELS``), and the segments they were taken over.
+    """The scores against one reference (keys as in ``metrics.COLUMNS``), and the segments they were taken over.
 
     ``detokeniser``: what has made the translation plain text; None where nothing has.
     """
 
-    values: dict[str, BleuScore | MetricScore]
+    values: dict[str, Score]
     segments: Segments = field(repr=False)
     detokeniser: str | None = None
 
     @property
     def documents(self) -> Documents:
-        """The hypothesis as it was scored: documents of sentences."""
+        """The translation as sentences in their documents, as text."""
         return self.segments.text
 
     def to_json(self) -> dict:
-        """The scores as a JSON object, without the text."""
+        """All scores by name."""
         return {name: score.to_json() for name, score in self.values.items()}
 
 
 @dataclass
 class Evaluation:
-    """Scores against each reference asked for, and what was counted on the way.
+    """The scores of one file of translations: of ``split``, or of plain text without a prepared corpus (None).
 
-    ``borders``: how a plain-text reference marks its documents (``corpus.MARKED`` and so on).
+    Attributes:
+        scores: by reference.
+        alignment: how sentences were aligned where a translation has another number of them than its source.
+        borders: how a reference of plain text marks its documents (``corpus.MARKED`` ...).
     """
 
     split: str | None
@@ -64,11 +67,13 @@ class Evaluation:
     counts: dict[str, int]
     scores: dict[str, Scores]
     hypotheses: Path
-    checksum: str
     alignment: str = ORDER
     borders: str | None = None
 
-    def to_json(self) -> dict:
+    def __post_init__(self) -> None:
+        self.checksum = sha256(self.hypotheses)
+
+    def to_json(self) -> dict[str, Any]:
         """The evaluation as a JSON object."""
         return {
             "version": 1,
@@ -100,18 +105,21 @@ def score_translations(
 ) -> Evaluation:
     """Score the translations ``hypotheses`` of ``split`` of a prepared corpus.
 
-    ``hypotheses`` is what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
-    ``references`` are names from ``REFERENCES``; ``tokenizer`` is sacrebleu's for the raw reference (default: by target
-    language or script, 13a for most); ``moses`` a folder with the Moses scripts, if those shall detokenise for the raw
-    reference.
-
     s-BLEU of a translation with another number of sentences than its source is taken after aligning by order
     (``align_sentences``) or, with ``alignment`` ``mwer``, after cutting its document anew (``realignment``), and then
     plain text may have other numbers, too; ``counts["misaligned_instances"]`` says how many there were (of plain text:
     documents). d-BLEU uses the sentences as they were produced. Sentences that no instance holds are left out of
     hypothesis and reference (``counts["left_out_sentences"]``). Where instances overlap, a sentence's translation is
     taken from the instance in which it is current, the last of those aligned from the end, for d-BLEU as for s-BLEU;
-    and there is no d-BLEU by instance. Raises UserError for every mismatch between translations, sidecar and reference.
+    and there is no d-BLEU by instance.
+
+    Args:
+        hypotheses: what generation wrote (``PREFIX.jsonl``), or plain text aligned with the split, another system's.
+        references: names from ``REFERENCES``.
+        tokenizer: sacrebleu's for the raw reference (default: by target language or script, 13a for most).
+        moses: a folder with the Moses scripts, if those shall detokenise for the raw reference.
+
+    Raises UserError for every mismatch between translations, sidecar and reference.
     """
     prepared, hypotheses = Path(prepared), Path(hypotheses)
     sidecar = Sidecar.load(find_sidecar(prepared, split))
@@ -126,26 +134,21 @@ def score_translations(
         check_reference(prepared, sidecar, name)
         if generated:
             made = render(name, prepared, sidecar, translations, tokenizer, moses)
+            detokeniser = made.detokeniser
             segments = segments_of_translations(
                 translations, sidecar, made.reference, made.hypotheses, made.tokenizer, alignment
             )
-            detokeniser = made.detokeniser
         else:
             reference, detokeniser = read_target(prepared, sidecar, RAW), None
             (like,) = reference_files(prepared, split, sidecar.target_lang)["raw"]
             unit = raw_tokenizer(reference, tokenizer, sidecar.target_lang)
-            text, misaligned = read_text(hypotheses, reference, like, unit, alignment)
+            text, misaligned = _read_text(hypotheses, reference, like, unit, alignment)
             segments = segments_of_text(text, reference, unit, sidecar, alignment)
-        scores[name] = Scores(score_levels(segments, tuple(metrics)), segments, detokeniser)
-    counts = {
-        "documents": sidecar.documents,
-        "instances": len(translations) if generated else len(sidecar.instances),
-        "sentences": sum(count for *_, count in sidecar.instances),
-        "left_out_sentences": len(sidecar.dropped),
-        "misaligned_instances": misaligned,
-    }
-    langs = sidecar.source_lang, sidecar.target_lang
-    return Evaluation(split, *langs, counts, scores, hypotheses, sha256(hypotheses), alignment)
+        scores[name] = Scores(segments.scores(metrics), segments, detokeniser)
+    instances = len(translations) if generated else len(sidecar.instances)
+    sentences = sum(count for *_, count in sidecar.instances)
+    counts = _counts(sidecar.documents, instances, sentences, len(sidecar.dropped), misaligned)
+    return Evaluation(split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, alignment)
 
 
 def score_text(
@@ -161,27 +164,155 @@ def score_text(
     document. Raises UserError, naming file and line, where the two are not aligned (``alignment`` ``mwer``: where
     documents are not).
     """
-    if Path(hypotheses).exists() and Path(hypotheses).samefile(reference):
+    hypotheses = Path(hypotheses)
+    if hypotheses.exists() and hypotheses.samefile(reference):
         raise UserError(f"{hypotheses}: is the reference itself; give a translation after --hypotheses")
     wanted, borders = read_plain(reference)
     unit = raw_tokenizer(wanted, tokenizer)
-    text, misaligned = read_text(hypotheses, wanted, reference, unit, alignment)
+    text, misaligned = _read_text(hypotheses, wanted, reference, unit, alignment)
     segments = segments_of_text(text, wanted, unit, alignment=alignment)
-    counts = {
-        "documents": len(wanted),
-        "instances": 0,
-        "sentences": sum(map(len, wanted)),
-        "left_out_sentences": 0,
-        "misaligned_instances": misaligned,
-    }
-    scores = {"raw": Scores(score_levels(segments, tuple(metrics)), segments)}
-    return Evaluation(None, None, None, counts, scores, Path(hypotheses), sha256(hypotheses), alignment, borders)
+    counts = _counts(len(wanted), 0, sum(map(len, wanted)), 0, misaligned)
+    scores = {"raw": Scores(segments.scores(metrics), segments)}
+    return Evaluation(None, None, None, counts, scores, hypotheses, alignment, borders)
 
 
-def read_text(
-    hypotheses: str | Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str
+def _read_text(
+    hypotheses: Path, reference: Documents, like: str | Path, tokenizer: str, alignment: str
 ) -> tuple[Documents, int]:
     """Plain text in the shape of its reference, and how many of its documents had to be brought into it."""
     if alignment == MWER:
         return read_realigned(hypotheses, reference, like, tokenizer)
     return read_shaped(hypotheses, [len(document) for document in reference], like), 0
+
+
+def _counts(documents: int, instances: int, sentences: int, left_out: int, misaligned: int) -> dict[str, int]:
+    return {
+        "documents": documents,
+        "instances": instances,
+        "sentences": sentences,
+        "left_out_sentences": left_out,
+        "misaligned_instances": misaligned,
+    }
+
+
+def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, list[Documents]]:
+    """Documents of plain text, how the file marks them, and the texts of others, which have to be of the same shape.
+
+    Raises UserError for translations as generation writes them, which are no plain text, and for files that are not
+    aligned.
+    """
+    others = list(others)
+    for path in others:
+        if path.suffix == ".jsonl":
+            raise UserError(f"{path}: plain text is needed; give the PREFIX.txt that the score command writes")
+    documents, borders = read_plain(like)
+    shape = [len(document) for document in documents]
+    return documents, borders, [read_shaped(path, shape, like) for path in others]
+
+
+@dataclass
+class ScoredSystem:
+    """One system: its name in tables, its file and its scores; ``text``: its translation as plain text."""
+
+    name: str
+    path: Path
+    evaluation: Evaluation
+    metrics: tuple[str, ...]
+    text: Path
+
+    @property
+    def stem(self) -> str:
+        """The file's name without ``.jsonl``; of plain text the whole name."""
+        return self.path.name.removesuffix(".jsonl")
+
+    def write_text(self, wanted: Path | None) -> bool:
+        """Write a generated translation, beside it or to ``wanted``; without ``wanted`` plain text is left alone."""
+        if self.path.suffix != ".jsonl" and not wanted:
+            return False
+        self.text = wanted or self.path.with_name(f"{self.stem}.txt")
+        # Without the raw reference the text is not what a reader wants, but what was scored.
+        write_documents(self.text, next(iter(self.evaluation.scores.values())).documents)
+        return True
+
+    def to_json(self, breakdowns: Sequence[str] = ()) -> dict[str, Any]:
+        """The scores and, if asked for, their breakdowns (``BREAKDOWNS``) by reference."""
+        scores = self.evaluation.scores.items()
+        return self.evaluation.to_json() | {"text": str(self.text)} | {
+            f"by_{name}": {reference: BREAKDOWNS[name](one.segments, self.metrics) for reference, one in scores}
+            for name in breakdowns
+        }  # fmt: skip
+
+
+def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
+    """(name, file) of every ``[NAME=]FILE``; without a name it is the file's, and its folder's where those are equal.
+
+    Raises UserError for two systems of one name.
+    """
+    given, paths = [], []
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        named = bool(equals) and bool(name) and not Path(argument).exists()
+        given.append(name if named else None)
+        paths.append(Path(path if named else argument))
+    stems = [path.name.removesuffix(".jsonl").removesuffix(".txt") for path in paths]
+    if len(set(stems)) < len(stems):
+        stems = [f"{path.absolute().parent.name}/{stem}" for path, stem in zip(paths, stems, strict=True)]
+    names = [name or stem for name, stem in zip(given, stems, strict=True)]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise UserError(f"two systems are called {doubled!r}; name them: --hypotheses NAME=FILE NAME=FILE")
+    return list(zip(names, paths, strict=True))
+
+
+def score_systems(
+    named: Sequence[tuple[str, Path]],
+    score: Callable[..., Evaluation],
+    metrics: Sequence[str],
+    comet: str | None = None,
+    context: int = 0,
+    sources: Callable[[], Documents] | None = None,
+) -> list[ScoredSystem]:
+    """Score every system.
+
+    Args:
+        score: ``score_translations`` or ``score_text``, to be given ``hypotheses`` and ``metrics``.
+        comet: a model of COMET, too; where it cannot be had that is said before anything else.
+        context: previous sentences that COMET reads.
+        sources: reads the source documents, which COMET needs.
+    """
+    loaded = load_comet(comet) if comet else None
+    metrics = tuple(dict.fromkeys(metrics))
+    systems = []
+    for name, path in named:
+        evaluation = score(hypotheses=path, metrics=metrics)
+        if loaded is not None:
+            scores = evaluation.scores["raw"]
+            key = "comet_context" if context else "comet"
+            scores.values[key] = comet_of_segments(loaded, comet, sources(), scores.segments, context)
+        systems.append(ScoredSystem(name, path, evaluation, metrics, path))
+    return systems
+
+
+def compare_systems(systems: Sequence[ScoredSystem], tests: Sequence[str], samples: int | None) -> dict[str, Any]:
+    """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
+    results: dict[str, Any] = {}
+    for reference, scores in systems[0].evaluation.scores.items():
+        segments = {system.name: system.evaluation.scores[reference].segments for system in systems}
+        for key in scores.values:
+            # COMET's own significance tool needs its scores by sentence; instances may differ, or overlap.
+            possible = [test for test in dict.fromkeys(tests) if allowed(key, test)]
+            if COLUMNS[key].level == INSTANCES and not _same_instances(segments):
+                possible = []
+            row: dict[str, dict] = {system.name: {} for system in systems[1:]}
+            for test in possible:
+                for name, result in compare(segments, key, test, samples).items():
+                    row[name][test] = result.to_json()
+            if any(row.values()):
+                results.setdefault(reference, {})[key] = row
+    return results
+
+
+def _same_instances(systems: Mapping[str, Segments]) -> bool:
+    """Whether all systems translated the same instances, and these do not overlap."""
+    first, *others = (segments.instances and segments.instances.references for segments in systems.values())
+    return first is not None and all(other == first for other in others)

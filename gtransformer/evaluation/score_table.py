@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gtransformer.evaluation.bleu import BleuScore
-from gtransformer.evaluation.breakdown import KEYS, OF_DOCUMENTS
-from gtransformer.evaluation.levels import LEVELS
-from gtransformer.evaluation.metrics import MetricScore
+from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.evaluation.score import Scores
+from gtransformer.evaluation.score import ScoredSystem, Scores
 from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES
-from gtransformer.evaluation.systems import ScoredSystem
-from gtransformer.evaluation.text_table import align
+from gtransformer.evaluation.text_table import align, difference_cell
 
-TITLES = {key: level.title for key, level in LEVELS.items()} | {"comet": "COMET", "comet_context": "COMET with context"}
-UNITS = {key: level.segments for key, level in LEVELS.items()} | {"comet": "sentences", "comet_context": "sentences"}
 TEST_NAMES = {
     "documents": "documents exchanged",
     "sentences": "sentences exchanged",
@@ -36,19 +30,15 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     for reference in systems[0].evaluation.scores:
         found = [system.evaluation.scores[reference] for system in systems]
         for key in dict.fromkeys(key for scores in found for key in scores.values):
+            title, unit = COLUMNS[key].title, COLUMNS[key].level
             comparable = _comparable(key, found)
             for values in comparable:
-                first = next(value for value in values if value is not None)
-                if any(isinstance(value, BleuScore) and not value.fourgrams for value in values):
-                    short = (
-                        f"note: {TITLES[key]}: no translated segment has four words, so it is 0 however good they are"
-                    )
-                    warned[short] = None
-                digits = 4 if key.startswith("comet") else 2
-                shown = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
-                rows.append([reference, TITLES[key], *shown, f"{first.segments} {UNITS[key]}", first.signature])
+                known = [value for value in values if value is not None]
+                warned |= {f"note: {title}: {value.warning}": None for value in known if value.warning}
+                shown = [score_cell(key, value) for value in values]
+                rows.append([reference, title, *shown, f"{known[0].segments} {unit}", known[0].signature])
             if len(comparable) > 1:
-                warned[f"note: {TITLES[key]}: the systems' {UNITS[key]} differ; compare only what is in one row"] = None
+                warned[f"note: {title}: the systems' {unit} differ; compare only what is in one row"] = None
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
     if list(systems[0].evaluation.scores) != ["raw"]:
@@ -63,13 +53,18 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     return "\n".join(lines)
 
 
-def _comparable(key: str, found: Sequence[Scores]) -> list[list[BleuScore | MetricScore | None]]:
+def score_cell(key: str, value: Score | None) -> str:
+    """A score of the column ``key`` with its digits."""
+    return "-" if value is None else f"{value.score:.{METRICS[COLUMNS[key].metric].digits}f}"
+
+
+def _comparable(key: str, found: Sequence[Scores]) -> list[list[Score | None]]:
     """The score ``key`` of every system, None where it has none; a row for each set of instances that it is over."""
-    rows: list[tuple[list[str] | None, list[BleuScore | MetricScore | None]]] = []
+    rows: list[tuple[list[str] | None, list[Score | None]]] = []
     for number, scores in enumerate(found):
         if key not in scores.values:
             continue
-        over = scores.segments.instances.references if UNITS[key] == "instances" else None
+        over = scores.segments.instances.references if COLUMNS[key].level == INSTANCES else None
         row = next((row for other, row in rows if other == over), None)
         if row is None:
             row = [None] * len(found)
@@ -82,7 +77,7 @@ def _test_rows(results: Mapping[str, Mapping[str, Mapping]]) -> Iterator[list[st
     """A row per test: by system the difference with its 95 % interval, or the counts of the sign test, and p."""
     for test in next(iter(results.values()), {}):
         parts = [found[test] for found in results.values()]
-        yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(test_cell, parts), "", parts[0]["signature"]]
+        yield ["", f"  p {SIDES}, {TEST_NAMES[test]}", "-", *map(difference_cell, parts), "", parts[0]["signature"]]
 
 
 def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
@@ -98,23 +93,6 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
             "note: sentences of a document are not independent, so p-values over sentences are too small where systems "
             "differ from document to document; --test documents is the test to quote"
         )
-
-
-def test_cell(part: Mapping) -> str:
-    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
-    if part["p_value"] is None:
-        return f"too few {part['unit']}"
-    if "interval" not in part:
-        return f"+{part['better']} -{part['worse']} p {_p_value(part['p_value'])}"
-    low, high = part["interval"]
-    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {_p_value(part['p_value'])}"
-
-
-def _p_value(value: float) -> str:
-    """Four digits, or the power of ten where these would be zeros."""
-    if value >= 0.0001:
-        return f"{value:.4f}"
-    return f"{value:.1e}" if value > 0 else "<1e-300"
 
 
 def notes(system: ScoredSystem, named: bool) -> Iterator[str]:
@@ -147,13 +125,11 @@ def breakdown_tables(results: Mapping[str, Mapping], breakdowns: Sequence[str]) 
     for name in breakdowns:
         first = next(iter(results.values()))[f"by_{name}"]
         for reference, rows in first.items():
-            keys = [key for key in (*KEYS.values(), *OF_DOCUMENTS.values()) if key in rows[0]]
-            head = [
-                TITLES[key] if len(results) == 1 else f"{TITLES[key]} {system}" for key in keys for system in results
-            ]
-            lines = [[name, "sentences", *head]]
+            keys = [key for key in COLUMNS if key in rows[0]]
+            titles = [(COLUMNS[key].title, system) for key in keys for system in results]
+            lines = [[name, "sentences", *(f"{title} {one}" if len(results) > 1 else title for title, one in titles)]]
             for number, row in enumerate(rows):
                 parts = [result[f"by_{name}"][reference][number] for result in results.values()]
                 cells = [f"{part[key]:.2f}" for key in keys for part in parts]
                 lines.append([str(row[name]), str(row["sentences"]), *cells])
-            yield f"by {name}, reference {reference}\n" + align(lines, range(1, 2 + len(head)))
+            yield f"by {name}, reference {reference}\n" + align(lines)

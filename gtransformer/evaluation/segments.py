@@ -1,4 +1,4 @@
-"""A system's translation beside its reference, cut into the segments that scores are taken over.
+"""A translation beside its reference, cut into the segments that scores are taken over, and these scores.
 
 Three kinds (paper, appendix A): sentences (s-BLEU, chrF, TER, COMET), whole documents (d-BLEU) and instances (the
 d-BLEU that the authors' release computed).
@@ -7,15 +7,26 @@ d-BLEU that the authors' release computed).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
-from gtransformer.evaluation.bleu import document_segments, sentence_segments
-from gtransformer.evaluation.metrics import SegmentStatistics
+from gtransformer.evaluation.accuracy import bucket_name
+from gtransformer.evaluation.metrics import (
+    COLUMNS,
+    DOCUMENTS,
+    INSTANCES,
+    SENTENCES,
+    Score,
+    SegmentStatistics,
+    check_metrics,
+)
 from gtransformer.evaluation.realignment import MWER, ORDER, realign
 from gtransformer.preprocess.plain_text import Documents
 from gtransformer.preprocess.unicode_forms import one_form
+
+# Positions in a document, from 1: (first, last) of each row of a breakdown; the last row is open.
+POSITIONS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))
 
 
 @dataclass(frozen=True)
@@ -30,12 +41,13 @@ class Pairs:
 class Segments:
     """One translation against one reference at every level.
 
-    ``instances`` is None where there is no sidecar, and where instances overlap.
-
-    ``places[i]`` is (document, position in it) of sentence segment i, ``numbers[i]`` the document of document segment
-    i; documents count from 0, positions from 1. ``text`` is the whole translation, documents of sentences, with an
-    empty string for a sentence that no instance holds. ``tokenizer`` is sacrebleu's, for BLEU. ``realigned``:
-    the levels whose segments may have been cut anew (``realignment``).
+    Attributes:
+        instances: None where there is no sidecar, and where instances overlap.
+        places: (document, position in it) of each sentence segment; documents count from 0, positions from 1.
+        numbers: the document of each document segment.
+        text: the whole translation, with an empty string for a sentence that no instance holds.
+        tokenizer: sacrebleu's, for BLEU.
+        realigned: the levels whose segments may have been cut anew (``realignment``).
     """
 
     sentences: Pairs
@@ -49,7 +61,7 @@ class Segments:
     _statistics: dict = field(default_factory=dict, repr=False, compare=False)
 
     def pairs(self, level: str) -> Pairs | None:
-        """The segments of ``level``: ``"sentences"``, ``"documents"`` or ``"instances"``."""
+        """The segments of ``SENTENCES``, ``DOCUMENTS`` or ``INSTANCES``."""
         return getattr(self, level)
 
     def signed(self, signature: str, level: str) -> str:
@@ -63,6 +75,62 @@ class Segments:
             made = SegmentStatistics(metric, pairs.hypotheses, pairs.references, self.tokenizer)
             self._statistics[metric, level] = made
         return self._statistics[metric, level]
+
+    def scores(self, metrics: Sequence[str]) -> dict[str, Score]:
+        """All columns of these metrics, in the order of the table; none over instances where there are none."""
+        check_metrics(metrics)
+        found = {}
+        for key, column in COLUMNS.items():
+            if column.metric in metrics and self.pairs(column.level) is not None:
+                score = self.statistics(column.metric, column.level).whole()
+                found[key] = replace(score, signature=self.signed(score.signature, column.level))
+        return found
+
+    def by_document(self, metrics: Sequence[str]) -> list[dict]:
+        """Per document its number (from 0), how many sentences it has, scores over these and over it as a whole."""
+        groups: dict[int, list[int]] = {number: [] for number in self.numbers}
+        for index, (document, _) in enumerate(self.places):
+            groups[document].append(index)
+        rows = [{"document": number, **self._over(group, metrics)} for number, group in groups.items()]
+        for key in _keys(metrics, DOCUMENTS):
+            whole = self.statistics(COLUMNS[key].metric, DOCUMENTS)
+            for index, row in enumerate(rows):
+                row[key] = whole.score([index])
+        return rows
+
+    def by_position(self, metrics: Sequence[str]) -> list[dict]:
+        """Per range of positions in the document, counted from 1: the sentences there, and scores over them alone.
+
+        Whether sentences deep in a document gain from context, or suffer from its length, shows here.
+        """
+        groups: dict[str, list[int]] = {}
+        for index in sorted(range(len(self.places)), key=lambda index: self.places[index][1]):
+            groups.setdefault(bucket_name(self.places[index][1], POSITIONS), []).append(index)
+        return [{"position": name, **self._over(group, metrics)} for name, group in groups.items()]
+
+    def _over(self, group: list[int], metrics: Sequence[str]) -> dict:
+        scores = {
+            key: self.statistics(COLUMNS[key].metric, SENTENCES).score(group) for key in _keys(metrics, SENTENCES)
+        }
+        return {"sentences": len(group), **scores}
+
+
+def _keys(metrics: Sequence[str], level: str) -> list[str]:
+    check_metrics(metrics)
+    return [key for key, column in COLUMNS.items() if column.metric in metrics and column.level == level]
+
+
+def sentence_segments(documents: Sequence[Sequence[str]]) -> list[str]:
+    """Return every sentence (s-BLEU)."""
+    return [sentence for document in documents for sentence in document]
+
+
+def document_segments(documents: Sequence[Sequence[str]]) -> list[str]:
+    """Return the sentences of each document joined by a space (d-BLEU), so that n-grams match anywhere in it.
+
+    Empty sentences leave no trace in the segment.
+    """
+    return [" ".join(sentence for sentence in document if sentence) for document in documents]
 
 
 def segments_of_translations(
@@ -114,7 +182,7 @@ def segments_of_translations(
             document_segments(finished),
             document_segments([reference[d][first : first + count] for d, first, count in places]),
         )
-    levels = ("sentences", "documents") if overlapping else ("sentences",)
+    levels = (SENTENCES, DOCUMENTS) if overlapping else (SENTENCES,)
     return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 
 
@@ -143,7 +211,7 @@ def segments_of_text(
         )
     produced = [[sentence for sentence in document if sentence is not None] for document in placed]
     # Instances are parts of what was cut anew, and so are documents of which something is left out.
-    levels = ("sentences", "instances", *(("documents",) if sidecar is not None and sidecar.dropped else ()))
+    levels = (SENTENCES, INSTANCES, *((DOCUMENTS,) if sidecar is not None and sidecar.dropped else ()))
     return _segments(placed, produced, reference, instances, tokenizer, levels if alignment == MWER else ())
 
 

@@ -26,11 +26,11 @@ from statistics import NormalDist
 import numpy as np
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.levels import LEVELS
-from gtransformer.evaluation.metrics import SegmentStatistics, higher_is_better
+from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, METRICS, SENTENCES, SegmentStatistics, summed
 from gtransformer.evaluation.segments import Segments
 
-DOCUMENTS, SENTENCES, SIGN = TESTS = ("documents", "sentences", "sign")
+SIGN = "sign"
+TESTS = (DOCUMENTS, SENTENCES, SIGN)
 FEWEST = 6  # units: the least p-value of five is 2 / 2^5, above 0.05
 EXACT = 15  # units: 2^14 exchanges and their mirror images take a second or two
 SAMPLES = 10_000  # sacrebleu's number for approximate randomisation
@@ -82,7 +82,7 @@ class SignTest:
 def compare(
     systems: Mapping[str, Segments], key: str, test: str, samples: int | None = None
 ) -> dict[str, Difference | SignTest]:
-    """Test every system but the first, the baseline, for a difference in the score ``key`` of ``LEVELS``.
+    """Test every system but the first, the baseline, for a difference in the score ``key`` of ``COLUMNS``.
 
     Raises UserError for an unknown test, for one that the score's segments do not allow (``allowed``), for a seed that
     is no number, for one system alone, for a score that a system lacks and for systems that were not scored against
@@ -92,45 +92,45 @@ def compare(
         raise UserError(f"unknown test {test!r}; choose from: {', '.join(TESTS)}")
     if len(systems) < 2:
         raise UserError("a significance test needs a baseline and at least one other system; give two translations")
-    level = LEVELS[key]
+    column = COLUMNS[key]
     if not allowed(key, test):
-        raise UserError(f"{level.title} is over {level.segments}; it cannot be tested over {test}")
-    pairs = {name: segments.pairs(level.segments) for name, segments in systems.items()}
-    (baseline, first), *others = pairs.items()
-    for name, pair in pairs.items():
-        if pair is None:
-            raise UserError(f"system {name}: there are no {level.segments} to compute {level.title} over")
-        if pair.references != first.references:
-            raise UserError(f"system {name} was not scored against the same {level.segments} as {baseline}")
-    statistics = {name: segments.statistics(level.metric, level.segments) for name, segments in systems.items()}
+        raise UserError(f"{column.title} is over {column.level}; it cannot be tested over {test}")
+    baseline, *others = systems
+    for name, segments in systems.items():
+        pairs = segments.pairs(column.level)
+        if pairs is None:
+            raise UserError(f"system {name}: there are no {column.level} to compute {column.title} over")
+        if pairs.references != systems[baseline].pairs(column.level).references:
+            raise UserError(f"system {name} was not scored against the same {column.level} as {baseline}")
+    statistics = {name: segments.statistics(column.metric, column.level) for name, segments in systems.items()}
+    first = statistics[baseline]
     if test == SIGN:
-        return {name: sign_test(statistics[baseline], statistics[name], level.segments) for name, _ in others}
+        return {name: sign_test(first, statistics[name], column.level) for name in others}
     rows = {name: np.array(one.rows, dtype=np.float64) for name, one in statistics.items()}
-    if test == DOCUMENTS and level.segments == SENTENCES:
-        rows = {name: summed(own, [document for document, _ in systems[name].places]) for name, own in rows.items()}
-    metric = statistics[baseline].metric
+    if test == DOCUMENTS and column.level == SENTENCES:
+        rows = {
+            name: by_document(own, [document for document, _ in systems[name].places]) for name, own in rows.items()
+        }
 
     def score(sums: np.ndarray) -> np.ndarray:
-        return np.array([[metric._compute_score_from_stats(total).score] for total in sums.tolist()])
+        return np.array([[first.measure.score(total)] for total in sums.tolist()])
 
-    suffix = systems[baseline].signed(statistics[baseline].signature, level.segments)
-    results = {}
-    for name, _ in others:
-        (result,) = paired_test(rows[baseline], rows[name], score, test, samples, f"|{suffix}")
-        results[name] = result
-    return results
+    suffix = f"|{systems[baseline].signed(first.measure.signature, column.level)}"
+    return {name: paired_test(rows[baseline], rows[name], score, test, samples, suffix)[0] for name in others}
 
 
 def allowed(key: str, test: str) -> bool:
     """Whether a score can be tested so: over its own segments, or over documents that are sums of its sentences.
 
-    Instances are parts of documents, so that they are no units of their own; the paper's sign test is over them.
+    Instances are parts of documents, so that they are no units of their own; the paper's sign test is over them. What
+    is no function of sums (COMET) has a significance tool of its own.
     """
-    segments = LEVELS[key].segments
-    return test == SIGN or segments == test or (test == DOCUMENTS and segments == SENTENCES)
+    column = COLUMNS[key]
+    units = {SIGN, column.level, *((DOCUMENTS,) if column.level == SENTENCES else ())}
+    return METRICS[column.metric].measure is not None and test in units
 
 
-def summed(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
+def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:
     """(documents, counts): the counts of sentences, summed by the document of each, in the order of documents."""
     found, numbers = np.unique(documents, return_inverse=True)
     sums = np.zeros((len(found), rows.shape[1]))
@@ -163,7 +163,7 @@ def paired_test(
         how, wanted = f"exact permutation of {count} {unit}", 2 ** max(0, len(differing) - 1)
     else:
         wanted = samples or SAMPLES
-        how = f"permutation of {count} {unit}, {wanted} samples, seed:{seed_name()}"
+        how = f"permutation of {count} {unit}, {wanted} samples, seed:{'none' if seed() is None else seed()}"
     larger = np.zeros(len(real), dtype=np.int64)
     for exchanged in _exchanges(len(differing), wanted, exact):
         moved = exchanged @ gain
@@ -216,22 +216,17 @@ def t_quantile(freedom: int) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def seed_name() -> str:
-    """The variable SACREBLEU_SEED, which sacrebleu's own tests begin with: a number (12345), or none for no fixed seed.
+def seed() -> int | None:
+    """The variable SACREBLEU_SEED, which sacrebleu's own tests begin with (12345): None, for "none", is no fixed seed.
 
-    Raises UserError for anything else.
+    Raises UserError for what is neither a number nor "none".
     """
-    given = os.environ.get("SACREBLEU_SEED", str(SEED))
-    if given.lower() != "none" and not given.isdecimal():
+    given = os.environ.get("SACREBLEU_SEED", str(SEED)).lower()
+    if given != "none" and not given.isdecimal():
         raise UserError(
             f"the variable SACREBLEU_SEED is {given!r}; set it to a whole number, or to none for no fixed seed"
         )
-    return given.lower()
-
-
-def seed() -> int | None:
-    """What random numbers start from; None for another beginning every time."""
-    return None if seed_name() == "none" else int(seed_name())
+    return None if given == "none" else int(given)
 
 
 def binomial_p_value(better: int, worse: int) -> float:
@@ -258,14 +253,13 @@ def sign_test(baseline: SegmentStatistics, system: SegmentStatistics, unit: str)
     """
     if baseline.name != system.name or len(baseline.rows) != len(system.rows):
         raise ValueError("a sign test needs the same metric and the same segments on both sides")
-    sign = 1 if higher_is_better(baseline.name) else -1
-    totals = [sum(column) for column in zip(*baseline.rows, strict=True)]
-    start = baseline.metric._aggregate_and_compute([totals]).score
+    sign = -1 if METRICS[baseline.name].lower_is_better else 1
+    totals, score = summed(baseline.rows), baseline.measure.score
+    start = score(totals)
     counts = {1: 0, -1: 0, 0: 0}
     for old, new in zip(baseline.rows, system.rows, strict=True):
         # Counts are whole numbers (one reference each), so exchanging a row by subtraction is exact.
-        changed = [total - a + b for total, a, b in zip(totals, old, new, strict=True)]
-        difference = sign * (baseline.metric._aggregate_and_compute([changed]).score - start)
+        difference = sign * (score([total - a + b for total, a, b in zip(totals, old, new, strict=True)]) - start)
         counts[(difference > 0) - (difference < 0)] += 1
     enough = len(baseline.rows) >= FEWEST
     p_value = binomial_p_value(counts[1], counts[-1]) if enough else None

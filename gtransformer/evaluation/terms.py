@@ -23,11 +23,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from gtransformer.evaluation.significance import DOCUMENTS, Difference, paired_test
+from gtransformer.errors import UserError
+from gtransformer.evaluation.score import read_aligned
+from gtransformer.evaluation.significance import DOCUMENTS, SIDES, Difference, paired_test
+from gtransformer.evaluation.text_table import align, difference_cell
+from gtransformer.files import sha256
+from gtransformer.preprocess.corpus import NONE
 from gtransformer.preprocess.parallel import progress
 from gtransformer.preprocess.plain_text import Documents
 
@@ -35,10 +42,11 @@ WORD = re.compile(r"[^\W\d_]+")
 LETTERS, MOST = 4, 0.02  # of a term: letters at least, share of the lexicon's sentences at most
 LEAST = 0.05  # Dice coefficient of a translation
 STEM = 5  # letters
-SCORES = ("ltcr", "ltcr_stem")
+SCORES = {"ltcr": "LTCR", "ltcr_stem": "LTCR by stem"}
 # What is counted of a document: sums of its terms' scores, terms, occurrences, and those that are translated.
 COUNTS = (*SCORES, "terms", "occurrences", "translated")
 Pairs = Sequence[tuple[str, str]]
+REFERENCE = "reference"  # as a system among the results
 
 
 def words_of(sentence: str) -> list[str]:
@@ -61,12 +69,14 @@ class Lexicon:
 
     Args:
         pairs: source and target sentences.
-        source, target: the words that will be asked about; others are not counted.
+        documents: whose terms will be asked about, in ``targets``; other words are not counted.
         most: of source words in more than this share of the sentences nothing but that is known: they are no terms.
     """
 
-    def __init__(self, pairs: Pairs, source: Iterable[str], target: Iterable[str], most: float = 1.0):
-        source, target = frozenset(source), frozenset(target)
+    def __init__(self, pairs: Pairs, documents: Documents, targets: Iterable[Documents], most: float = 1.0):
+        source = frozenset(word for document in documents for word in repeated(document))
+        sentences = (sentence for text in targets for document in text for sentence in document)
+        target = frozenset(word for sentence in sentences for word in words_of(sentence))
         self.sentences, self._target = len(pairs), Counter()
         asked = [source.intersection(words_of(one)) for one, _ in progress(pairs, "source words")]
         self._source = Counter(word for words in asked for word in words)
@@ -94,13 +104,6 @@ class Lexicon:
         return best if best is not None and found[best] >= LEAST else None
 
 
-def make_lexicon(pairs: Pairs, source: Documents, targets: Iterable[Documents], most: float = 1.0) -> Lexicon:
-    """A lexicon for what may be a term of ``source``, in this share of the sentences, and its translations' words."""
-    asked = {word for document in source for word in repeated(document)}
-    given = {word for text in targets for document in text for sentence in document for word in words_of(sentence)}
-    return Lexicon(pairs, asked, given, most)
-
-
 def consistency(source: Documents, target: Documents, lexicon: Lexicon, most: float = MOST) -> np.ndarray:
     """(documents, len(COUNTS)) float64, what is counted of each document; ``target`` has the shape of ``source``."""
     rows = np.zeros((len(source), len(COUNTS)))
@@ -120,13 +123,8 @@ def _alike(found: Iterable[str]) -> float:
     return sum(count * (count - 1) / 2 for count in Counter(found).values())
 
 
-def ratios(rows: np.ndarray) -> np.ndarray:
-    """(..., len(SCORES)) scores of rows (..., documents, len(COUNTS)); NaN where there is no term."""
-    return _shares(rows.sum(axis=-2))
-
-
-def _shares(sums: np.ndarray) -> np.ndarray:
-    """(..., len(SCORES)) scores of counts (..., len(COUNTS)) that are summed over documents."""
+def ratios(sums: np.ndarray) -> np.ndarray:
+    """(..., len(SCORES)) scores of counts (..., len(COUNTS)) that are summed over documents; NaN without any term."""
     with np.errstate(invalid="ignore"):
         return sums[..., : len(SCORES)] / sums[..., len(SCORES), None]
 
@@ -137,5 +135,68 @@ def differences(baseline: np.ndarray, system: np.ndarray) -> dict[str, Differenc
     ``baseline`` and ``system`` as of ``consistency``, of the same documents.
     """
     with_terms = baseline[:, len(SCORES)] > 0
-    found = paired_test(baseline[with_terms], system[with_terms], lambda sums: 100 * _shares(sums), DOCUMENTS)
+    found = paired_test(baseline[with_terms], system[with_terms], lambda sums: 100 * ratios(sums), DOCUMENTS)
     return dict(zip(SCORES, found, strict=True))
+
+
+def score_files(
+    source: Path, reference: Path, systems: Mapping[str, Path], training: tuple[Path, Path] | None, most: float = MOST
+) -> dict[str, Any]:
+    """The consistency of terms in the files of all systems, and in the reference, as a JSON object.
+
+    The lexicon is of ``training``, source and target text, alone: with the test set in it, the best translation of a
+    rare term would be whatever the reference has, and who differs from that, even if always alike, would have none.
+    Without ``training`` it is of source and reference, for want of others. Every system but the first is tested
+    against the first. Raises UserError for what is no plain text, for files that are not aligned, and for text without
+    terms.
+    """
+    original, borders, (wanted, *texts) = read_aligned(source, [reference, *systems.values()])
+    if borders == NONE:
+        raise UserError(
+            f"{source}: terms are compared within documents; put a line <d> before each, or blank lines between them"
+        )
+    sides = original, wanted
+    if training is not None:
+        ours, _, theirs = read_aligned(training[0], training[1:])
+        sides = ours, *theirs
+    pairs = [pair for documents in zip(*sides, strict=True) for pair in zip(*documents, strict=True)]
+    lexicon = Lexicon(pairs, original, [wanted, *texts], most)
+    all_texts = zip([*systems, REFERENCE], [*texts, wanted], strict=True)
+    rows = {name: consistency(original, text, lexicon, most) for name, text in all_texts}
+    sums = {name: found.sum(axis=0) for name, found in rows.items()}
+    if not sums[REFERENCE][COUNTS.index("terms")]:
+        raise UserError(
+            f"{source}: no document has a term, a word of few sentences in all that several of its own hold; give "
+            "longer documents, more text with --training, or a larger --max-share"
+        )
+    scores = {  # in per cent, and what was counted
+        name: dict(zip(COUNTS, [*(100 * ratios(one)).tolist(), *map(int, one[len(SCORES) :])], strict=True))
+        for name, one in sums.items()
+    }
+    first, *others = systems
+    return {
+        "version": 3,
+        "lexicon_sentences": lexicon.sentences,
+        "max_share": most,
+        "documents": len(original),
+        "borders": borders,
+        "sha256": {str(path): sha256(path) for path in (source, reference, *systems.values(), *(training or ()))},
+        "systems": {name: scores[name] for name in systems},
+        REFERENCE: scores[REFERENCE],
+        "significance": {
+            name: {key: found.to_json() for key, found in differences(rows[first], rows[name]).items()}
+            for name in others
+        },
+    }
+
+
+def table(systems: Mapping[str, Mapping], significance: Mapping[str, Mapping]) -> str:
+    """A row per system, in per cent, with the tests against the first."""
+    tested = [f"p {SIDES}, documents exchanged"] if significance else []
+    rows = [["system", *(part for title in SCORES.values() for part in (title, *tested)), *COUNTS[len(SCORES) :]]]
+    for name, one in systems.items():
+        tests, cells = significance.get(name, {}), []
+        for key in SCORES:
+            cells += [f"{one[key]:.2f}", *(difference_cell(tests[key]) if key in tests else "-" for _ in tested)]
+        rows.append([name, *cells, *(str(one[key]) for key in COUNTS[len(SCORES) :])])
+    return align(rows)

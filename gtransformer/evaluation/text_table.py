@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
@@ -18,3 +19,24 @@ def align(rows: Sequence[Sequence[str]], right: range | None = None) -> str:
         cells = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def with_error(part: Mapping[str, Any]) -> str:
+    """An accuracy with its standard error; without one where all items are right or none, which would have an error of
+    0 however few they are.
+    """
+    known = part["standard_error"] is not None and 0 < part["accuracy"] < 100
+    return f"{part['accuracy']:.1f}" + (f" ±{part['standard_error']:.1f}" if known else "")
+
+
+def difference_cell(part: Mapping[str, Any]) -> str:
+    """What a test found, as ``to_json`` has it: ``+0.31 [-0.02, +0.64] p 0.0612``, or the counts of the sign test."""
+    value = part["p_value"]
+    if value is None:
+        return f"too few {part['unit']}"
+    # Four digits, or the power of ten where these would be zeros.
+    shown = f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}" if value > 0 else "<1e-300"
+    if "interval" not in part:
+        return f"+{part['better']} -{part['worse']} p {shown}"
+    low, high = part["interval"]
+    return f"{part['difference']:+.2f} [{low:+.2f}, {high:+.2f}] p {shown}"

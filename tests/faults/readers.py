@@ -14,8 +14,8 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.stored import HEAD, MAGIC, check_binary
 from gtransformer.data.translations import read_documents
 from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.suites.ctxpro import read_expectations
-from gtransformer.evaluation.suites.read import read_suite
+from gtransformer.evaluation.generative import read_expectations
+from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.preprocess.bpe import Encoder
 from gtransformer.preprocess.corpus import read_pairs

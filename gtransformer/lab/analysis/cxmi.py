@@ -15,8 +15,9 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from gtransformer.evaluation.contrastive import current_in, instances_before, standard_error
-from gtransformer.evaluation.corpus_instances import CorpusInstances
+from gtransformer.evaluation.accuracy import standard_error
+from gtransformer.evaluation.contrastive import current_in, instances_before
+from gtransformer.evaluation.instances import CorpusInstances
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
 from gtransformer.preprocess.bpe import SEPARATOR

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.instances import corpus_instances
 from gtransformer.evaluation.layouts import joined_layout
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import BUCKETS, SIDES, bucket_name, standard_error
-from gtransformer.evaluation.levels import ALIGNED
+from gtransformer.evaluation.accuracy import BUCKETS, SIDES, bucket_name, standard_error
+from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import ORDER
 
 Choices = Sequence[Mapping[str, Any]]  # the items of a contrastive result file, each with what a model made of it

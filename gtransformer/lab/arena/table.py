@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gtransformer.evaluation.contrastive import SIDES
+from gtransformer.evaluation.accuracy import SIDES
+from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
 from gtransformer.evaluation.provenance import short_commit
 from gtransformer.evaluation.text_table import align
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.others import STARTED
 from gtransformer.lab.arena.statistics import BOTH, MEAN, error_of
 
-SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 ALL = "all"  # the context that a system takes
 CONTEXT = ("cxmi", "log_probability")  # with it
 SOURCE, TARGET = SIDES

@@ -18,8 +18,7 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.capacity import capacity_of
-from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.instances import capacity_of, corpus_instances
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import provenance

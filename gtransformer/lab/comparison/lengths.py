@@ -10,6 +10,7 @@ from typing import Any
 
 from gtransformer.errors import UserError, check_counts
 from gtransformer.evaluation.metrics import USUAL
+from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
@@ -17,7 +18,6 @@ from gtransformer.lab.planner import PlannedRun, Planner, computing, translation
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
-SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "chrf": "chrF", "ter": "TER"}
 # What a recipe may say of its instances, and no other length has.
 INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-context-sentences", "max-pair-tokens")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gtransformer.evaluation.levels import ALIGNED
+from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.lab.report.folders import TOKENS, UNITS, Folder
 from gtransformer.lab.report.miniature import Logs
 from gtransformer.lab.report.paper import Column, Paper, Row, Table, commands, known_recipe

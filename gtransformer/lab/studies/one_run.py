@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gtransformer.evaluation.levels import ALIGNED
+from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.attention_text import to_json

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import SIDES, read_items
-from gtransformer.evaluation.suites.contrapro import NAME as CONTRAPRO
-from gtransformer.evaluation.suites.read import Suite, is_own_suite, read_suite
+from gtransformer.evaluation.accuracy import SIDES
+from gtransformer.evaluation.contrastive import read_items
+from gtransformer.evaluation.suite_files import CONTRAPRO, Suite, is_own_suite, read_suite
 from gtransformer.files import read_json
 from gtransformer.lab.studies.check import ACCURACY
 from gtransformer.lab.studies.data import Corpora

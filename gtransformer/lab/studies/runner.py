@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import BLEU_LC
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
@@ -145,7 +144,7 @@ class Runner:
 
     def metrics(self, recipe: Recipe) -> list[str]:
         """What a run is scored with."""
-        lower = [BLEU_LC] if BLEU_LC in recipe.sections["score"].get("metrics", ()) else []
+        lower = ["bleu-lc"] if "bleu-lc" in recipe.sections["score"].get("metrics", ()) else []
         # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
         return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
 

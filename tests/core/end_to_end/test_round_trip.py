@@ -14,7 +14,7 @@ from gtransformer.cli.postprocess import main as postprocess
 from gtransformer.cli.prepare import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.release import ReleaseText
+from gtransformer.evaluation.references import ReleaseText
 from gtransformer.evaluation.score import score_translations
 from gtransformer.preprocess.encode import TextEncoder
 from gtransformer.preprocess.instances import split_instance

@@ -10,59 +10,29 @@ from itertools import chain
 import pytest
 
 from gtransformer.cli.generative import main
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.contrastive import Item, read_items
-from gtransformer.evaluation.generative import judge, outcome
-from gtransformer.evaluation.suites.ctxpro import bare
+from gtransformer.evaluation.contrastive import Item
+from gtransformer.evaluation.generative import bare, judge, outcome
 from gtransformer.files import write_json
-from gtransformer.lab.demo.corpus import write_splits
-from gtransformer.lab.demo.reach_corpus import context_items
+
+YOU = ("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
+THOU = ("Hast du sie gesehen?", "Hast du ihn gesehen?", "Hast du es gesehen?")
+TEXT = [["Das Haus ist alt.", "Es ist auch groß.", "Du kennst es gut."], ["Ich sehe den Hund.", THOU[0]]]
+ITEMS = [
+    Item(0, "pronoun", "", 0, 1, 1, TEXT[0][1], ("Er ist auch groß.", "Sie ist auch groß."), 1, 1, 0),
+    Item(1, "address", "", 0, 2, 2, TEXT[0][2], ("Sie kennen es gut.",), 2, 5, 0),
+    Item(2, "pronoun", "", 1, 1, 1, THOU[0], THOU[1:], 1, 1, 1, (YOU,)),
+    Item(3, "address", "", 1, 1, 7, THOU[0], YOU[:1], 7, 7, 1, ((YOU[1], THOU[1]),)),
+]
 
 
-@pytest.fixture(scope="module")
-def letters():
-    """Two letters of the demo's language."""
-    return write_splits({"test": 2}, seed=3)["test"]
-
-
-@pytest.fixture(scope="module")
-def items(letters, tmp_path_factory) -> list[Item]:
-    """All their sentences that need context."""
-    path = tmp_path_factory.mktemp("items") / "items.json"
-    write_json(path, context_items(letters))
-    return read_items(path)[1]
-
-
-def test_the_reference_is_right_and_every_variant_wrong(letters, items):
-    references = [[line.de for line in letter.lines] for letter in letters]
-    assert {item.phenomenon for item in items} == {"pronoun", "address", "ambiguity"} and len(items) > 60
-    assert {one.outcome for one in judge(items, references, references)} == {"right"}
-    for item in items:
-        assert {outcome(text, item.correct, item.wrong) for text in item.wrong} == {"wrong"}
-        assert outcome("", item.correct, item.wrong) == "neither"
-
-
-def test_items_in_another_form_of_unicode(letters, tmp_path):
-    """The corpus has been brought into one form; a suite may come in another."""
-    data = json.loads(json.dumps(context_items(letters)))
-    path = tmp_path / "items.json"
-    path.write_text(unicodedata.normalize("NFD", json.dumps(data, ensure_ascii=False)), encoding="utf-8")
-    references = [[line.de for line in letter.lines] for letter in letters]
-    assert not path.read_text(encoding="utf-8").isascii()
-    assert {one.outcome for one in judge(read_items(path)[1], references, references)} == {"right"}
-    assert bare(unicodedata.normalize("NFD", "„Größe“")) == bare("größe")
-
-
-def test_items_and_their_distances(letters, items):
-    """Every sentence that has a cue, and the distance to it; on the target side another that had it may be nearer."""
-    assert len(items) == sum(len(line.cues) for letter in letters for line in letter.lines)
-    for item in items:
-        lines = letters[item.document].lines
-        cue = lines[item.sentence].cues[item.phenomenon]
-        same = [i for i in range(item.sentence) if lines[i].cues.get(item.phenomenon) == cue]
-        assert (item.distance_source, item.group) == (item.sentence - cue, item.document)
-        assert item.distance_target == item.distance == item.sentence - max([cue, *same])
+def test_the_reference_is_right_and_every_variant_wrong():
+    assert {one.outcome for one in judge(ITEMS, TEXT, TEXT)} == {"right"}
+    for item in ITEMS:
+        for right, *wrong in ((item.correct, *item.wrong), *item.others):
+            given = (item.correct, item.wrong, "", item.others)
+            assert outcome(right, *given) == "right" and {outcome(text, *given) for text in wrong} == {"wrong"}
+        assert outcome("", item.correct, item.wrong, "", item.others) == "neither"
 
 
 @pytest.mark.parametrize(
@@ -85,14 +55,13 @@ def test_a_form_that_the_sentence_has_twice():
     wrong = ["Haben Sie ihn gesehen?", "Haben Sie es gesehen?"]
     given = ["Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie gesehen?"]
     assert [outcome(text, given[0], wrong) for text in given] == ["right", "wrong", "neither"]
-    with pytest.raises(UserError, match="have the same words; leave this item out"):
+    with pytest.raises(UserError, match="same words"):
         outcome("", "Ich kenne Sie.", ["Ich kenne sie."])
 
 
-def test_two_phenomena_in_one_sentence(letters, items):
+def test_two_phenomena_in_one_sentence():
     """Each is judged by itself, whatever the other one became; a sentence without the pronoun is not right."""
-    you = ("Haben Sie sie gesehen?", "Haben Sie ihn gesehen?", "Haben Sie es gesehen?")
-    thou = ("Hast du sie gesehen?", "Hast du ihn gesehen?", "Hast du es gesehen?")
+    you, thou = YOU, THOU
     for text, expected in (
         *[(row[0], "right") for row in (you, thou)],
         *[(text, "wrong") for row in (you, thou) for text in row[1:]],
@@ -104,60 +73,51 @@ def test_two_phenomena_in_one_sentence(letters, items):
     assert outcome("Brauchst du es?", "Brauchen Sie es?", ["Brauchen Sie sie?"], others=[
         ("Brauchst du es?", "Brauchst du sie?")
     ]) == "right"  # fmt: skip
-    mixed = [item for item in items if item.others]
-    lines = [letters[item.document].lines[item.sentence] for item in mixed]
-    assert all(len(line.cues) > 1 for line in lines) and {item.phenomenon for item in mixed} >= {"pronoun", "address"}
-    for item in mixed:
-        for right, *wrong in item.others:
-            given = (item.correct, item.wrong, "", item.others)
-            assert outcome(right, *given) == "right" and {outcome(text, *given) for text in wrong} == {"wrong"}
+
+
+def test_another_form_of_unicode():
+    assert bare(unicodedata.normalize("NFD", "„Größe“")) == bare("größe")
 
 
 @pytest.fixture
-def corpus(letters, tmp_path, helpers):
-    """The letters as a prepared split, an instance each; the items; the reference and a worse translation."""
-    tmp_path = tmp_path / "letters"
-    prepared, texts = tmp_path / "prepared", [[line.de for line in letter.lines] for letter in letters]
-    helpers.write_documents(prepared / "text" / "test.de", texts)
-    (prepared / "bin").mkdir()
-    places = [(number, 0, len(text)) for number, text in enumerate(texts)]
-    Sidecar("test", "en", "de", 2, places).save(prepared / "bin" / "test.en-de.instances.json")
-    write_json(tmp_path / "items.json", context_items(letters))
-    helpers.write_documents(tmp_path / "same.txt", texts)
-    helpers.write_documents(tmp_path / "worse.txt", [texts[0], ["Na."] * len(texts[1])])
-    return tmp_path
+def command(prepared, tmp_path, helpers):
+    """command(items, texts by name, *options): exit status, and the result if one was written."""
+
+    def run(items: list[Item], texts: dict, *options: str):
+        helpers.write_documents(prepared / "text" / "test.de", TEXT)
+        entries = [{key: value for key, value in vars(item).items() if value is not None} for item in items]
+        write_json(tmp_path / "items.json", {"split": "test", "items": entries})
+        for name, documents in texts.items():
+            helpers.write_documents(tmp_path / name, documents)
+        line = [str(prepared), f"--items={tmp_path / 'items.json'}", f"--output={tmp_path / 'out.json'}"]
+        status = main([*line, "--hypotheses", *(str(tmp_path / name) for name in texts)])
+        return json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) if status == 0 else status
+
+    return run
 
 
-def test_the_command(corpus, items, capsys):
-    line = [str(corpus / "prepared"), f"--items={corpus / 'items.json'}", f"--output={corpus / 'out.json'}"]
-    assert main([*line, "--hypotheses", str(corpus / "same.txt"), str(corpus / "worse.txt")]) == 0
-    result, shown = json.loads((corpus / "out.json").read_text(encoding="utf-8")), capsys.readouterr().out
+def test_the_command(command, capsys):
+    result = command(ITEMS, {"same": TEXT, "worse": [TEXT[0], ["Na.", "Na."]]})
     same, worse = (result["systems"][name] for name in ("same", "worse"))
     assert same["total"]["accuracy"] == 100.0 and same["total"]["standard_error"] == 0
-    first = sum(item.document == 0 for item in items)
-    total = worse["total"]
-    assert (total["right"], total["neither"], total["items"]) == (first, len(items) - first, len(items))
-    assert total["standard_error"] > 0 and "100.0" in shown and "±0.0" not in shown
+    assert (worse["total"]["right"], worse["total"]["neither"], worse["total"]["items"]) == (2, 2, 4)
+    assert worse["total"]["standard_error"] > 0
     for key in ("distance", "distance_source", "distance_target"):
         cells = chain(*(rows.values() for rows in worse[f"by_phenomenon_and_{key}"].values()))
-        assert sum(cell["right"] for cell in cells) == first
-    assert [one["solved"] for one in same["outcomes"]] == [True] * len(items)
+        assert sum(cell["right"] for cell in cells) == 2
+    assert list(worse["by_distance_target"]) == ["1", "4-6", "7-12"]
+    assert [one["solved"] for one in same["outcomes"]] == [True] * 4
     assert {"command", "commit", "versions", "rule", "items_sha256"} <= result.keys()
+    shown = capsys.readouterr().out
+    assert "100.0" in shown and "±0.0" not in shown
 
 
-def test_a_negative_document(letters, items):
-    references = [[line.de for line in letter.lines] for letter in letters]
-    last = next(item for item in items if item.document == len(letters) - 1)
-    with pytest.raises(UserError, match="use the items that belong to the corpus"):
-        judge([replace(last, document=-1)], references, references)
-
-
-def test_items_of_another_corpus(prepared, hypotheses, corpus, capsys):
-    line = [str(prepared), f"--items={corpus / 'items.json'}", f"--output={corpus / 'out.json'}"]
-    assert main([*line, "--hypotheses", str(hypotheses)]) == 1
-    assert "use the items that belong to the corpus" in capsys.readouterr().err
-    assert main([*line[1:], "--hypotheses", str(hypotheses)]) == 1
-    assert "give the prepared corpus whose sentences these items are" in capsys.readouterr().err
+@pytest.mark.parametrize("change", [{"document": -1}, {"document": 2}, {"sentence": 3}, {"correct": "Nein."}])
+def test_items_of_another_corpus(command, capsys, change):
+    with pytest.raises(UserError, match="item 0: "):
+        judge([replace(ITEMS[0], **change)], TEXT, TEXT)
+    assert command([replace(ITEMS[0], **change)], {"same": TEXT}) == 1
+    assert "item 0: " in capsys.readouterr().err
 
 
 CTXPRO = [
@@ -178,10 +138,13 @@ def test_ctxpro(tmp_path, capsys):
     assert {name: part["accuracy"] for name, part in found["by_rule"].items()} == {"formality": 100.0, "gender": 50.0}
     assert {name: part["right"] for name, part in found["by_distance"].items()} == {"1": 1, "4-6": 0}
     assert list(found["by_rule_and_distance"]) == ["gender"] and bare("„Wie geht's?“") == "wie gehts"
-    text.write_text("Sie\n", encoding="utf-8")
-    assert main(line) == 1 and "1 lines, but the suite has 3 entries" in capsys.readouterr().err
-    write_json(items, [{**CTXPRO[0], "ante distance": -1}])
-    assert main(line) == 1 and "entry 0 has no valid 'ante distance'" in capsys.readouterr().err
-    write_json(items, [{**CTXPRO[0], "expected": "!"}])
-    assert main(line) == 1 and "entry 0 has no valid 'expected'" in capsys.readouterr().err
-    assert main([*line, str(tmp_path)]) == 1 and "leave it out" in capsys.readouterr().err
+    for entries, lines, options, said in (
+        (CTXPRO, "Sie\n", [], "1 lines"),
+        ([{**CTXPRO[0], "ante distance": -1}], "Sie\n", [], "entry 0 has no valid 'ante distance'"),
+        ([{**CTXPRO[0], "expected": "!"}], "Sie\n", [], "entry 0 has no valid 'expected'"),
+        (CTXPRO, "Sie\n", [str(tmp_path)], "needs no prepared corpus"),
+        ({"split": "test", "items": []}, "Sie\n", [], "give the prepared corpus"),
+    ):
+        write_json(items, entries)
+        text.write_text(lines, encoding="utf-8")
+        assert main([*line, *options]) == 1 and said in capsys.readouterr().err

@@ -37,7 +37,7 @@ def segments(documents: list[list[str]], kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["s_bleu", "d_bleu", "d_bleu_instance"])
 @pytest.mark.parametrize("reference", ["raw", "tokenised"])
-def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, reference, kind) -> None:
+def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, reference, kind):
     scores = score_translations(prepared, "test", hypotheses, [reference]).scores[reference]
     ours = scores.values[kind]
     hypothesis, target = (PLAIN, helpers.TEXT["de"]) if reference == "raw" else (TOKENISED, helpers.TOK["de"])
@@ -48,7 +48,7 @@ def test_equals_sacrebleus_command(prepared, hypotheses, tmp_path, helpers, refe
     assert 20 < ours.score < 90, "the case must be able to tell right from wrong"
 
 
-def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
+def test_d_bleu_by_definition(prepared, hypotheses, helpers):
     scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "d_bleu"), segments(helpers.TOK["de"], "d_bleu"))
     assert scores.values["d_bleu"].score == pytest.approx(expected, abs=1e-9)
@@ -57,7 +57,7 @@ def test_d_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     assert scores.values["s_bleu"].segments == 5
 
 
-def test_s_bleu_by_definition(prepared, hypotheses, helpers) -> None:
+def test_s_bleu_by_definition(prepared, hypotheses, helpers):
     """Appendix A: split into sentences, pair each with the reference of the same source sentence; n-grams by hand."""
     scores = score_translations(prepared, "test", hypotheses, ["tokenised"]).scores["tokenised"]
     expected = helpers.plain_bleu(segments(TOKENISED, "s_bleu"), segments(helpers.TOK["de"], "s_bleu"))
@@ -68,7 +68,7 @@ def test_s_bleu_by_definition(prepared, hypotheses, helpers) -> None:
     assert scores.values["s_bleu"].score == pytest.approx(100 * by_hand, abs=1e-9)
 
 
-def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_path, helpers) -> None:
+def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_path, helpers):
     (a, b, c), (d, e) = helpers.TOK["de"]
     perfect = helpers.write_jsonl(tmp_path / "perfect.jsonl", helpers.jsonl_lines([[a, b], [c], [d, e]]))
     evaluation = score_translations(prepared, "test", perfect, list(REFERENCES))
@@ -82,7 +82,7 @@ def test_perfect_translation_scores_100_against_every_reference(prepared, tmp_pa
     assert evaluation.scores["raw"].documents == helpers.TEXT["de"]
 
 
-def test_misaligned_instances(prepared, tmp_path, helpers) -> None:
+def test_misaligned_instances(prepared, tmp_path, helpers):
     """Sentences cut otherwise than the source's: s-BLEU aligns them by order, d-BLEU sees the same words as before."""
     (a, b, c), (d, e) = helpers.TOK["de"]
     cut = [[f"{a} {b}"], [c], [d, *e.split(" ", 1)]]
@@ -99,7 +99,7 @@ def test_misaligned_instances(prepared, tmp_path, helpers) -> None:
     assert expected < 95
 
 
-def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers) -> None:
+def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helpers):
     instances = [(0, 0, 1), (0, 2, 1), (1, 0, 2)]
     Sidecar("test", "en", "de", 2, instances, [(0, 1)]).save(prepared / "bin" / "test.en-de.instances.json")
     (a, _, c), (d, e) = helpers.TOK["de"]
@@ -111,7 +111,7 @@ def test_dropped_sentences_are_left_out_on_both_sides(prepared, tmp_path, helper
     assert evaluation.counts["sentences"] == 4
 
 
-def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch) -> None:
+def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("MOSES", raising=False)
     output = tmp_path / "scores.json"
     arguments = [str(prepared), "--split", "test", "--hypotheses", str(hypotheses), "--reference", "both"]
@@ -125,30 +125,16 @@ def test_command_writes_json_text_and_table(prepared, hypotheses, tmp_path, caps
     for name, said in result["references"].items():
         assert said == {"computation": REFERENCES[name], "detokeniser": "sacremoses"}
         assert "tok:13a" in result["scores"][name]["s_bleu"]["signature"]
-        assert "tok:13a" in result["scores"][name]["d_bleu"]["signature"]
-    assert result["command"].startswith("python -m gtransformer.cli.score ")
-    assert {"python", "sacrebleu", "torch"} <= set(result["versions"])
-    assert {"commit", "date", "hypotheses_sha256"} <= set(result)
+    assert {"commit", "command", "date", "hypotheses_sha256", "versions"} <= set(result)
     text = hypotheses.with_suffix(".txt").read_text(encoding="utf-8")
     assert text == "<d>\n" + "\n".join(PLAIN[0]) + "\n<d>\n" + "\n".join(PLAIN[1]) + "\n"
     printed = capsys.readouterr().out
     for scores in result["scores"].values():
         for score in scores.values():
-            assert f"{score['score']:.2f}" in printed
-            assert score["signature"] in printed
+            assert f"{score['score']:.2f}" in printed and score["signature"] in printed
 
 
-def test_tokenised_text(prepared, hypotheses, capsys) -> None:
-    assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 0
-    result = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))
-    assert set(result["scores"]) == {"tokenised"}
-    assert "tok:none" in result["scores"]["tokenised"]["d_bleu"]["signature"]
-    assert result["references"]["tokenised"]["detokeniser"] is None
-    assert hypotheses.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1] == TOKENISED[0][0]
-    assert "\ntokenised: both sides tokenised and truecased" in capsys.readouterr().out
-
-
-def test_only_the_target_side_is_read(prepared, hypotheses) -> None:
+def test_only_the_target_side_is_read(prepared, hypotheses):
     """A BERT corpus has no tokenised source; its scores are those of a corpus that has both sides."""
     both = score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json()
     (prepared / "tok" / "test.en").unlink()
@@ -157,35 +143,17 @@ def test_only_the_target_side_is_read(prepared, hypotheses) -> None:
     assert score_translations(prepared, "test", hypotheses, list(REFERENCES)).to_json() == both
 
 
-def test_without_a_tokenised_target(prepared, hypotheses, capsys) -> None:
+def test_without_a_tokenised_target(prepared, hypotheses, capsys):
     """As in an mBART corpus."""
-    assert references_available(prepared, "test", "de") == ("raw", "release", "tokenised")
     shutil.rmtree(prepared / "tok")
     assert references_available(prepared, "test") == references_available(prepared, "test", "de") == ("raw", "release")
     assert references_available(prepared, "test", "fr") == ()
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "tokenised"]) == 1
-    error = capsys.readouterr().err
-    assert f"{prepared / 'tok' / 'test.de'}: no such file" in error and error.count("\n") == 1
-    assert "no tokenised de text to score against; use --reference raw or --reference release" in error
+    assert f"{prepared / 'tok' / 'test.de'}: no such file" in capsys.readouterr().err
     assert main([str(prepared), "--hypotheses", str(hypotheses), "--reference", "both"]) == 0
 
 
-def test_two_references_are_explained(prepared, hypotheses, capsys) -> None:
-    arguments = [str(prepared), "--hypotheses", str(hypotheses), "--metrics", "bleu"]
-    assert main([*arguments, "--reference", "both"]) == 0
-    printed = capsys.readouterr().out
-    assert "\nraw: the translation as a reader sees it" in printed and "\nrelease: as the authors' release" in printed
-    assert main(arguments) == 0
-    assert "as a reader sees it" not in capsys.readouterr().out
-
-
-def test_misaligned_is_said_on_the_console(prepared, tmp_path, capsys, helpers) -> None:
-    path = helpers.write_jsonl(tmp_path / "cut.jsonl", helpers.jsonl_lines([["a"], ["b"], ["c", "d"]]))
-    assert main([str(prepared), "--hypotheses", str(path)]) == 0
-    assert "1 of 3 instances were translated into another number of sentences" in capsys.readouterr().out
-
-
-def test_unknown_reference(prepared, hypotheses) -> None:
+def test_unknown_reference(prepared, hypotheses):
     """``paper`` is a name for the command line only: in result files of old it is another computation."""
     for name in ("golden", "paper"):
         with pytest.raises(UserError, match=f"unknown reference '{name}'"):

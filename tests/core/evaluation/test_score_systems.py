@@ -35,7 +35,7 @@ def error_of(capsys) -> str:
     return text
 
 
-def test_plain_text_against_a_file(plain, helpers, capsys) -> None:
+def test_plain_text_against_a_file(plain, helpers, capsys):
     arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]
     assert main([*arguments, "--by", "document", "position"]) == 0
     result = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def test_plain_text_against_a_file(plain, helpers, capsys) -> None:
     assert "by document, reference raw" in printed and "by position, reference raw" in printed
 
 
-def test_documents_separated_by_blank_lines(plain, capsys) -> None:
+def test_documents_separated_by_blank_lines(plain, capsys):
     """With what an editor of another system adds: the scores of the same text with <d>, and what was understood."""
     wanted, given = plain / "ref.de", plain / "one.txt"
     assert main(["--reference-file", str(wanted), "--hypotheses", str(given)]) == 0
@@ -82,7 +82,7 @@ def test_documents_separated_by_blank_lines(plain, capsys) -> None:
         ("Der Ort heißt auf Chinesisch 北京.\nEr ist groß.\n", "Der Ort heißt chinesisch 北京.\nEr ist groß.\n", "13a"),
     ],
 )
-def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference, hypothesis, tokenizer) -> None:
+def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference, hypothesis, tokenizer):
     """sacrebleu's own score with the tokeniser of the script, also where a corpus calls its language otherwise."""
     (tmp_path / "ref").write_text(reference, encoding="utf-8")
     (tmp_path / "hyp").write_text(hypothesis, encoding="utf-8")
@@ -95,7 +95,7 @@ def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference
     assert score["score"] > 10 and raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
 
 
-def test_sentences_too_short_for_bleu(plain, capsys) -> None:
+def test_sentences_too_short_for_bleu(plain, capsys):
     """A perfect translation of a few short lines has 0; a reader is told why."""
     (plain / "short").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
     (plain / "same").write_text("Guten Tag!\nWie geht's?\n", encoding="utf-8")
@@ -106,7 +106,7 @@ def test_sentences_too_short_for_bleu(plain, capsys) -> None:
     assert (result["s_bleu"]["score"], result["d_bleu"]["score"]) == (0, pytest.approx(100))
 
 
-def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
+def test_lower_cased_bleu_on_request(plain, helpers, capsys):
     """Beside the cased one, of sentences and documents, as sacrebleu's command has it; not counted by case."""
     (plain / "titles.txt").write_text(SYSTEM.title().replace("<D>", "<d>"), encoding="utf-8")
     files = [f"base={plain / 'one.txt'}", str(plain / "titles.txt")]
@@ -127,7 +127,7 @@ def test_lower_cased_bleu_on_request(plain, helpers, capsys) -> None:
     assert "raw        s-BLEU lower-cased" in printed and "d-BLEU lower-cased titles" in printed
 
 
-def test_systems_side_by_side(plain, capsys) -> None:
+def test_systems_side_by_side(plain, capsys):
     """Seven documents of two sentences, the second system wrong in one word of three of them."""
     reference = [[f"Das Haus {number} ist alt.", "Es ist auch sehr groß."] for number in range(7)]
     texts = {
@@ -166,7 +166,7 @@ def test_systems_side_by_side(plain, capsys) -> None:
     assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
 
 
-def test_few_documents_have_no_p_value(plain, capsys) -> None:
+def test_few_documents_have_no_p_value(plain, capsys):
     """Plain text without <d> is one document; of two nothing can be told either."""
     for name, marked in (("two", True), ("one", False)):
         for file in ("ref.de", "one.txt", "two.txt"):
@@ -183,7 +183,7 @@ def test_few_documents_have_no_p_value(plain, capsys) -> None:
         assert ("sentences of a document are not independent" in printed) == marked
 
 
-def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers) -> None:
+def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers):
     """Another system's text stands beside the package's own translations of a prepared split."""
     other = tmp_path / "other.txt"
     helpers.write_documents(other, helpers.TEXT["de"])
@@ -195,7 +195,7 @@ def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers) ->
     assert (tmp_path / "out.txt").is_file() and systems["other"]["text"] == str(other)
 
 
-def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys) -> None:
+def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys):
     for folder in ("a", "b"):
         (plain / folder).mkdir()
         (plain / folder / "test.txt").write_text(SYSTEM, encoding="utf-8")
@@ -208,64 +208,59 @@ def test_systems_of_one_file_name_are_told_apart_by_folder(plain, capsys) -> Non
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "line"),
     [
-        (lambda text: text.replace("Du kennst es gut.\n", ""), "one.txt, line 1: document 0 has 2 sentences, but 3 in"),
-        (lambda text: text + "Noch einer.\n", "one.txt, line 5: document 1 has 3 sentences, but 2 in"),
-        (lambda text: text + "<d>\nx\n", "one.txt, line 8: the file has 3 documents, but"),
-        (lambda text: text.partition("<d>\nIch")[0], "one.txt, line 4: the file has 1 documents, but"),
-        (lambda text: text.replace("<d>\n", "") + "x\n", "one.txt, line 6: the file has 6 lines, but"),
-        (lambda text: "x\n" + text, "one.txt, line 1: text before the first <d>"),
-        (lambda text: "<d>\n" + text, "one.txt, line 1: the document opened here is empty"),
-        (lambda text: text + "<d>\n", "one.txt, line 8: the document opened here is empty"),
-        (lambda text: "", "one.txt, line 1: the file is empty"),
+        (lambda text: text.replace("Du kennst es gut.\n", ""), 1),
+        (lambda text: text + "Noch einer.\n", 5),
+        (lambda text: text + "<d>\nx\n", 8),
+        (lambda text: text.partition("<d>\nIch")[0], 4),
+        (lambda text: text.replace("<d>\n", "") + "x\n", 6),
+        (lambda text: "x\n" + text, 1),
+        (lambda text: text + "<d>\n", 8),
+        (lambda text: "", 1),
     ],
 )
-def test_text_that_is_not_aligned(plain, capsys, change, message) -> None:
+def test_text_that_is_not_aligned(plain, capsys, change, line):
     (plain / "one.txt").write_text(change(SYSTEM), encoding="utf-8")
     assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]) == 1
-    assert message in error_of(capsys)
+    assert f"one.txt, line {line}: " in error_of(capsys)
     assert not list(plain.glob("*.json"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("line", "said"),
     [
-        (["--hypotheses", "one.txt"], "give either a prepared corpus or --reference-file"),
-        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--paper"], "need a prepared corpus"),
-        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--test", "sign"], "--test compares systems"),
-        (["--hypotheses", "one.txt", "two.txt", "--reference-file", "ref.de", "--text", "x"], "--text names one file"),
-        (["--hypotheses", "ref.de", "--reference-file", "ref.de"], "ref.de: is the reference itself"),
-        (["--hypotheses", "no.txt", "--reference-file", "ref.de"], "no.txt: no such file"),
-        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--comet"], "COMET needs the source sentences"),
-        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "0"], "--samples 0: at least one"),
-        (["--hypotheses", "one.txt", "--reference-file", "ref.de", "--samples", "9"], "--samples is for --test"),
+        ("--hypotheses one.txt", "--reference-file"),
+        ("--hypotheses one.txt --reference-file ref.de --paper", "--paper"),
+        ("--hypotheses one.txt --reference-file ref.de --test sign", "--test"),
+        ("--hypotheses one.txt two.txt --reference-file ref.de --text x", "--text"),
+        ("--hypotheses ref.de --reference-file ref.de", "ref.de: is the reference itself"),
+        ("--hypotheses no.txt --reference-file ref.de", "no.txt: no such file"),
+        ("--hypotheses one.txt --reference-file ref.de --comet", "--source-file"),
+        ("--hypotheses one.txt --reference-file ref.de --comet-context 1", "--comet"),
+        ("--hypotheses one.txt --reference-file ref.de --samples 0", "--samples 0"),
+        ("--hypotheses one.txt --reference-file ref.de --samples 9", "--samples"),
+        ("prepared --reference tokenised --hypotheses one.txt", "raw reference"),
+        ("prepared --paper --comet --hypotheses one.txt", "COMET"),
     ],
 )
-def test_options_that_do_not_go_together(plain, capsys, monkeypatch, arguments, message) -> None:
+def test_options_that_do_not_go_together(plain, prepared, capsys, monkeypatch, line, said):
     monkeypatch.chdir(plain)
-    assert main(arguments) == 1
-    assert message in error_of(capsys)
-
-
-def test_other_references_are_for_generated_translations(prepared, tmp_path, capsys) -> None:
-    (tmp_path / "x.txt").write_text("a\n" * 5, encoding="utf-8")
-    for option in (["--paper"], ["--reference", "tokenised"]):
-        assert main([str(prepared), *option, "--hypotheses", str(tmp_path / "x.txt")]) == 1
-        assert "plain text can be scored against the raw reference only" in error_of(capsys)
+    assert main(line.split()) == 1
+    assert said in error_of(capsys)
 
 
 COMET = ["--comet", "--comet-model", "some/model"]
 
 
-def test_without_comet(prepared, hypotheses, capsys, monkeypatch) -> None:
+def test_without_comet(prepared, hypotheses, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)  # an import of it fails, installed or not
     assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
     assert "COMET is not installed" in (message := error_of(capsys)) and "pip install '.[comet]'" in message
     assert not hypotheses.with_suffix(".scores.json").exists()
 
 
-def test_comet_beside_a_torchaudio_for_another_pytorch(tmp_path, monkeypatch) -> None:
+def test_comet_beside_a_torchaudio_for_another_pytorch(tmp_path, monkeypatch):
     """What COMET is built upon imports it wherever it is found; it is not needed, so it is as good as not there."""
     (tmp_path / "torchaudio.py").write_text("raise RuntimeError('compiled with another CUDA')\n")
     (tmp_path / "comet.py").write_text(
@@ -282,32 +277,9 @@ def test_comet_beside_a_torchaudio_for_another_pytorch(tmp_path, monkeypatch) ->
             sys.modules.pop(name, None)
 
 
-def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsys, monkeypatch, helpers) -> None:
-    """A stand-in for the package: what it is given, and what becomes of its answer."""
-    seen = []
-
-    class Model:
-        def predict(self, data, **options):
-            seen.extend(data)
-            return types.SimpleNamespace(system_score=0.8125)
-
-    module = types.ModuleType("comet")
-    module.download_model, module.load_from_checkpoint = lambda name: f"{name}.ckpt", lambda path: Model()
-    monkeypatch.setitem(sys.modules, "comet", module)
-    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 0
-    comet = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["comet"]
-    assert (comet["score"], comet["segments"]) == (0.8125, 5)
-    assert comet["signature"].startswith("comet:some/model|version:")
-    assert "0.8125" in capsys.readouterr().out
-    sources, references = (
-        [sentence for document in helpers.TEXT[lang] for sentence in document] for lang in ("en", "de")
-    )
-    assert [entry["src"] for entry in seen] == sources and [entry["ref"] for entry in seen] == references
-    assert seen[0]["mt"] == "Das Haus ist neu."
-
-
-def test_comet_with_context(prepared, hypotheses, capsys, monkeypatch, helpers) -> None:
-    """A stand-in again; what stands before a sentence is the reference's, and one without such pooling is refused."""
+@pytest.fixture
+def comet(monkeypatch):
+    """A stand-in for the package; what it is given, and what becomes of its answer, 0.8125."""
     seen = []
 
     class Model:
@@ -318,36 +290,51 @@ def test_comet_with_context(prepared, hypotheses, capsys, monkeypatch, helpers) 
             self.use_context = True
 
         def predict(self, data, **options):
-            assert self.use_context
             seen.extend(data)
-            return types.SimpleNamespace(system_score=0.75)
+            return types.SimpleNamespace(system_score=0.8125)
 
     module = types.ModuleType("comet")
     module.download_model, module.load_from_checkpoint = lambda name: f"{name}.ckpt", lambda path: Model()
+    module.seen, module.Model = seen, Model
     monkeypatch.setitem(sys.modules, "comet", module)
+    return module
+
+
+def test_comet_gets_source_translation_and_reference(prepared, hypotheses, capsys, comet, helpers):
+    assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 0
+    found = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["comet"]
+    assert (found["score"], found["segments"]) == (0.8125, 5)
+    assert found["signature"].startswith("comet:some/model|version:")
+    assert "0.8125" in capsys.readouterr().out
+    sources, references = (
+        [sentence for document in helpers.TEXT[lang] for sentence in document] for lang in ("en", "de")
+    )
+    assert [entry["src"] for entry in comet.seen] == sources
+    assert [entry["ref"] for entry in comet.seen] == references and comet.seen[0]["mt"] == "Das Haus ist neu."
+
+
+def test_comet_with_context(prepared, hypotheses, capsys, comet):
+    """What stands before a sentence is the reference's; a model without such pooling is refused."""
     line = [str(prepared), "--hypotheses", str(hypotheses), *COMET, "--comet-context", "1"]
     assert main(line) == 0
     scores = json.loads(hypotheses.with_suffix(".scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
-    assert scores["comet_context"]["score"] == 0.75 and "comet" not in scores
+    assert scores["comet_context"]["score"] == 0.8125 and "comet" not in scores
     assert scores["comet_context"]["signature"].endswith("|context:1|of:reference")
     assert "COMET with context" in capsys.readouterr().out
-    assert seen[0]["mt"] == "Das Haus ist neu." and seen[3]["src"] == "I see the small dog."
-    assert seen[1] == {
+    assert comet.seen[0]["mt"] == "Das Haus ist neu." and comet.seen[3]["src"] == "I see the small dog."
+    assert comet.seen[1] == {
         "src": "The house is old. </s> It is big, too.",
         "mt": "Das Haus ist alt. </s> Er ist auch groß.",
         "ref": "Das Haus ist alt. </s> Es ist auch groß.",
     }
-    del Model.enable_context
-    assert main(line) == 1 and "the COMET model some/model takes no context" in error_of(capsys)
-    assert main([*line[:3], "--comet-context", "1"]) == 1 and "with --comet" in error_of(capsys)
+    del comet.Model.enable_context
+    assert main(line) == 1 and "some/model" in error_of(capsys)
 
 
-def test_comet_model_that_cannot_be_had(prepared, hypotheses, capsys, monkeypatch) -> None:
+def test_comet_model_that_cannot_be_had(prepared, hypotheses, capsys, comet):
     def download(name):
         raise KeyError(f"no model {name}")
 
-    module = types.ModuleType("comet")
-    module.download_model, module.load_from_checkpoint = download, None
-    monkeypatch.setitem(sys.modules, "comet", module)
+    comet.download_model = download
     assert main([str(prepared), "--hypotheses", str(hypotheses), *COMET]) == 1
-    assert "the COMET model some/model cannot be loaded ('no model some/model')" in error_of(capsys)
+    assert "some/model" in error_of(capsys)

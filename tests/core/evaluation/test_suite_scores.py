@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -40,7 +39,7 @@ VOITA = [
 ]  # fmt: skip
 
 
-def write_documents(folder, form: str = "{id}.{lang}") -> None:
+def write_documents(folder, form: str = "{id}.{lang}"):
     for identity, sides in DOCUMENTS.items():
         for lang, lines in zip(("en", "de"), sides, strict=True):
             path = folder / form.format(id=identity, lang=lang)
@@ -61,9 +60,8 @@ def run(tmp_path, name: str, pair: tuple[str, str], items, *options: str) -> tup
     return json.loads((tmp_path / "o.json").read_text(encoding="utf-8")), model, dictionary
 
 
-@pytest.mark.parametrize("right", [0, 2])
-@pytest.mark.parametrize("name", MODELS)
-def test_contrapro_by_brute_force(name, right, tmp_path, capsys) -> None:
+@pytest.mark.parametrize(("name", "right"), [*((name, 2) for name in MODELS), ("partial", 0)])
+def test_contrapro_by_brute_force(name, right, tmp_path, capsys):
     write_documents(tmp_path / "subtitles")
     options = ["--context-left=2", f"--context-right={right}", f"--documents={tmp_path / 'subtitles'}"]
     result, model, dictionary = run(tmp_path, name, ("en", "de"), CONTRAPRO, *options)
@@ -95,7 +93,7 @@ def test_contrapro_by_brute_force(name, right, tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_voita_by_brute_force(name, tmp_path) -> None:
+def test_voita_by_brute_force(name, tmp_path):
     """The loss is that of all four sentences, also where candidates differ before the last one."""
     result, model, dictionary = run(tmp_path, name, ("en", "ru"), VOITA)
     for item, found in zip(VOITA, result["items"], strict=True):
@@ -108,7 +106,7 @@ def test_voita_by_brute_force(name, tmp_path) -> None:
     assert {key: part["items"] for key, part in result["by_distance"].items()} == {"1": 1, "3": 1}
 
 
-def test_context_is_what_the_model_sees(tmp_path) -> None:
+def test_context_is_what_the_model_sees(tmp_path):
     """Without context the scores are others."""
     write_documents(tmp_path / "subtitles")
     options = ["--context=1", f"--documents={tmp_path / 'subtitles'}"]
@@ -118,47 +116,55 @@ def test_context_is_what_the_model_sees(tmp_path) -> None:
     assert all(abs(a["scores"][0] - b["scores"][0]) > 1e-3 for a, b in zip(near["items"], none["items"], strict=True))
 
 
-def test_wrong_use(tmp_path, capsys) -> None:
+@pytest.fixture
+def fails(tmp_path, capsys):
+    """fails(words): what the command says where one of ``FILES`` is given; nothing is written."""
     prepared = write_prepared(tmp_path / "prepared", "en", "de")
     save_model("partial", prepared, tmp_path / "model.pt", ("en", "de"))
-    own = {"split": "test", "items": []}
-    files = {"voita.json": VOITA, "contrapro.json": CONTRAPRO, "else.json": [1, 2], "own.json": own}
-    for name, content in files.items():
+    for name, content in FILES.items():
         (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
 
-    def fails(*arguments: str) -> str:
+    def run(items: str, *options: str) -> str:
         line = [str(prepared), f"--path={tmp_path / 'model.pt'}", f"--output={tmp_path / 'o.json'}", "--cpu"]
-        assert main([*line, *arguments]) == 1
+        assert main([*line, "--items", *(str(tmp_path / name) for name in items.split()), *options]) == 1
         text = capsys.readouterr().err
         assert text.startswith("error: ") and text.count("\n") == 1 and not (tmp_path / "o.json").exists()
         return text
 
-    items = {name: ["--items", str(tmp_path / name)] for name in files}
-    assert "prepared for en-de, but Voita et al. 2019 is en-ru" in fails(*items["voita.json"])
-    assert "--separator is for models of fairseq's translation task" in fails(
-        *items["contrapro.json"], "--context=0", "--separator=_eos"
-    )
-    assert "give the documents of OpenSubtitles2018 with --documents" in fails(*items["contrapro.json"])
-    for option in ("--context=1", "--context-right=1"):
-        for name in ("voita.json", "own.json"):
-            assert "--context, --context-right and --documents are for ContraPro" in fails(*items[name], option)
-    assert "--placed last is for items over a prepared corpus" in fails(*items["voita.json"], "--placed=last")
-    assert "else.json: no contrastive suite" in fails(*items["else.json"])
-    assert "no.json: no such file" in fails("--items", str(tmp_path / "no.json"))
-    for option in ("--context", "--context-right"):
-        message = f"{option} -1: a number of sentences is expected, 0 or more"
-        assert message in fails(*items["contrapro.json"], f"{option}=-1")
-    both = ["--items", str(tmp_path / "contrapro.json"), str(tmp_path / "voita.json")]
-    assert "ContraPro is scored alone" in fails(*both)
-    save_model("transformer, marked", prepared, tmp_path / "model.pt", ("en", "de"))
-    assert "the dictionary has no symbol '<sep>'" in fails(*items["contrapro.json"], "--context=0", "--separator=<sep>")
+    return run
+
+
+FILES = {"voita": VOITA, "contrapro": CONTRAPRO, "else": [1, 2], "own": {"split": "test", "items": []}}
+
+
+@pytest.mark.parametrize(
+    ("items", "options", "said"),
+    [
+        ("voita", [], "prepared for en-de, but"),
+        ("voita", ["--placed=last"], "--placed last"),
+        ("voita", ["--context=1"], "--context"),
+        ("own", ["--context-right=1"], "--context-right"),
+        ("contrapro", [], "--documents"),
+        ("contrapro", ["--context=0", "--separator=_eos"], "--separator"),
+        ("contrapro", ["--context=-1"], "--context -1"),
+        ("contrapro", ["--context-right=-1"], "--context-right -1"),
+        ("contrapro voita", [], "ContraPro is scored alone"),
+        ("else", [], "else: no contrastive suite"),
+        ("none", [], "none: no such file"),
+    ],
+)
+def test_wrong_use(fails, items, options, said):
+    assert said in fails(items, *options)
+
+
+def test_models_of_other_dictionaries_and_damaged_ones(fails, tmp_path):
+    save_model("transformer, marked", tmp_path / "prepared", tmp_path / "model.pt", ("en", "de"))
+    assert "no symbol '<sep>'" in fails("contrapro", "--context=0", "--separator=<sep>")
     (tmp_path / "model.pt").write_bytes((tmp_path / "model.pt").read_bytes()[:2000])
-    assert "model.pt cannot be read, it is truncated or damaged" in fails(*items["contrapro.json"], "--context=0")
+    assert "model.pt cannot be read" in fails("contrapro", "--context=0")
     other = write_prepared(tmp_path / "other", "en", "de")
-    with open(other / "bin" / "dict.de.txt", "a", encoding="utf-8") as stream:
-        stream.write("surplus 1\n")
-    shutil.copy(other / "bin" / "dict.de.txt", other / "bin" / "dict.en.txt")
+    for lang in ("de", "en"):
+        with open(other / "bin" / f"dict.{lang}.txt", "a", encoding="utf-8") as stream:
+            stream.write("surplus 1\n")
     save_model("partial", other, tmp_path / "model.pt", ("en", "de"))
-    assert "does not fit this model: " in fails(*items["contrapro.json"], "--context=0")
-    (prepared / "manifest.json").unlink()
-    assert "manifest.json: no such file" in fails(*items["contrapro.json"], "--context=0")
+    assert "does not fit this model: " in fails("contrapro", "--context=0")

@@ -30,93 +30,50 @@ def read(tmp_path, helpers):
     return run
 
 
-def test_best_hypotheses_in_instance_order_whatever_the_order_of_lines(read, lines, helpers) -> None:
+def test_best_hypotheses_in_instance_order_whatever_the_order_of_lines(read, lines, helpers):
     result = read(lines[::-1])
     assert [translation.hypothesis for translation in result] == helpers.HYPOTHESES
     assert [(t.document, t.first_sentence, t.sentences) for t in result] == helpers.INSTANCES
     assert not any(translation.misaligned for translation in result)
 
 
-def test_line_breaks_inside_a_sentence_cannot_shift_the_text(read, lines) -> None:
+def test_line_breaks_inside_a_sentence_cannot_shift_the_text(read, lines):
     lines[1]["hypotheses"][0]["sentences"] = ["du kennst\nes\tgut ."]
     assert read(lines)[1].hypothesis == ["du kennst es gut ."]
 
 
-def test_missing(read, lines) -> None:
-    with pytest.raises(UserError, match=r"some\.jsonl: 2 of 3 instances are missing \(ids 0, 2\)"):
-        read(lines[1:2])
-
-
-def test_empty_file(read) -> None:
-    with pytest.raises(UserError, match="3 of 3 instances are missing"):
-        read([])
-
-
-def test_doubled(read, lines) -> None:
-    with pytest.raises(UserError, match=r"some\.jsonl, line 4: instance 1 stands on line 2 already"):
-        read([*lines, lines[1]])
-
-
-def test_of_a_larger_split(read, lines) -> None:
-    with pytest.raises(UserError, match=r"line 4: instance 3 is not among the 3"):
-        read([*lines, {**lines[2], "id": 3}])
-
-
-def test_of_another_split(read, lines) -> None:
-    lines[1]["first_sentence"] = 1
-    with pytest.raises(UserError, match=r"line 2: instance 1 has .*\(0, 1, 1\), but \(0, 2, 1\) in the prepared split"):
-        read(lines)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[1:2], r": 2 of 3 instances are missing \(ids 0, 2\)"),
+        (lambda lines: [], ": 3 of 3 instances are missing"),
+        (lambda lines: [*lines, lines[1]], ", line 4: "),
+        (lambda lines: [*lines, lines[2] | {"id": 3}], ", line 4: "),
+        (lambda lines: [lines[0], lines[1] | {"first_sentence": 1}, lines[2]], ", line 2: .*0, 1, 1.*0, 2, 1"),
+        (lambda lines: [lines[0], "{"], ", line 2: "),
+        (lambda lines: [lines[0], [1]], ", line 2: "),
+        (lambda lines: [lines[0], lines[1] | {"id": "1"}], ", line 2: 'id'"),
+        (lambda lines: [lines[0], lines[1] | {"document": None}], ", line 2: 'document'"),
+        (lambda lines: [lines[0], lines[1] | {"hypotheses": []}], ", line 2: 'hypotheses'"),
+        (lambda lines: [lines[0], lines[1] | {"hypotheses": [{"sentences": [1]}]}], ", line 2: 'hypotheses'"),
+    ],
+)
+def test_damaged_files(read, lines, change, said):
+    with pytest.raises(UserError, match=rf"some\.jsonl{said}"):
+        read(change(lines))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("hypothesis", "count", "in_front", "from_end"),
     [
-        (lambda line: "{", "line 2: not valid JSON"),
-        (lambda line: [1], "line 2: not a JSON object"),
-        (lambda line: {**line, "id": "1"}, "line 2: 'id' is missing or not a whole number"),
-        (lambda line: {key: line[key] for key in line if key != "document"}, "line 2: 'document' is missing"),
-        (lambda line: {**line, "hypotheses": []}, "line 2: 'hypotheses' holds no list of sentences"),
-        (
-            lambda line: {**line, "hypotheses": [{"sentences": "abc"}]},
-            "line 2: 'hypotheses' holds no list of sentences",
-        ),
-        (lambda line: {**line, "hypotheses": [{"sentences": [1]}]}, "line 2: 'hypotheses' holds no list of sentences"),
+        (["a", "b"], 2, ["a", "b"], ["a", "b"]),
+        (["a"], 3, ["a", "", ""], ["", "", "a"]),
+        ([], 2, ["", ""], ["", ""]),
+        (["a", "b", "c", "d"], 2, ["a", "b c d"], ["a b c", "d"]),
+        (["a", "b"], 1, ["a b"], ["a b"]),
     ],
 )
-def test_damaged_line(read, lines, change, message) -> None:
-    with pytest.raises(UserError, match=message):
-        read([lines[0], change(lines[1]), lines[2]])
-
-
-def test_missing_file(tmp_path) -> None:
-    with pytest.raises(UserError, match="nothing.jsonl: no such file"):
-        read_translations(tmp_path / "nothing.jsonl", Sidecar("test", "en", "de", 0))
-
-
-@pytest.mark.parametrize(
-    ("hypothesis", "count", "aligned"),
-    [
-        (["a", "b"], 2, ["a", "b"]),
-        (["a"], 3, ["a", "", ""]),
-        ([], 2, ["", ""]),
-        (["a", "b", "c", "d"], 2, ["a", "b c d"]),
-        (["a", "b"], 1, ["a b"]),
-    ],
-)
-def test_alignment_by_order(hypothesis, count, aligned) -> None:
-    assert align_sentences(hypothesis, count) == aligned
-
-
-@pytest.mark.parametrize(
-    ("hypothesis", "count", "aligned"),
-    [
-        (["a", "b"], 2, ["a", "b"]),
-        (["a"], 3, ["", "", "a"]),
-        ([], 2, ["", ""]),
-        (["a", "b", "c", "d"], 2, ["a b c", "d"]),
-        (["a", "b"], 1, ["a b"]),
-        (["a", "b"], 0, []),
-    ],
-)
-def test_alignment_from_the_end(hypothesis, count, aligned) -> None:
-    assert align_sentences(hypothesis, count, from_end=True) == aligned
+def test_alignment_by_order(hypothesis, count, in_front, from_end):
+    assert align_sentences(hypothesis, count) == in_front
+    assert align_sentences(hypothesis, count, from_end=True) == from_end
+    assert align_sentences(hypothesis, 0, from_end=True) == []

@@ -9,8 +9,7 @@ import pytest
 
 from gtransformer.data.places import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
-from gtransformer.evaluation.capacity import capacity_of
-from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.instances import capacity_of, corpus_instances
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
     ALL,
@@ -24,9 +23,8 @@ from gtransformer.lab.analysis.cxmi import (
 )
 from gtransformer.lab.cli.cxmi import main
 from tests.core.evaluation.any_system import make_system, score_by_hand
-from tests.core.evaluation.test_batch_items import SpelledOut
-from tests.core.evaluation.test_behind_context import sentences_of
-from tests.core.evaluation.test_corpus_instances import PREPARED, doc_task
+from tests.core.evaluation.test_batch_scores import SpelledOut
+from tests.core.evaluation.test_instances import PREPARED, doc_task, sentences_of
 from tests.core.models.batch_documents import document, made
 from tests.core.models.test_docflat import ABD, DOCFLAT, MBE
 from tests.saved_model import make_checkpoint

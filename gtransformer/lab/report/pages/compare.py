@@ -8,13 +8,15 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.breakdown import POSITIONS, position_name
+from gtransformer.evaluation.accuracy import bucket_name
 from gtransformer.evaluation.contrastive import Item
-from gtransformer.evaluation.score_table import TITLES, UNITS, notes
-from gtransformer.evaluation.segments import Documents, Segments
-from gtransformer.evaluation.systems import ScoredSystem
+from gtransformer.evaluation.metrics import COLUMNS, INSTANCES
+from gtransformer.evaluation.score import ScoredSystem
+from gtransformer.evaluation.score_table import notes, score_cell
+from gtransformer.evaluation.segments import POSITIONS, Segments
 from gtransformer.lab.report.pages.colours import system_colours
 from gtransformer.lab.report.pages.page import write_page
+from gtransformer.preprocess.plain_text import Documents
 
 REFERENCE = "raw"  # what a reader sees
 WORD = re.compile(r"\w+|[^\w\s]")  # as the page's script cuts text
@@ -43,7 +45,7 @@ def write_comparison(
     marks = marked(items, first)
     shown = [{"name": name, "colour": colours[name]} for name in names]
     languages = systems[0].evaluation.source_lang, systems[0].evaluation.target_lang
-    ranges = {position_name(place) for _, place in first.places}
+    ranges = {bucket_name(place, POSITIONS) for _, place in first.places}
     phenomena = sorted({mark[0] for some in marks.values() for mark in some})
     data = {
         "systems": shown,
@@ -52,11 +54,10 @@ def write_comparison(
         "documents": documents([scores.segments for scores in evaluations], source, marks),
     }
     rows = []
-    for key in dict.fromkeys(key for scores in evaluations for key in scores.values if UNITS[key] != "instances"):
+    for key in dict.fromkeys(key for scores in evaluations for key in scores.values if COLUMNS[key].level != INSTANCES):
         values = [scores.values.get(key) for scores in evaluations]
-        digits = 4 if key == "comet" else 2
-        cells = ["-" if value is None else f"{value.score:.{digits}f}" for value in values]
-        rows.append((TITLES[key], cells, next(value for value in values if value is not None).signature))
+        cells = [score_cell(key, value) for value in values]
+        rows.append((COLUMNS[key].title, cells, next(value for value in values if value is not None).signature))
     write_page(
         path,
         "compare.html",
@@ -65,11 +66,13 @@ def write_comparison(
         systems=shown,
         rows=rows,
         notes=[note.removeprefix("note: ") for system in systems for note in notes(system, len(systems) > 1)],
-        positions=[(position_name(low), low, high or "") for low, high in POSITIONS if position_name(low) in ranges],
+        positions=[
+            (name, low, high or "") for low, high in POSITIONS if (name := bucket_name(low, POSITIONS)) in ranges
+        ],
         phenomena=phenomena,
         documents=len(data["documents"]),
         sentences=len(first.places),
-        signature=first.statistics("chrf", "sentences").signature,
+        signature=first.statistics("chrf", "sentences").measure.signature,
     )
 
 

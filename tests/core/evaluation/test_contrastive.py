@@ -1,28 +1,35 @@
-"""Contrastive scores equal those of one plain forward pass per candidate over the whole document."""
+"""Contrastive items: scores equal one plain forward pass per candidate over the whole document; reports by hand."""
 
 from __future__ import annotations
 
 import json
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
 
+from gtransformer.cli.contrastive_table import table
 from gtransformer.data.places import Place
 from gtransformer.errors import UserError
+from gtransformer.evaluation.accuracy import bucket_name, standard_error
 from gtransformer.evaluation.contrastive import (
+    IN_BATCH,
+    IN_VIEW,
+    OUT_OF_VIEW,
     Item,
     ItemScores,
-    bucket_name,
     current_in,
     read_items,
     report,
     score_items,
 )
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, batches, size
+from gtransformer.models.common.windows import ALIGNMENTS
 from gtransformer.models.gtransformer.config import GTransformerConfig
 from gtransformer.models.gtransformer.model import GTransformerModel
+from tests.core.models.test_window import window_model
 
 WORDS = [f"w{number}" for number in range(20)]
 PLACES = [Place(0, 0, 3), Place(0, 3, 2), Place(1, 0, 4)]
@@ -99,8 +106,8 @@ def brute_force(model, dictionary, source: list[str], target: list[str], sentenc
     return total
 
 
-@pytest.mark.parametrize("max_tokens", [1, 20, 4096])
-def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens) -> None:
+@pytest.mark.parametrize("max_tokens", [1, 4096])
+def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
     results = score_items(scorer, ITEMS, PLACES, read, encode)
     assert [result.item for result in results] == ITEMS
@@ -112,15 +119,15 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens) ->
             target = [*TARGETS[instance][:sentence], text, *TARGETS[instance][sentence + 1 :]]
             expected.append(brute_force(model, dictionary, SOURCES[instance], target, sentence))
         assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
-        assert result.solved == all(expected[0] > other for other in expected[1:])
+        assert result.to_json()["solved"] == all(expected[0] > other for other in expected[1:])
         margins += [abs(expected[0] - other) for other in expected[1:]]
     assert min(margins) > 1e-3, "candidates must differ for this test to mean anything"
-    assert [result.context_in_view for result in results] == [True, True, False, True, True]
+    assert [result.view == IN_VIEW for result in results] == [True, True, False, True, True]
 
 
 @pytest.mark.parametrize("model", ["full"], indirect=True)
 @pytest.mark.parametrize(("before", "target_before"), [(2, 2), (2, 0), (1, 3)])
-def test_items_where_instances_overlap(model, dictionary, encode, before, target_before) -> None:
+def test_items_where_instances_overlap(model, dictionary, encode, before, target_before):
     """Each item is scored where its sentence is current, behind so many sentences of either side."""
     documents = [tuple([*side[0], *side[1]] for side in (SOURCES, TARGETS)), (SOURCES[2], TARGETS[2])]
     places, instances = [], []
@@ -140,15 +147,15 @@ def test_items_where_instances_overlap(model, dictionary, encode, before, target
         texts = [item.correct, *item.wrong]
         expected = [brute_force(model, dictionary, source, [*target[:-1], text], len(target) - 1) for text in texts]
         assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
-        assert result.context_in_view == (item.distance <= max(before, target_before))
+        assert (result.view == IN_VIEW) == (item.distance <= max(before, target_before))
 
 
-def test_where_sentences_are_current() -> None:
+def test_where_sentences_are_current():
     assert current_in([Place(3, 1, 2), Place(0, 0, 1)]) == {(3, 1): (0, 0), (3, 2): (0, 1), (0, 0): (1, 0)}
     assert current_in([Place(3, 1, 3, (3, 1)), Place(3, 4, 1, (4, 1))]) == {(3, 3): (0, 2), (3, 4): (1, 0)}
 
 
-def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, read, monkeypatch) -> None:
+def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, read, monkeypatch):
     scorer = SentenceScorer(model, dictionary, dictionary)
     seen = []
     monkeypatch.setattr(scorer, "_score_batch", lambda r: (seen.extend(r), SentenceScorer._score_batch(scorer, r))[1])
@@ -157,7 +164,7 @@ def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, e
     assert sorted(len(request.target) for request in seen) == sorted([3, 2, 4] + [2, 2, 3, 2, 2, 2, 3, 1])
 
 
-def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode) -> None:
+def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, encode):
     model.train()
     scorer = SentenceScorer(model, dictionary, dictionary)
     request = Request(encode(SOURCES[2]), encode(TARGETS[2]))
@@ -167,7 +174,7 @@ def test_dropout_is_off_and_the_sign_is_a_log_probability(model, dictionary, enc
     assert all(score < 0 for score in first[0])
 
 
-def test_batches_hold_every_request_once_within_the_limit(encode) -> None:
+def test_batches_hold_every_request_once_within_the_limit(encode):
     source = [encode(SOURCES[0]), encode(SOURCES[2])]
     requests = [Request(source[n % 2], encode(TARGETS[2])[: 1 + n % 4]) for n in range(30)]
     for limit in (1, 15, 40, 1000):
@@ -178,7 +185,7 @@ def test_batches_hold_every_request_once_within_the_limit(encode) -> None:
             assert len(group) == 1 or width * len(group) <= limit
 
 
-def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode) -> None:
+def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode):
     """Sources of one length, whose ids come in any order: theirs is that of the first request that has each."""
     sources = sorted((encode(SOURCES[0]) for _ in range(20)), key=id)
     for order in (sources, sources[::-1], sources[10:] + sources[:10]):
@@ -187,20 +194,71 @@ def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode) -> None:
         assert found == [[n, n + 20, n + 1, n + 21] for n in range(0, 20, 2)]
 
 
-def test_wrong_items(model, dictionary, encode, read) -> None:
+@torch.no_grad()
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
+def test_a_text_scores_the_same_as_right_and_as_wrong(dictionary, alignment, encode):
+    """Where windows lie by the target's length, what stands behind the sentence moves them: it is seen by both."""
+    model = window_model(dictionary, 2, train_alignment=alignment)
+    items = [Item(0, "pronoun", "a", 0, i, i, text, (text, "w1")) for i, text in enumerate(TARGETS[0])]
+    sides = tuple(map(encode, (SOURCES[0], TARGETS[0])))
     scorer = SentenceScorer(model, dictionary, dictionary)
-    elsewhere = Item(9, "pronoun", "", 2, 0, 0, "w1", ("w2",))
-    with pytest.raises(UserError, match="item 9: sentence 0 of document 2 is not in the prepared split"):
-        score_items(scorer, [elsewhere], PLACES, read, encode)
-    other = Item(8, "pronoun", "", 1, 1, 0, "w1", ("w2",))
-    with pytest.raises(UserError, match="item 8: its right translation 'w1' is not the reference of sentence 1"):
-        score_items(scorer, [other], PLACES, read, encode)
+    for score in score_items(scorer, items, PLACES[:1], lambda number: sides, encode):
+        assert score.wrong[0] == pytest.approx(score.correct, abs=1e-9)
 
 
-def test_report_counts() -> None:
+@pytest.mark.parametrize(("place", "said"), [((2, 0), "not in the prepared split"), ((1, 1), "is not the reference")])
+def test_items_of_another_corpus(model, dictionary, encode, read, place, said):
+    scorer = SentenceScorer(model, dictionary, dictionary)
+    with pytest.raises(UserError, match=f"item 9: .*{said}"):
+        score_items(scorer, [Item(9, "pronoun", "", *place, 0, "w1", ("w2",))], PLACES, read, encode)
+
+
+class Untrained:
+    """In place of a scorer where its scores do not matter."""
+
+    minds_length, together = False, 1
+
+    def score(self, requests, progress):
+        return [[0.0] * len(request.asked) for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("distances", "sentences", "view"),
+    [
+        ((2, 2), (3, 3), IN_VIEW),
+        ((3, 2), (3, 3), IN_VIEW),  # the target alone discloses within the instance
+        ((3, 2), (4, 1), IN_VIEW),  # the source alone
+        ((3, 2), (3, 2), OUT_OF_VIEW),
+        ((1, 1), (1, 1), OUT_OF_VIEW),
+    ],
+)
+def test_what_is_in_view(distances, sentences, view):
+    """An instance of so many sentences of either side, of which the last is the item's."""
+    sides = [[[number] for number in range(5 - count, 5)] for count in sentences]
+    item = Item(0, "pronoun", "", 0, 4, min(distances), "right", ("wrong",), *distances)
+    place = Place(0, 5 - sentences[1], sentences[1], (4, 1))
+    (found,) = score_items(Untrained(), [item], [place], lambda _: sides, lambda texts: [[4], [9]][: len(texts)])
+    assert found.view == view
+
+
+def test_standard_errors():
+    # Alone: three of four, sqrt(3/4 * 1/4 / 3).
+    assert standard_error([True, True, True, False], [None] * 4) == pytest.approx(25.0)
+    assert standard_error([True, True, True, False], [0, 1, 2, 3]) == pytest.approx(25.0)
+    # In pairs that agree it is that of two outcomes, one of them right: sqrt(1/2 * 1/2 / 1).
+    assert standard_error([True, False, True, False], [7, 9, 7, 9]) == pytest.approx(50.0)
+    # One right of each pair: it could not have been otherwise.
+    assert standard_error([True, False, False, True], [7, 7, 9, 9]) == 0.0
+    # Residuals of the groups 2/3 + 2/3 - 1/3 = 1, -1/3 - 1/3 - 1/3 = -1 and 0: sqrt(2 * 3 / 2) / 9.
+    solved = [True, True, False, False, False, False, True, False, False]
+    assert standard_error(solved, [0] * 3 + [1] * 3 + [2] * 3) == pytest.approx(100 * math.sqrt(3) / 9)
+    assert standard_error([True, False], [3, 3]) is None
+
+
+def test_report():
     def made(phenomenon: str, distance: int, correct: float, *wrong: float) -> ItemScores:
         item = Item(0, phenomenon, "", 0, 0, distance, "a", ("b",) * len(wrong))
-        return ItemScores(item, correct, wrong, context_in_view=distance < 20)
+        return ItemScores(item, correct, wrong, IN_VIEW if distance < 20 else OUT_OF_VIEW)
 
     result = report(
         [
@@ -212,46 +270,73 @@ def test_report_counts() -> None:
     )
     assert result["total"]["solved"] == 2 and result["total"]["items"] == 4 and result["total"]["accuracy"] == 50.0
     assert result["total"]["mean_margin"] == pytest.approx((1 - 0.5 + 0 + 3) / 4)
+    assert result["total"]["chance"] == pytest.approx(100 * (1 / 3 + 1 / 3 + 1 / 2 + 1 / 2) / 4)
     assert {name: part["solved"] for name, part in result["by_phenomenon"].items()} == {"address": 1, "pronoun": 1}
-    assert {name: (p["solved"], p["items"]) for name, p in result["by_distance"].items()} == {
-        "1": (1, 1), "4-6": (0, 2), "25+": (1, 1),
-    }  # fmt: skip
+    rows = {name: (part["solved"], part["items"]) for name, part in result["by_distance"].items()}
+    assert rows == {"1": (1, 1), "4-6": (0, 2), "25+": (1, 1)}
     assert list(result["by_phenomenon_and_distance"]["pronoun"]) == ["1", "4-6"]
-    assert result["context_out_of_view"] == 1
+    assert result["context_out_of_view"] == 1 and "by_distance_source" not in result
 
 
-def test_buckets() -> None:
+def test_report_by_either_side():
+    def made(phenomenon: str, source: int, target: int, group: int, solved: bool, view: str = IN_VIEW) -> ItemScores:
+        item = Item(0, phenomenon, "", 0, 0, min(source, target), "a", ("b",), source, target, group)
+        return ItemScores(item, -1.0 if solved else -3.0, (-2.0,), view)
+
+    scores = [made("pronoun", 1, 1, 0, True), made("pronoun", 30, 1, 1, False, IN_BATCH)]
+    scores += [made("pronoun", 30, 30, 2, True, OUT_OF_VIEW), made("address", 14, 2, 3, True)]
+    result = report(scores)
+    assert {row: part["items"] for row, part in result["by_distance_source"].items()} == {"1": 1, "13-24": 1, "25+": 2}
+    assert {row: part["items"] for row, part in result["by_distance_target"].items()} == {"1": 2, "2": 1, "25+": 1}
+    assert result["by_distance"] == result["by_distance_target"]
+    pronoun = result["by_phenomenon_and_distance_source"]["pronoun"]
+    assert {row: part["solved"] for row, part in pronoun.items()} == {"1": 1, "25+": 1}
+    view = result["by_phenomenon_and_view"]
+    assert {name: part["items"] for name, part in view["pronoun"].items()} == dict.fromkeys(
+        [IN_VIEW, IN_BATCH, OUT_OF_VIEW], 1
+    )
+    assert list(view["address"]) == [IN_VIEW]
+    assert result["context_out_of_view"] == result["context_in_batch"] == 1
+    lines = table(result).splitlines()
+    assert lines[2].split() == "pronoun 3 50.0 100.0 - 50.0 ±50.0".split()
+    assert lines[5].split() == "address 1 50.0 - 100.0 -".split()
+
+
+def test_buckets():
     names = [bucket_name(distance) for distance in (0, 1, 2, 3, 4, 6, 7, 12, 13, 24, 25, 400)]
     assert names == ["0", "1", "2", "3", "4-6", "4-6", "7-12", "7-12", "13-24", "13-24", "25+", "25+"]
 
 
-@pytest.fixture
-def entry() -> dict:
-    """A good entry of the file."""
-    keys = {"id": 1, "phenomenon": "pronoun", "detail": "it -> er", "document": 0, "sentence": 2, "distance": 1}
-    return {**keys, "correct": "Er bellt.", "wrong": ["Es bellt."]}
+ENTRY = {"id": 1, "phenomenon": "pronoun", "detail": "it -> er", "document": 0, "sentence": 2, "distance": 1,
+         "correct": "Er bellt.", "wrong": ["Es bellt."]}  # fmt: skip
+SIDES = {"distance_source": 3, "distance_target": 1, "group": 5}
 
 
-def test_reads_items(tmp_path, entry) -> None:
+def written(tmp_path, data: dict):
     path = tmp_path / "contrastive.json"
-    path.write_text(json.dumps({"version": 1, "split": "test", "items": [entry]}), encoding="utf-8")
-    assert read_items(path) == ("test", [Item(1, "pronoun", "it -> er", 0, 2, 1, "Er bellt.", ("Es bellt.",))])
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_reads_items(tmp_path):
+    path = written(tmp_path, {"split": "test", "items": [ENTRY, ENTRY | SIDES]})
+    item = Item(1, "pronoun", "it -> er", 0, 2, 1, "Er bellt.", ("Es bellt.",))
+    both = Item(1, "pronoun", "it -> er", 0, 2, 1, "Er bellt.", ("Es bellt.",), 3, 1, 5)
+    assert read_items(path) == ("test", [item, both])
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (lambda data: data["items"][0].pop("distance"), "entry 0 of 'items' has no valid 'distance'"),
-        (lambda data: data["items"][0].update(wrong=[]), "entry 0 of 'items' has no valid 'wrong'"),
-        (lambda data: data["items"][0].update(correct=3), "entry 0 of 'items' has no valid 'correct'"),
-        (lambda data: data["items"].clear(), "has no items"),
-        (lambda data: data.pop("split"), "no contrastive set"),
+        {"distance": None},
+        {"wrong": []},
+        {"wrong": [1]},
+        {"correct": 3},
+        {"others": [["a"]]},
+        *({key: "3"} for key in SIDES),
     ],
 )
-def test_damaged_items(tmp_path, entry, change, message) -> None:
-    data = {"version": 1, "split": "test", "items": [entry]}
-    change(data)
-    path = tmp_path / "contrastive.json"
-    path.write_text(json.dumps(data), encoding="utf-8")
-    with pytest.raises(UserError, match=message):
+def test_damaged_items(tmp_path, change):
+    path = written(tmp_path, {"split": "test", "items": [ENTRY, ENTRY | change]})
+    with pytest.raises(UserError, match=f"entry 1 of 'items' has no valid '{next(iter(change))}'"):
         read_items(path)

@@ -1,26 +1,105 @@
-"""Items that stand last behind their context: what is cut, and scores by a slow loop over texts written by hand."""
+"""The instances in which sentences are scored: what a model's options ask for, and what is cut; scores by hand."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.cli.contrastive import main
+from gtransformer.data.places import Place
+from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
-from gtransformer.evaluation.capacity import Capacity, capacity_of, usual_place
-from gtransformer.evaluation.contrastive import Item, read_items, score_items
-from gtransformer.evaluation.corpus_instances import corpus_instances
+from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items
+from gtransformer.evaluation.instances import Capacity, capacity_of, corpus_instances, usual_place
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.files import read_lines
 from gtransformer.preprocess.encode import read_settings
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.compatibility import observe
 from tests.core.evaluation.any_system import SYSTEMS, make_system, score_by_hand
-from tests.core.evaluation.test_corpus_instances import PREPARED, doc_task, fairseq_task, text
-from tests.support import tiny_model
+from tests.support import ROOT, tiny_model
+
+PREPARED = ROOT / "tests" / "prepared" / "len48"
+PAIR = {"source_lang": "en", "target_lang": "de"}
+
+
+def doc_task(prepared: Path = PREPARED, **options) -> TranslationDocTask:
+    """The task of a model with these options."""
+    cfg = TranslationDocConfig(data=str(prepared / "bin"), dataset_impl=None, train_subset="train", **PAIR, **options)
+    return TranslationDocTask.setup_task(cfg)
+
+
+def fairseq_task() -> TranslationTask:
+    """fairseq's own."""
+    return TranslationTask.setup_task(TranslationConfig(data=str(PREPARED / "bin"), **PAIR))
+
+
+def text(task, split: str) -> tuple[Sidecar, list[list[list[list[int]]]]]:
+    """The sidecar, and of both sides the stored instances as sentences of indices, read from the text."""
+    sides = []
+    for lang, dictionary in (("en", task.source_dictionary), ("de", task.target_dictionary)):
+        lines = map(split_instance, read_lines(PREPARED / "instances" / f"{split}.{lang}"))
+        sides.append([[[dictionary.index(w) for w in sentence.split()] for sentence in one] for one in lines])
+    return Sidecar.load(PREPARED / "bin" / f"{split}.en-de.instances.json"), sides
+
+
+@pytest.mark.parametrize("make", [doc_task, fairseq_task])
+@pytest.mark.parametrize("split", ["test", "train"])
+def test_as_prepared(make, split):
+    """Every instance that lies there, in training, too, where words are dropped otherwise; and of fairseq's task."""
+    task = make(doc_noise_mask=0.9) if make is doc_task else make()
+    sidecar, (sources, targets) = text(task, split)
+    found = corpus_instances(task, PREPARED, split)
+    assert list(found.places) == [Place(*row) for row in sidecar.instances]
+    assert [found.read(number) for number in range(len(found.places))] == list(zip(sources, targets, strict=True))
+
+
+def test_single_sentences():
+    task = doc_task(instances="disjoint", context_sentences=0)
+    sidecar, sides = text(task, "test")
+    found = corpus_instances(task, PREPARED, "test")
+    source, target = (join(sidecar, side) for side in sides)
+    sentences = [(document, number) for document, one in enumerate(source) for number in range(len(one))]
+    assert list(found.places) == [Place(document, number, 1, (number, 1)) for document, number in sentences]
+    expected = [([source[document][number]], [target[document][number]]) for document, number in sentences]
+    assert [found.read(number) for number in range(len(sentences))] == expected
+
+
+def test_context_of_the_source_alone():
+    task = doc_task(instances="current", context_sentences=2, doc_mode="full")
+    sidecar, sides = text(task, "test")
+    found = corpus_instances(task, PREPARED, "test")
+    source, target = (join(sidecar, side) for side in sides)
+    place = next(number for number, place in enumerate(found.places) if place.current[0] == 3)
+    document = found.places[place].document
+    assert found.places[place] == Place(document, 3, 1, (3, 1))
+    assert found.read(place) == (source[document][1:4], [target[document][3]])
+
+
+def test_what_is_missing_or_damaged(tmp_path):
+    with pytest.raises(UserError, match="no split 'dev'"):
+        corpus_instances(doc_task(), PREPARED, "dev")
+    prepared = shutil.copytree(PREPARED, tmp_path / "prepared")
+    path = prepared / "bin" / "test.en-de.instances.json"
+    sidecar = Sidecar.load(path)
+    document, first, count = sidecar.instances[0]
+    sidecar.instances[0] = (document, first, count + 1)
+    for instances in (sidecar.instances, sidecar.instances[:-1]):
+        sidecar.instances = instances
+        sidecar.save(path)
+        with pytest.raises(UserError, match="prepare the corpus again"):
+            corpus_instances(doc_task(prepared), prepared, "test").read(0)
+
 
 Sides = tuple[list[list[int]], list[list[int]]]
 
@@ -82,11 +161,7 @@ def test_instances(kind, split):
 
 
 @pytest.mark.parametrize(
-    ("system", "kind"),
-    [
-        *product(SYSTEMS, ("sentences", "disjoint", "sliding", "parts")),
-        *product(["gtransformer"], ("greedy", "stored")),
-    ],
+    ("system", "kind"), [*product(SYSTEMS, ["sliding"]), *product(["gtransformer"], KINDS), ("window linear", "parts")]
 )
 def test_scores_by_hand(system, kind):
     """Right and wrong, for every sentence of a document; some wrong ones are longer, some shorter."""
@@ -109,7 +184,7 @@ def test_scores_by_hand(system, kind):
         texts = encode([item.correct, *item.wrong])
         expected = [score_by_hand(model, dictionary, source, [*target[:-1], one], len(target) - 1) for one in texts]
         assert [score.correct, *score.wrong] == pytest.approx(expected, abs=1e-9)
-        assert score.context_in_view == (len(source) > 1)
+        assert (score.view == IN_VIEW) == (len(source) > 1)
         seen.add(len(source))
     assert seen == {1} if kind == "sentences" else max(seen) > 1
 
@@ -201,18 +276,12 @@ def test_an_item_longer_than_the_model(dictionary):
     scorer = SentenceScorer(model, dictionary, dictionary)
     short = Request([[4]], [[5]], name="contrastive item 1")
     assert scorer.score([short, Request([[4] * 10], [[5] * 7])])
-    for request, message in (
-        (
-            Request([[4] * 11], [[5]], name="contrastive item 7"),
-            "contrastive item 7: 13 source tokens with its context",
-        ),
-        (
-            Request([[4]], [[5], [6] * 5], name="example 3"),
-            "example 3: 10 target tokens .* but the model takes 9; leave it out, or give less",
-        ),
+    for sides, said in (
+        (([[4] * 11], [[5]]), "item 7: 13 source tokens"),
+        (([[4]], [[5], [6] * 5]), "item 7: 10 target"),
     ):
-        with pytest.raises(UserError, match=message):
-            scorer.score([short, request], lambda batches: pytest.fail("too late"))
+        with pytest.raises(UserError, match=said):
+            scorer.score([short, Request(*sides, name="item 7")], lambda batches: pytest.fail("too late"))
 
 
 def test_a_model_that_has_diverged_is_not_scored(dictionary):
@@ -223,5 +292,5 @@ def test_a_model_that_has_diverged_is_not_scored(dictionary):
     assert np.isfinite(scorer.score([request])).all()
     next(model.decoder.layers[-1].parameters()).data.fill_(np.nan)
     for score in (scorer.score, scorer.score_tokens):
-        with pytest.raises(UserError, match="item 3: the model's log probabilities are not numbers"):
+        with pytest.raises(UserError, match="item 3"):
             score([request])

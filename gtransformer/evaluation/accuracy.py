@@ -1,0 +1,79 @@
+"""Accuracy of what a model prefers or has translated, by groups of items that may depend on each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+# Distances of the deciding context, in sentences: (first, last) of each row of a report; the last row is open.
+BUCKETS = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, None))
+SIDES = ("distance_source", "distance_target")  # to the nearest sentence of a side that discloses the answer
+
+
+class Choice(Protocol):
+    """Log probabilities of a right translation and of wrong ones; items of one ``group`` depend on each other."""
+
+    correct: float
+    wrong: tuple[float, ...]
+    group: int | None
+
+
+def is_solved(choice: Choice) -> bool:
+    """Whether the right translation is strictly better than all wrong ones."""
+    return all(choice.correct > wrong for wrong in choice.wrong)
+
+
+def accuracy(choices: Sequence[Choice]) -> dict[str, Any]:
+    """Accuracy in per cent with the number of items, its standard error and that of guessing, and the margin's mean.
+
+    The margin is right minus best wrong, natural logarithm.
+    """
+    solved = [is_solved(one) for one in choices]
+    return {
+        "accuracy": 100.0 * sum(solved) / len(choices),
+        "standard_error": standard_error(solved, [one.group for one in choices]),
+        "chance": 100.0 * math.fsum(1 / (1 + len(one.wrong)) for one in choices) / len(choices),
+        "solved": sum(solved),
+        "items": len(choices),
+        "mean_margin": math.fsum(one.correct - max(one.wrong) for one in choices) / len(choices),
+    }
+
+
+def standard_error(solved: Sequence[float], groups: Sequence[int | str | None]) -> float | None:
+    """Standard error of an accuracy, in points, over groups of items that depend on each other; None for one group.
+
+    The variance of a mean over clusters, sum_g (sum_i (x_i - mean))^2 / n^2 times G / (G - 1). An item whose group is
+    None is one by itself; where all are, that is mean (1 - mean) / (n - 1).
+    """
+    mean = sum(solved) / len(solved)
+    residuals: dict[tuple, float] = {}
+    for number, (outcome, group) in enumerate(zip(solved, groups, strict=True)):
+        key = ("item", number) if group is None else ("group", group)
+        residuals[key] = residuals.get(key, 0.0) + outcome - mean
+    count = len(residuals)
+    if count == 1:
+        return None
+    variance = math.fsum(residual**2 for residual in residuals.values()) * count / (count - 1)
+    return 100.0 * math.sqrt(variance) / len(solved)
+
+
+def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS) -> str:
+    """The row of a report that a number (a distance) belongs to: ``"0"``, ``"1"``, ``"4-6"``, ``"25+"`` ..."""
+    first, last = next((first, last) for first, last in buckets if last is None or first <= number <= last)
+    return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
+
+
+def split(items: Iterable[T], key: Callable[[T], Any], name: Callable[[Any], str] = str) -> dict[str, list[T]]:
+    """Items by the name of their key, in the order of the keys."""
+    groups: dict[str, list[T]] = {}
+    for item in sorted(items, key=key):
+        groups.setdefault(name(key(item)), []).append(item)
+    return groups
+
+
+def by_distance(items: Iterable[T], distance: Callable[[T], int], count: Callable[[list[T]], dict]) -> dict[str, dict]:
+    """What ``count`` says of the items in each row of ``BUCKETS``."""
+    return {row: count(part) for row, part in split(items, distance, bucket_name).items()}

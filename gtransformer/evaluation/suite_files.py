@@ -1,0 +1,338 @@
+"""Reading published contrastive suites, whose format is told from their content.
+
+ContraPro (Müller, Rios, Voita and Sennrich 2018), English to German: er, sie or es by the antecedent? In two forms:
+
+* ``contrapro.json``: with pronouns and antecedent distance; the context is not in it and is taken from the documents of
+  OpenSubtitles2018, by document and segment.
+* text: ``contrapro.text.{en,de}``, ``contrapro.context.{en,de}`` (as many lines of context per line of text, each),
+  ``contrapro.context.right.{en,de}`` (our addition: in the same way what stands behind it; only where it is asked for)
+  and ``groups.txt``, the line on which each group of candidates begins. The first candidate of a group is right.
+
+The English-Russian consistency sets of Voita, Sennrich and Titov (2019), deixis, ellipsis and lexical cohesion: a JSON
+list; an entry has ``src`` (four sentences, tokenised, joined by `` _eos ``), ``dst`` (candidate translations of the
+four in the same form), ``true_ind`` (which of them is right) and, for deixis and lexical cohesion, ``ctx_dist`` (how
+many sentences back the context stands that decides).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.evaluation.suites import Example
+from gtransformer.files import read_json, read_lines
+
+CONTRAPRO, LANGS = "ContraPro", ("en", "de")
+FAR = 3  # sentences; antecedents further back are reported together
+SEPARATOR = "_eos"
+# How the published files of Voita et al. are called, and what they test.
+PHENOMENA = {
+    "deixis": "deixis",
+    "lex": "lexical cohesion",
+    "ellipsis_infl": "ellipsis, inflection",
+    "ellipsis_vp": "ellipsis, verb phrase",
+}
+# Where the side LANG of an OpenSubtitles document ID may lie below the directory; each may be compressed, too.
+PATTERNS = ("{id}.{lang}", "{id}_{lang}", "{lang}/{id}", "{id}/{lang}")
+ENDINGS = ("", ".txt", ".xz", ".gz", ".txt.xz", ".txt.gz")
+Pairs = list[tuple[str, str]]  # of sentences
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The examples of one or several files of a kind; ``tokenised``: their text is so already."""
+
+    name: str
+    langs: tuple[str, str]
+    tokenised: bool
+    examples: list[Example]
+
+
+def is_own_suite(path: Path) -> bool:
+    """Whether a file is a contrastive set over a prepared corpus, like the demo's (``evaluation.contrastive``)."""
+    return not path.is_dir() and isinstance(read_json(path), dict)
+
+
+def read_suite(
+    paths: Sequence[Path], context: int | None = None, documents: Path | None = None, behind: int = 0
+) -> Suite:
+    """Read one ContraPro suite (``contrapro.json`` or the directory of its text form) or files of Voita et al.
+
+    ``context``: sentences before each of ContraPro's (None: JSON 1, text form all there are); ``behind``: behind it.
+    Raises UserError for files that are neither, for kinds that are mixed, and for options that do not apply.
+    """
+    first = paths[0]
+    data = None if first.is_dir() else read_json(first)
+    if data is None or _has_key(data, "src segment"):
+        if len(paths) > 1:
+            raise UserError(f"{paths[1]}: ContraPro is scored alone; give one file or directory with --items")
+        if data is None and documents is not None:
+            raise UserError(f"{documents}: ContraPro's text form holds its context; leave out --documents")
+        if data is None:
+            return Suite(CONTRAPRO, LANGS, False, _text_examples(first, context, behind))
+        return Suite(
+            CONTRAPRO, LANGS, False, _json_examples(data, first, 1 if context is None else context, behind, documents)
+        )
+    if context is not None or behind or documents is not None:
+        raise UserError(f"{first}: --context, --context-right and --documents are for ContraPro; leave them out")
+    examples: list[Example] = []
+    for path in paths:
+        data = data if path == first else read_json(path)
+        if not _has_key(data, "dst"):
+            raise UserError(
+                f"{path}: no contrastive suite; expected are contrapro.json ('src segment', ...), a directory with "
+                "contrapro.text.en, the format of Voita et al. ('src', 'dst', ...), or a set of the demo's kind alone"
+            )
+        examples += _voita_examples(data, path)
+    return Suite("Voita et al. 2019", ("en", "ru"), True, examples)
+
+
+def _has_key(data: object, key: str) -> bool:
+    return isinstance(data, list) and bool(data) and isinstance(data[0], dict) and key in data[0]
+
+
+def _check(entry: dict, where: str, valid: dict[str, bool]) -> None:
+    """UserError for the first key whose value is not valid."""
+    for key, right in valid.items():
+        if not right:
+            raise UserError(f"{where} has no valid {key}; correct it")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+# ContraPro as JSON
+
+
+def _json_examples(data: list, path: Path, before: int, behind: int, documents: Path | None) -> list[Example]:
+    """The examples of a parsed ``contrapro.json``, with so many sentences before and behind each from ``documents``."""
+    wanted = before + behind > 0
+    for number, entry in enumerate(data):
+        given = entry if isinstance(entry, dict) else {}
+        errors = given.get("errors")
+        valid = {
+            repr(key): _is_text(given.get(key)) for key in ("src segment", "ref segment", "src pronoun", "ref pronoun")
+        }
+        valid |= {repr(key): key in given for key in ("ante distance", "intrasegmental")}
+        valid["'errors' (list of objects with a text 'contrastive')"] = (
+            isinstance(errors, list)
+            and bool(errors)
+            and all(isinstance(one, dict) and _is_text(one.get("contrastive")) for one in errors)
+        )
+        if wanted:
+            found = "document id" in given and str(given.get("segment id", "")).isdecimal()
+            valid["'document id' and whole 'segment id' to find its context by"] = found
+        _check(given, f"{path}: entry {number}", valid)
+    if wanted and documents is None:
+        raise UserError(
+            f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
+            "or score the sentences alone (--context 0, no --context-right)"
+        )
+    around = _contexts(data, Subtitles(documents), before, behind) if wanted else [([], [])] * len(data)
+    examples = []
+    for number, entry in enumerate(data):
+        texts = [entry["ref segment"], *(error["contrastive"] for error in entry["errors"])]
+        groups = {
+            "phenomenon": f"{entry['src pronoun']}:{entry['ref pronoun']}".lower(),
+            "distance": distance_name(entry["ante distance"]),
+            "intrasegmental": {"True": "yes", "False": "no"}.get(str(entry["intrasegmental"]), "unknown"),
+        }
+        examples.append(_example(number, *around[number], entry["src segment"], texts, groups))
+    return examples
+
+
+def distance_name(distance: object) -> str:
+    """``"0"`` to ``"3"``, ``">3"``, or ``"unknown"`` where the suite has no number."""
+    if isinstance(distance, bool) or not isinstance(distance, int):
+        return "unknown"
+    return str(distance) if distance <= FAR else f">{FAR}"
+
+
+class Subtitles:
+    """The documents of OpenSubtitles2018 of one language pair, one segment a line."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such directory; give the documents of OpenSubtitles2018")
+        self.lines = lru_cache(1)(self._lines)  # examples come by document
+
+    def _lines(self, identity: str) -> Pairs:
+        """The aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
+        paths = [self._path(identity, lang) for lang in LANGS]
+        sides = [[line.strip() for line in read_lines(path)] for path in paths]
+        if len(sides[0]) != len(sides[1]):
+            raise UserError(
+                f"{paths[1]}: {len(sides[1])} lines, but {len(sides[0])} in {paths[0]}; they must be aligned by line"
+            )
+        return list(zip(*sides, strict=True))
+
+    def _path(self, identity: str, lang: str) -> Path:
+        names = [pattern.format(id=identity, lang=lang) + ending for pattern in PATTERNS for ending in ENDINGS]
+        for path in map(self.folder.joinpath, names):
+            if path.is_file():
+                return path
+        raise UserError(
+            f"{self.folder / names[0]}: no such file; the documents are looked for as "
+            f"{', '.join(pattern.format(id='ID', lang='LANG') for pattern in PATTERNS)} by their 'document id'"
+        )
+
+
+def _contexts(
+    data: Sequence[dict[str, Any]], documents: Subtitles, before: int, behind: int
+) -> list[tuple[Pairs, Pairs]]:
+    """Up to so many pairs of segments before each entry, and behind it; those empty on both sides are left out.
+
+    Whether segment ids count from 1 or from 0 is told by under which more segments are the line that they name. Raises
+    UserError if most are found under neither: the documents are then not those that the suite was made from.
+    """
+    places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
+    order = sorted(range(len(data)), key=places.__getitem__)
+    found = {1: 0, 0: 0}
+    for number in order:
+        (identity, segment), text = places[number], data[number]["src segment"].split()
+        lines = documents.lines(identity)
+        for base in found:
+            found[base] += 0 <= segment - base < len(lines) and lines[segment - base][0].split() == text
+    base = max(found, key=found.__getitem__)
+    if 2 * found[base] <= len(data):
+        raise UserError(
+            f"{documents.folder}: only {found[base]} of {len(data)} segments are the line that their 'segment id' "
+            "names; give the OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
+        )
+    around: list[tuple[Pairs, Pairs]] = [([], []) for _ in data]
+    for number in order:
+        identity, segment = places[number]
+        lines, index = documents.lines(identity), segment - base
+        if 0 <= index < len(lines):  # a line that the document does not have has no context
+            earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
+            around[number] = earlier[max(0, len(earlier) - before) :], later[:behind]
+    return around
+
+
+# ContraPro as text
+
+
+def _text_examples(folder: Path, before: int | None, behind: int) -> list[Example]:
+    """The examples of a directory in text form; at most so many sentences before (None: all there are) and behind each.
+
+    The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one;
+    distances are not known. Raises UserError, naming file and line, where files are not aligned.
+    """
+    text = {lang: list(read_lines(_find(folder, f"contrapro.text.{lang}"))) for lang in LANGS}
+    lines = len(text["en"])
+    _check_aligned(folder, "text.de", text["de"], lines, lines)
+    starts = _read_groups(_find(folder, "groups.txt"), lines)
+    earlier = _read_context(folder, "context", lines)
+    later = _read_context(folder, "context.right", lines) if behind else [[]] * lines
+    examples = []
+    for number, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
+        groups = {"phenomenon": differing_word(text["de"][start], text["de"][start + 1])}
+        left, right = ([pair for pair in side[start] if any(pair)] for side in (earlier, later))
+        left = left if before is None else left[max(0, len(left) - before) :]
+        examples.append(_example(number, left, right[:behind], text["en"][start], text["de"][start:end], groups))
+    return examples
+
+
+def _read_context(folder: Path, name: str, lines: int) -> list[Pairs]:
+    """For each line of the text the sentences on one side of it, in reading order; empty ones are among them."""
+    sides = [[line.strip() for line in read_lines(_find(folder, f"contrapro.{name}.{lang}"))] for lang in LANGS]
+    each = len(sides[0]) // lines if lines else 0
+    for lang, side in zip(LANGS, sides, strict=True):
+        _check_aligned(folder, f"{name}.{lang}", side, each * lines, lines)
+    pairs = list(zip(*sides, strict=True))
+    return [pairs[each * line : each * (line + 1)] for line in range(lines)]
+
+
+def _check_aligned(folder: Path, name: str, found: list[str], count: int, lines: int) -> None:
+    if len(found) != count or not count:
+        raise UserError(
+            f"{_find(folder, f'contrapro.{name}')}, line {len(found)}: the file ends here, which does not go with the "
+            f"{lines} lines of contrapro.text.en; the files must be aligned line by line"
+        )
+
+
+def _find(folder: Path, name: str) -> Path:
+    """The file, compressed or not."""
+    return next((path for end in (".xz", ".gz") if (path := folder / (name + end)).is_file()), folder / name)
+
+
+def _read_groups(path: Path, lines: int) -> list[int]:
+    """Lines on which groups begin, the end mark last; every group has at least two lines."""
+    starts: list[int] = []
+    for number, line in enumerate(read_lines(path), 1):
+        digits = line.strip()  # Python reads no numbers of thousands of them
+        least = starts[-1] + 2 if starts else 0
+        valid = digits.isdecimal() and len(digits) <= 18 and least <= int(digits) <= lines
+        if not valid or (not starts and int(digits)):
+            raise UserError(
+                f"{path}, line {number}: {line[:20]!r} is not the zero-based line, at most {lines}, on which the next "
+                "group of at least two candidates begins"
+            )
+        starts.append(int(digits))
+    if len(starts) < 2 or starts[-1] != lines:
+        raise UserError(f"{path}, line {len(starts)}: the last line must mark the end, the {lines} lines of the text")
+    return starts
+
+
+def differing_word(right: str, wrong: str) -> str:
+    """The first word, in small letters, of ``right`` that is another in ``wrong``; ``"other"`` if there is none."""
+    pairs = zip(re.findall(r"\w+", right.lower()), re.findall(r"\w+", wrong.lower()), strict=False)
+    return next((first for first, second in pairs if first != second), "other")
+
+
+def _example(
+    number: int, before: Pairs, behind: Pairs, source: str, texts: list[str], groups: dict[str, str]
+) -> Example:
+    """An example whose sentence stands between pairs of others."""
+    (left, left_target), (right, right_target) = (
+        [[pair[side] for pair in pairs] for side in (0, 1)] for pairs in (before, behind)
+    )
+    candidates = tuple((*left_target, text.strip(), *right_target) for text in texts)
+    return Example(number, (*left, source.strip(), *right), candidates, 0, False, groups, len(behind))
+
+
+# Voita et al.
+
+
+def _voita_examples(data: list, path: Path) -> list[Example]:
+    """The examples of a parsed file; UserError, naming the entry, where it is not in the format."""
+    stem = path.name.split(".")[0]  # an unknown name stands for itself
+    phenomenon = next((title for start, title in PHENOMENA.items() if stem.startswith(start)), stem)
+    examples = []
+    for number, entry in enumerate(data):
+        where, given = f"{path}: entry {number}", entry if isinstance(entry, dict) else {}
+        candidates, right, distance = given.get("dst"), given.get("true_ind"), given.get("ctx_dist")
+        several = isinstance(candidates, list) and len(candidates) > 1 and all(map(_is_text, candidates))
+        _check(given, where, {
+            "'src' (text)": _is_text(given.get("src")),
+            "'dst' (list of at least two texts)": several,
+            "'true_ind' (one of 'dst', from 0)": several and type(right) is int and 0 <= right < len(candidates),
+            "'ctx_dist' (number of sentences)": distance is None or isinstance(distance, int),
+        })  # fmt: skip
+        source, *targets = map(_split_sentences, (given["src"], *candidates))
+        for target in targets:
+            if len(target) != len(source):
+                raise UserError(
+                    f"{where}: a translation of {len(target)} sentences for {len(source)}, by {SEPARATOR}; correct it"
+                )
+        groups = {"phenomenon": phenomenon} | ({} if distance is None else {"distance": str(distance)})
+        examples.append(Example(number, source, tuple(targets), right, True, groups))
+    return examples
+
+
+def _split_sentences(text: str) -> tuple[str, ...]:
+    """The sentences that ``_eos`` separates, in single spaces."""
+    sentences: list[list[str]] = [[]]
+    for word in text.split():
+        if word == SEPARATOR:
+            sentences.append([])
+        else:
+            sentences[-1].append(word)
+    return tuple(map(" ".join, sentences))

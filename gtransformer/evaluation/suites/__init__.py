@@ -1,1 +1,0 @@
-"""Published contrastive test suites: ContraPro (English-German) and those of Voita et al. (English-Russian)."""

@@ -21,7 +21,7 @@ from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
 from gtransformer.preprocess import binarise
-from gtransformer.run import jobs, stage
+from gtransformer.run import jobs
 
 
 class Stage:
@@ -89,8 +89,7 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
             errors.seek(0)
             return subprocess.CompletedProcess(command, status, None, errors.read())
 
-    for driver in (jobs, stage):
-        driver.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    jobs.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
     binarise.subprocess = SimpleNamespace(run=run, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
 
 

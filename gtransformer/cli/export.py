@@ -8,7 +8,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.evaluation.provenance import provenance
-from gtransformer.run.run_record import first_pass_of_run, search_of_run
+from gtransformer.run.stage import first_pass_of_run, search_of_run
 from gtransformer.translation.export import export, find_sources
 from gtransformer.translation.options import SearchOptions, add_search_options, search_of
 

@@ -34,8 +34,7 @@ from gtransformer.translation.formats import Format, make_format
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
 from gtransformer.translation.options import SearchOptions, add_search_options
-from gtransformer.translation.resumable import ResumableOutput
-from gtransformer.translation.several import Finished, outputs_of, stamp_of
+from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of
 from gtransformer.translation.splitter import SentenceSplitter
 
 EVERY = 10.0  # seconds between two signs of life
@@ -122,8 +121,8 @@ def main(argv: list[str] | None = None) -> None:
         )
 
     if len(texts) == 1:
-        if args.output and (stamp := stamp_of(Path(args.output))).is_file():  # it was one of several, and is no more
-            stamp.unlink()
+        if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several, and is no more
+            record.unlink()
         translate_text(texts[0], totals[0], key, shape, load, options, split)
         return
     for text, total, one in zip(texts, totals, finished_of(texts, key), strict=True):
@@ -161,7 +160,7 @@ def finished_of(texts: list[argparse.Namespace], key: dict) -> list[Finished | N
         for one in known:
             one.begin()
         return list(known)
-    kept = [one.holds() for one in known]
+    kept = [one.is_there() for one in known]
     for one, keep in zip(known, kept, strict=True):
         if keep:
             print(f"{one.output}: there already, kept (--restart makes it again)", file=sys.stderr)

@@ -66,10 +66,6 @@ class PlannedRun:
         """The checkpoint that translates."""
         return model_file(self.recipe, self.folder)
 
-    def log(self, stage: str, folder: Path | None = None) -> Path:
-        """Where a stage's program logs; what fairseq says is in ``train.log``, too."""
-        return (folder or self.folder) / f"driver.{stage}.log"
-
     def command(self, changes: Sequence[str] | Callable[[], Sequence[str]]) -> list[str]:
         """The command of its training."""
         changes = changes() if callable(changes) else changes
@@ -102,7 +98,7 @@ class Planner:
     ) -> str:
         """Add the stage ``prepare-OUTPUT``, a raw corpus prepared by a recipe, and return its name."""
         folder = self.directory / "logs" / output.name
-        options, log = {"output": folder, "prepared": output}, folder.with_suffix(".log")
+        options, log = {"output": folder, "prepared": output}, folder / "prepare.log"
         work = Program(run_command(argument, raw, "prepare", options, changes), log, partial(last_line, log))
         outputs = [output / "manifest.json", output]
         return self.add(name or f"prepare-{output.name}", settings, outputs, work, after)
@@ -127,12 +123,13 @@ def training(run: PlannedRun) -> Stage:
     """fairseq-train, which goes on from its last checkpoint."""
     settings = run.recipe.options("task", "train") if run.settings is None else run.settings
     command = partial(run.command, run.training) if callable(run.training) else run.command(run.training)
-    status = partial(training_status, run.folder / "train.log", run.updates)
+    log = run.folder / "train.log"  # the stage's own: what its driver says stands there, too
+    status = partial(training_status, log, run.updates)
     return Stage(
         f"train-{run.name}",
         settings,
         training_outputs(run.recipe, run.folder),
-        Program(command, run.log("train"), status, keeps_log=True, alone=run.alone),
+        Program(command, log, status, keeps_log=True, alone=run.alone),
         run.after,
         run.waits_for,
         run.minutes,
@@ -158,7 +155,8 @@ def translation(
         name: of the stage; ``{}`` is the run's.
         settings: what identifies it; None: the recipe's section ``generate``.
     """
-    folder, log = folder or run.folder, run.log("translate", folder)
+    folder = folder or run.folder
+    log = folder / f"generate.{split}.log"
     options = {"output": folder, "prepared": prepared or run.prepared, "checkpoint": checkpoint or run.model}
     command = run_command(
         run.argument, run.raw, "generate", options | {"split": split}, [*run.changes, *BATCHES, *changes]
@@ -173,7 +171,7 @@ def asking(
     run: PlannedRun, name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
 ) -> Stage:
     """A command that asks a run's model something over a prepared corpus: contrastive items, CXMI; in NAME.json."""
-    log, output = run.log(name), run.folder / f"{name}.json"
+    log, output = run.folder / f"{name}.log", run.folder / f"{name}.json"
     given = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **(options or {}), "output": output}
     work = Program(python_command(f"gtransformer.{command}", str(prepared), given), log, partial(batch_status, log))
     return Stage(f"{name}-{run.name}", {}, [output], work, [f"train-{run.name}", *after])

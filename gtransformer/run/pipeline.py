@@ -17,27 +17,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
-from gtransformer.files import digest, read_json, sizes, write_json
-from gtransformer.run.jobs import Job, failure, run_jobs
-from gtransformer.run.processes import take_lock
-from gtransformer.run.progress import duration, say
-
-
-def read_stamp(path: Path) -> dict[str, Any]:
-    """What a stage has noted of itself; empty if there is nothing, or nothing that can be read."""
-    try:
-        stamp = read_json(path)
-    except UserError:
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
+from gtransformer.files import digest, sizes
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.run.jobs import last_error, start_program
+from gtransformer.run.progress import Progress, duration, say
+from gtransformer.work import Record, take_lock
 
 
 @dataclass(frozen=True)
@@ -113,20 +107,14 @@ class Pipeline:
         self._identities: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._over: set[str] = set()  # known to be done
-        self._lock: TextIO | None = None
+        self._lock: BinaryIO | None = None
 
     def __enter__(self) -> Pipeline:
         busy = (
-            f"{self.directory}: another {self.what}, or a training that a killed one has left behind, is at work in "
+            f"another {self.what}, or a training that a killed one has left behind, is at work in "
             "this directory; wait for it or choose another directory"
         )
-        try:
-            (self.directory / "stages").mkdir(parents=True, exist_ok=True)
-            self._lock = take_lock(self.directory / "stages" / "lock", busy)
-        except OSError as error:
-            raise UserError(
-                f"{self.directory}: cannot be written ({error.strerror}); choose another directory"
-            ) from None
+        self._lock = take_lock(self.directory / "stages" / "lock", self.directory, busy)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,34 +138,33 @@ class Pipeline:
 
     def is_done(self, name: str) -> bool:
         """Whether a stage, and those that it reads, were done with these settings and left their outputs."""
-        stage, stamp = self.stages[name], self._stamp(name)
-        if name in self._over:
-            return True
-        found = [stamp.get(key) for key in ("identity", "budget", "inputs")]
-        same = found == [self._identities[name], stage.budget, self._inputs(stage)]
-        there = all(path.exists() for path in stage.outputs) and not self._cut(stage)
-        return stamp.get("done") is True and same and there and all(map(self.is_done, stage.after))
+        stage = self.stages[name]
+        return name in self._over or (
+            all(path.exists() for path in stage.outputs)
+            and self._record(stage).holds(lambda noted: not self._cut(stage, noted))
+            and all(map(self.is_done, stage.after))
+        )
 
     def seconds(self, name: str) -> float:
         """How long a stage took when it was last done."""
-        return self._stamp(name).get("seconds", 0.0)
+        return self._record(self.stages[name]).noted().get("seconds", 0.0)
 
     def check(self) -> None:
         """Before anything is removed: UserError for a model that would have to be thrown away or trained back."""
         for stage in filter(Stage.has_model, self.stages.values()):
-            stamp = self._stamp(stage.name)
-            if stamp.get("identity") != self._identities[stage.name]:
-                if stage.precious or (stamp and "identity" not in stamp):
+            noted = self._record(stage).noted()
+            if noted.get("identity") != self._identities[stage.name]:
+                if stage.precious or (noted and "identity" not in noted):
                     raise UserError(
                         f"{stage.folder}: was trained with other settings, on another corpus, or by an older version "
                         f"than this {self.what} has; choose another output directory, or remove that folder to train "
                         "the model again"
                     )
-            elif cut := self._cut(stage):
+            elif cut := self._cut(stage, noted):
                 raise UserError(f"{cut}: shorter than {stage.name} left it; put it back, or remove {stage.folder}")
-            elif stage.budget is not None and (stamp.get("budget") or 0) > stage.budget:
+            elif stage.budget is not None and (noted.get("budget") or 0) > stage.budget:
                 raise UserError(
-                    f"{stage.folder}: was begun with {stamp['budget']:g} minutes of training, more than --minutes "
+                    f"{stage.folder}: was begun with {noted['budget']:g} minutes of training, more than --minutes "
                     f"{stage.budget:g}; choose another output directory"
                 )
 
@@ -195,99 +182,131 @@ class Pipeline:
             label: of the line of progress.
             finished: called with every stage that is done now and the seconds it took, instead of saying so.
             failed: called with every stage whose program fails, and why; the others go on. Without it, or where a
-                stage reads the result of the one that fails, UserError ends them all.
+                stage reads the result of the one that fails, UserError ends them all. Then, and on an interrupt,
+                programs that run are ended too.
         """
         self.check()
         failures: set[str] = set()
+        running: dict[str, _Running] = {}
+        progress = Progress(label)
 
-        def finish(stage: Stage, seconds: float) -> None:
-            left = {os.path.relpath(path, self.directory): sizes(path) for path in stage.outputs}
-            self._note(stage, done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], sizes=left)
-            self._over.add(stage.name)
-            finished(stage, seconds)
+        def end(stage: Stage, seconds: float, status: int = 0) -> None:
+            reason = f"stopped with exit status {status}: {last_error(stage.work.log)}" if status else stage.unwritten()
+            if not reason:
+                self._end(stage, seconds)
+                return finished(stage, seconds)
+            program, read = isinstance(stage.work, Program), any(stage.name in one.after for one in self._left())
+            if failed is None or not program or read:
+                output = f" (its output: {stage.work.log})" if program else ""
+                raise UserError(f"{label}: {stage.name} {reason}{output}")
+            failures.add(stage.name)
+            failed(stage, reason)
 
-        def fail(job: Job, reason: str) -> None:
-            if failed is None or any(job.name in stage.after for stage in self._left()):
-                raise failure(label, job, reason)
-            failures.add(job.name)
-            failed(self.stages[job.name], reason)
-
-        def ended(job: Job, seconds: float) -> None:
-            stage = self.stages[job.name]
-            fail(job, reason) if (reason := stage.unwritten()) else finish(stage, seconds)
-
-        while left := [stage for stage in self._left() if stage.name not in failures]:
-            jobs: dict[str, Job] = {}
-            for stage in left:
-                if self._over.issuperset(stage.after) and self.is_done(stage.name):
-                    say(f"{stage.name}: done before, kept")
-                    self._over.add(stage.name)
-                    continue
-                missing = {*stage.after, *stage.waits_for} - self._over - failures
-                if isinstance(stage.work, Program) and missing <= jobs.keys():
-                    jobs[stage.name] = self._job(stage, sorted(missing))
-                elif not isinstance(stage.work, Program) and not missing:
-                    self._begin(stage)
+        try:
+            while True:
+                ready = [stage for stage in self._ready(failures) if stage.name not in running]
+                function = next((stage for stage in ready if not isinstance(stage.work, Program)), None)
+                if function and not running:
+                    self._begin(function)
                     began = time.monotonic()
-                    stage.work()
-                    if reason := stage.unwritten():
-                        raise UserError(f"{label}: {stage.name} {reason}")
-                    finish(stage, time.monotonic() - began)
-            run_jobs(label, list(jobs.values()), at_once, threads, self._lock.fileno(), ended, fail)
+                    function.work()
+                    end(function, time.monotonic() - began)
+                    continue
+                for stage in ready:
+                    if isinstance(stage.work, Program):
+                        alone = stage.work.alone or any(one.stage.work.alone for one in running.values())
+                        if len(running) >= at_once or (running and alone):
+                            break
+                        running[stage.name] = self._start(stage, at_once, threads)
+                if not running:
+                    break
+                while not (over := [one for one in running.values() if one.process.poll() is not None]):
+                    progress.show([f"{name} {one.stage.work.status() or 'at work'}" for name, one in running.items()])
+                    time.sleep(0.2)
+                progress.end()
+                for one in over:
+                    del running[one.stage.name]
+                    end(one.stage, time.monotonic() - one.began, one.process.returncode)
+        finally:
+            progress.end()
+            for one in running.values():
+                os.killpg(one.process.pid, signal.SIGTERM)
+            for one in running.values():
+                one.process.wait()
 
     def _left(self) -> list[Stage]:
         return [stage for name, stage in self.stages.items() if name not in self._over]
 
-    def _job(self, stage: Stage, after: Sequence[str]) -> Job:
+    def _ready(self, failures: set[str]) -> list[Stage]:
+        """What can be begun; of what was done before is said that it is kept."""
+        ready = []
+        for stage in self._left():
+            if self._over.issuperset(stage.after) and self.is_done(stage.name):
+                say(f"{stage.name}: done before, kept")
+                self._over.add(stage.name)
+            elif stage.name not in failures and self._over.union(failures).issuperset([*stage.after, *stage.waits_for]):
+                ready.append(stage)
+        return ready
+
+    def _start(self, stage: Stage, at_once: int, threads: int | None) -> _Running:
+        self._begin(stage)
         program = stage.work
-
-        def start() -> list[str]:
-            self._begin(stage)
-            if not program.keeps_log:
-                program.log.unlink(missing_ok=True)
-            return program.command() if callable(program.command) else program.command
-
-        return Job(stage.name, start, program.log, program.status, after, program.alone)
+        if not program.keeps_log:
+            program.log.unlink(missing_ok=True)
+        command = program.command() if callable(program.command) else program.command
+        own = threads and (available_cores() if program.alone else threads)
+        alone = program.alone or at_once == 1
+        return _Running(stage, start_program(command, program.log, self._lock.fileno(), own, alone), time.monotonic())
 
     def _begin(self, stage: Stage) -> None:
         """Note that a stage is begun; what cannot be gone on with is removed."""
-        stamp, inputs = self._stamp(stage.name), self._inputs(stage)
-        before = stamp.get("inputs") or {}
-        other = stamp.get("identity") != self._identities[stage.name]
+        record = self._record(stage)
+        noted, inputs = record.noted(), record.key["inputs"]
+        before = noted.get("inputs") or {}
+        other = noted.get("identity") != self._identities[stage.name]
         grown = [name for name in stage.after if before.get(name, {}).get("key") != inputs[name]["key"]]
-        if other or grown or stamp.get("removing"):
+        if other or grown or noted.get("removing"):
             there = [path for path in {*stage.outputs, *filter(None, [stage.folder])} if path.exists()]
-            if stamp or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
+            if noted or any(path.exists() for path in stage.outputs):  # else the folder is that of what came before
                 reason = f"{', '.join(grown)} went on" if grown and not other else "what is there has other settings"
                 say(f"{stage.name}: begun anew, since {reason}")
-            self._note(stage, done=False, removing=True)  # a kill in between leaves no half that passes for whole
+            # A kill in between leaves no half that passes for whole.
+            record.begin(record.key | {"done": False, "removing": True})
             for path in there:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        self._note(stage, done=False)
+        record.begin(record.key | {"done": False})
 
-    def _note(self, stage: Stage, **state: Any) -> None:
-        settings = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": self._inputs(stage)}
-        write_json(self._stamp_file(stage.name), settings | state)
+    def _end(self, stage: Stage, seconds: float) -> None:
+        left = {os.path.relpath(path, self.directory): sizes(path) for path in stage.outputs}
+        self._record(stage).end(done=True, seconds=round(seconds, 1), made=uuid.uuid4().hex[:16], sizes=left)
+        self._over.add(stage.name)
 
-    def _cut(self, stage: Stage) -> str:
+    def _cut(self, stage: Stage, noted: dict[str, Any]) -> str:
         """A file that is shorter than the stage left it, or gone from a folder; empty if none is."""
-        left = self._stamp(stage.name).get("sizes", {})
         for path in filter(Path.exists, stage.outputs):
             now = sizes(path)
-            for name, size in left.get(os.path.relpath(path, self.directory), {}).items():
+            for name, size in noted.get("sizes", {}).get(os.path.relpath(path, self.directory), {}).items():
                 if now.get(name, -1) < size:
                     return str(path / name)
         return ""
 
-    def _stamp(self, name: str) -> dict[str, Any]:
-        return read_stamp(self._stamp_file(name))
-
-    def _stamp_file(self, name: str) -> Path:
-        return self.directory / "stages" / f"{name.replace('/', '-')}.json"
-
-    def _inputs(self, stage: Stage) -> dict[str, dict[str, Any]]:
-        """Of every stage that one reads: its key, and which time of doing it made what is there."""
-        return {
-            name: {"key": self._keys[name], "made": None if stage.precious else self._stamp(name).get("made")}
+    def _record(self, stage: Stage) -> Record:
+        """A stage's record. Of every stage that it reads it has the key, and which time of doing it made the result."""
+        inputs = {
+            name: {
+                "key": self._keys[name],
+                "made": None if stage.precious else self._record(self.stages[name]).noted().get("made"),
+            }
             for name in stage.after
         }
+        key = {"identity": self._identities[stage.name], "budget": stage.budget, "inputs": inputs}
+        return Record(self.directory / "stages" / f"{stage.name.replace('/', '-')}.json", key)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A stage whose program is at work; ``began`` by ``time.monotonic``."""
+
+    stage: Stage
+    process: subprocess.Popen
+    began: float

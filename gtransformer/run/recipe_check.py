@@ -17,7 +17,7 @@ from fairseq import options as fairseq_options
 from gtransformer.errors import UserError
 from gtransformer.run.commands import parser_of, to_arguments
 from gtransformer.run.recipe import AVERAGED, FILES, Recipe
-from gtransformer.run.run_record import SECTIONS
+from gtransformer.run.stage import SECTIONS
 from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
 from gtransformer.tasks.user_system import import_user_dir
 

@@ -24,7 +24,6 @@ from gtransformer.run.commands import (
     on_device,
     python_command,
 )
-from gtransformer.run.pipeline import read_stamp
 from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.run.run_places import (
     BENCHMARKS,
@@ -35,13 +34,13 @@ from gtransformer.run.run_places import (
     model_file,
     run_directory,
 )
-from gtransformer.run.run_record import check_start, noted_changes, sign_scores, stage_changes
-from gtransformer.run.stage import run_stage, was_run
+from gtransformer.run.stage import check_start, noted_changes, run_stage, sign_scores, stage_changes, was_run
 from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
 from gtransformer.tasks.long_work import spoken
 from gtransformer.tasks.no_score import NONE
+from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
@@ -148,7 +147,7 @@ class Run:
 
     def _prepared_with(self) -> Options:
         """The options that the prepared corpus has been made with, but for those that the command line gives."""
-        settings = read_stamp(self.prepared / "manifest.json").get("settings") or {}
+        settings = read_record(self.prepared / "manifest.json").get("settings") or {}
         given = {change.partition("=")[0] for change in self.recipe.changes}
         return {
             name.replace("_", "-"): value

@@ -14,10 +14,10 @@ from gtransformer.files import digest, sha256, write_json
 from gtransformer.installation import project_root
 from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.manifest import without_test
-from gtransformer.run.pipeline import read_stamp
 from gtransformer.run.recipe import Recipe
 from gtransformer.tasks.averaging import AVERAGE
 from gtransformer.tasks.finetuning import LAST
+from gtransformer.work import read_record
 
 BENCHMARKS = ("ted", "news", "europarl")
 BEST = Path("checkpoints", "checkpoint_best.pt")  # in a run's directory
@@ -106,7 +106,7 @@ class Corpus:
         known, pair = _files_of(directory)
         if known and self.files:
             return without_test(known) == self.files and pair in ((), self.pair)
-        noted = {read_stamp(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
+        noted = {read_record(directory / f"{stage}.json").get("raw") for stage in ("prepare", "train")} - {None}
         return not noted or self.raw is None or str(self.raw.resolve()) in noted
 
     def note(self, directory: Path, **more: Any) -> None:
@@ -126,13 +126,13 @@ def _files_of(directory: Path) -> tuple[dict[str, str], tuple[str, ...]]:
 
     That corpus may be another recipe's, which the command of its training names.
     """
-    noted = read_stamp(directory / RAW)
+    noted = read_record(directory / RAW)
     if noted.get("files"):
         return noted["files"], tuple(noted.get("pair", ()))
-    trained = read_stamp(directory / "train.json").get("command") or []
+    trained = read_record(directory / "train.json").get("command") or []
     elsewhere = [Path(word).parent / "manifest.json" for word in trained if str(word).endswith("/bin")]
     for path in (directory / PREPARED, *elsewhere):
-        manifest = read_stamp(path)
+        manifest = read_record(path)
         if manifest.get("inputs"):
             settings = manifest.get("settings") or {}
             pair = (settings[side] for side in ("source_lang", "target_lang") if side in settings)

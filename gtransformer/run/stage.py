@@ -1,31 +1,32 @@
-"""One stage of a recipe: a program run with its output on the console and in a log, then a record of what was run."""
+"""A recipe's stages: each a program with its log and its record, and what the records of a run say."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import os
 import re
-import select
 import shlex
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
-from gtransformer.files import process_memory, write_json
-from gtransformer.run.pipeline import read_stamp
-from gtransformer.run.processes import take_lock
-from gtransformer.tasks.long_work import spoken
+from gtransformer.files import process_memory, read_json, write_json
+from gtransformer.run.jobs import run_logged
+from gtransformer.run.recipe import load_recipe, recipe_names
+from gtransformer.run.run_places import RAW
+from gtransformer.work import Record, read_record, take_lock
 
-# What fairseq says whenever it is imported, for its speech task; tensorboard, which serves as well, is installed.
-ADVICE = re.compile(rb"[^\n]*\| Please install tensorboardX: pip install tensorboardX\n")
-SILENCE = 10.0  # seconds after which is said that a program is at work
 PATIENCE = 10.0  # seconds; the helper processes of a killed training need some to notice
+# The sections that a stage reads; a change elsewhere changes nothing there.
+SECTIONS = {
+    "prepare": ("prepare", "task"),
+    "train": ("task", "train"),
+    "generate": ("task", "generate"),
+    "score": ("score",),
+}
 
 
 def run_stage(name: str, command: list[str], directory: Path, results: dict[str, Any]) -> None:
@@ -34,120 +35,103 @@ def run_stage(name: str, command: list[str], directory: Path, results: dict[str,
     The log is appended to, since a stage may be resumed; an old record is removed first, so that none stands beside an
     interrupted run. Raises UserError if the program fails, or if the same stage is at work in this directory.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     busy = (
-        f"{directory}: its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
+        f"its stage {name} is at work already, perhaps left behind by a run that was killed; wait for "
         f"it, end it (pgrep -af {shlex.quote(re.escape(str(directory)))}), or choose another directory"
     )
-    with take_lock(directory / f".{name}.lock", busy, PATIENCE) as lock:
-        _run_locked(name, command, directory, results, lock.fileno())
+    with take_lock(directory / f".{name}.lock", directory, busy, PATIENCE) as lock:
+        record, log = Record(directory / f"{name}.json", {"stage": name, "command": command}), directory / f"{name}.log"
+        record.begin()
+        print(f"[{name}] {shlex.join(command)}", flush=True)
+        started, clock, peaks = datetime.datetime.now(datetime.UTC), time.monotonic(), [0]
 
+        def note_peak(process: int) -> None:
+            peaks.append(max(peaks.pop(), process_memory("VmHWM", process) or 0))
 
-def _run_locked(name: str, command: list[str], directory: Path, results: dict[str, Any], lock: int) -> None:
-    record, log = directory / f"{name}.json", directory / f"{name}.log"
-    record.unlink(missing_ok=True)
-    print(f"[{name}] {shlex.join(command)}", flush=True)
-    started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
-    noted = directory / f".{name}.peak"
-    peaks = [_read_peak(noted)]
-    status = run_logged(command, log, [lock], lambda process: _note_peak(peaks, process, noted))
-    if status:
-        raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
-    write_json(
-        record,
-        {
-            "stage": name,
-            "command": command,
-            "commit": current_commit(),
-            "started": started.isoformat(timespec="seconds"),
-            "seconds": round(time.monotonic() - clock, 1),
-            "peak_bytes": peaks[0],
-            "device": device_name(),
-            "versions": package_versions(),
+        if status := run_logged(command, log, [lock.fileno()], note_peak):
+            raise UserError(f"{name} stopped with exit status {status}; its output is in {log}")
+        record.end(
+            commit=current_commit(),
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - clock, 1),
+            peak_bytes=peaks[0] or None,
+            device=device_name(),
+            versions=package_versions(),
             **results,
-        },
-    )
-    noted.unlink(missing_ok=True)
-
-
-def _note_peak(peak: list[int | None], process: int, noted: Path) -> None:
-    """Keep the most memory in ``peak`` and in a file, for the record of who goes on where this is interrupted."""
-    now = process_memory("VmHWM", process)
-    if now is not None and now > (peak[0] or 0):
-        peak[0] = now
-        noted.write_text(str(now), encoding="utf-8")
-
-
-def _read_peak(noted: Path) -> int | None:
-    """What interrupted programs of the same stage have noted; None where none has, or not to its end."""
-    try:
-        return int(noted.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        )
 
 
 def was_run(name: str, command: list[str], directory: Path) -> bool:
     """Was this stage finished with this very command?"""
-    return read_stamp(directory / f"{name}.json").get("command") == command
+    return Record(directory / f"{name}.json", {"command": command}).holds()
 
 
-def run_logged(
-    command: list[str],
-    log: Path,
-    inherited: Sequence[int] = (),
-    heard: Callable[[int], Any] = lambda process: None,
-) -> int:
-    """Run a program, its output passed through as it comes and appended to a log (but ADVICE); returns its exit
-    status.
+def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> list[str]:
+    """What a stage does otherwise than its recipe says.
 
-    Of a progress bar that redraws itself, the log keeps the last state. ``inherited`` are file descriptors that the
-    program keeps open; ``heard`` is called with its number whenever it has said something.
+    Args:
+        changes: the recipe's, ``SECTION.OPTION=VALUE``, ``devices=N`` or ``pretrained-from=``.
+        extra: options for the stage's program, as given behind ``--``.
     """
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with open(log, "ab") as stream:
-        stream.write(f"$ {shlex.join(command)}\n".encode())
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, pass_fds=inherited
-        )
-        pipe, rest = process.stdout.fileno(), b""
-
-        def keep(chunk: bytes) -> None:
-            nonlocal rest
-            *lines, rest = (rest + chunk).split(b"\n")
-            stream.writelines(line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
-            stream.flush()
-
-        try:
-            while chunk := _read(pipe, log.stem, rest):
-                chunk = ADVICE.sub(b"", chunk)
-                try:
-                    heard(process.pid)  # at once: it may be about to end
-                finally:
-                    keep(chunk)
-                sys.stdout.buffer.write(chunk)
-                sys.stdout.buffer.flush()
-            return process.wait()
-        except BaseException:  # interrupted: the program must not go on alone
-            process.terminate()
-            process.wait()
-            os.set_blocking(pipe, False)  # what it has left at work may hold the pipe
-            with contextlib.suppress(BlockingIOError):
-                while chunk := os.read(pipe, 1 << 16):
-                    keep(chunk)  # of what it said last curves are drawn
-            raise
-        finally:
-            stream.write(rest.rpartition(b"\r")[2])
-            process.stdout.close()
+    found = []
+    for change in changes:
+        section = change.partition("=")[0].partition(".")[0]
+        if section in SECTIONS[stage] or (stage == "train" and section in ("devices", "pretrained-from")):
+            found.append(change)
+    return [*found, *([f"{stage} -- {shlex.join(extra)}"] if extra else [])]
 
 
-def _read(pipe: int, name: str, line: bytes) -> bytes:
-    """What a program says next; as long as it says nothing, that it is at work, now and then.
+def noted_changes(records: Iterable[Path]) -> list[str]:
+    """The changes in those of the records that are there, each once."""
+    found: dict[str, None] = {}
+    for path in records:
+        if path.is_file():
+            record = read_json(path)
+            found |= dict.fromkeys(record.get("changes") or [])
+    return list(found)
 
-    ``line``: what it has said of a line that has not ended, which is not broken into.
+
+def search_of_run(directory: Path) -> dict[str, Any]:
+    """The options with which a run's recipe translates: as its training noted them, or its last translation's command.
+
+    Of a training that is not over, as its run was begun. Of a run that noted neither, those of its recipe, if that is
+    one of the package's; else none.
     """
-    began = time.monotonic()
-    while not select.select([pipe], [], [], SILENCE)[0]:
-        if not line or b"\r" in line:  # a bar, which may stand
-            begin = "\n" if line else ""
-            print(f"{begin}[{name}] at work, nothing said for {spoken(time.monotonic() - began)}", flush=True)
-    return os.read(pipe, 1 << 16)
+    record = read_record(directory / "train.json")
+    for noted in (record, read_record(directory / RAW)):
+        if isinstance(noted.get("generate"), dict):
+            return noted["generate"]
+    for path in sorted(directory.glob("generate.*.json")):
+        command = list(map(str, read_record(path).get("command") or []))
+        if command:
+            pairs = pairwise([*command, "--"])
+            return {one[2:]: "on" if other.startswith("--") else other for one, other in pairs if one.startswith("--")}
+    name = record.get("recipe")
+    return load_recipe(name).options("generate") if name in recipe_names() else {}
+
+
+def first_pass_of_run(directory: Path) -> Path | None:
+    """The model that translates first by a run's recipe, if it is a checkpoint that is there."""
+    named, command = search_of_run(directory).get("first-pass"), read_record(directory / "train.json").get("command")
+    if named == "start":
+        named = dict(pairwise(command or [])).get("--finetune-from-model")
+    path = Path(str(named))
+    return path if path.suffix == ".pt" and path.is_file() else None
+
+
+def check_start(directory: Path, start_on: str | None) -> None:
+    """Raise UserError if a run was begun with another ``--start-on``: corpus, dictionary and model would be others."""
+    for path in (directory / "prepare.json", directory / "train.json"):
+        noted = read_json(path).get("start_on") if path.is_file() else start_on
+        if noted != start_on:
+            begun = f"with --start-on {noted}" if noted else "without --start-on"
+            raise UserError(
+                f"{directory}: this run was begun {begun}; give the same to all of its stages, or choose another "
+                "directory with --output"
+            )
+
+
+def sign_scores(path: Path, recipe: str, changes: Sequence[str]) -> None:
+    """Add to a score file the recipe of its model and what was changed; the results page reads it there."""
+    scores: dict[str, Any] = read_json(path)
+    write_json(path, {**scores, "recipe": recipe, "changes": list(changes)})

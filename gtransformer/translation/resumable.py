@@ -1,21 +1,22 @@
-"""An output file that grows window by window and is gone on with after an interruption (``kill -9`` included).
+"""Translations that are gone on with after an interruption: one text window by window, several text by text.
 
 ``OUT.part`` takes the lines, ``OUT.part.json`` says how many of its bytes count and where in the input they end. Only
-when everything is there does ``OUT.part`` become ``OUT``.
+when everything is there does ``OUT.part`` become ``OUT``. Of several texts in one directory, ``.translated/NAME.json``
+stands beside the finished ``NAME``: what it was made with, and of which text.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from gtransformer.errors import UserError
-from gtransformer.files import check_output, read_json, write_json
+from gtransformer.files import COMPRESSED, check_output, read_json, sha256, write_json
 from gtransformer.translation.lines import START, TextPosition
+from gtransformer.work import Record, take_lock
 
 
 class ResumableOutput:
@@ -43,17 +44,9 @@ class ResumableOutput:
     def __enter__(self) -> ResumableOutput:
         check_output(self.path)
         new = not self.part.exists()
+        self._stream = take_lock(self.part, self.path, "another run is writing this file; wait for it")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = open(self.part, "ab")
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be written ({error.strerror})") from None
-        try:
-            fcntl.lockf(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._resume()
-        except OSError:
-            self._stream.close()
-            raise UserError(f"{self.path}: another run is writing this file; wait for it") from None
         except BaseException:
             self._stream.close()
             if new:
@@ -111,7 +104,7 @@ class ResumableOutput:
         """Append lines, and remember that they answer the input up to ``place``, of which ``note`` has been told."""
         self._stream.write("".join(f"{line}\n" for line in lines).encode())
         self._stream.flush()
-        os.fsync(self._stream.fileno())
+        os.fsync(self._stream.fileno())  # before the state that counts them
         self.place = place
         state = {"key": self.key, "bytes": self._stream.tell(), "place": vars(place)}
         write_json(self.state, state | {"input_sha256": self._digest.hexdigest()})
@@ -120,3 +113,56 @@ class ResumableOutput:
         """All is there: the file appears under its name."""
         os.replace(self.part, self.path)
         self.state.unlink(missing_ok=True)
+
+
+def outputs_of(names: Sequence[str], folder: str | Path) -> list[Path]:
+    """Where the translations of these files go: under their names, without ``.xz`` or ``.gz``, in ``folder``.
+
+    Raises UserError where two would have the same name, or one that of a text, even if that lies there packed.
+    """
+    unpacked = [path.with_suffix("") if path.suffix in COMPRESSED else path for path in map(Path, names)]
+    outputs = [Path(folder, path.name) for path in unpacked]
+    sources = {path.resolve() for path in (*unpacked, *map(Path, names))}
+    for name, output in zip(names, outputs, strict=True):
+        if outputs.count(output) > 1:
+            raise UserError(f"{name}: another of the files is called {output.name}, too; translate them one by one")
+        if output.resolve() in sources:
+            raise UserError(f"{name}: its translation would take the place of {output}; give another --output DIR")
+    return outputs
+
+
+def record_of(output: Path) -> Path:
+    """The file that says what a finished translation, one of several, was made with."""
+    return output.parent / ".translated" / f"{output.name}.json"
+
+
+class Finished(Record):
+    """What is known of one of several translations.
+
+    Args:
+        source: the text's file.
+        output: its translation's.
+        key: all that it depends on besides the text (model, options), as JSON has it.
+    """
+
+    def __init__(self, source: str, output: Path, key: dict[str, Any]):
+        self.source, self.output = source, output
+        # What a pipe holds is not known before it is read.
+        made = {"key": key, "input_sha256": sha256(source) if Path(source).is_file() else None}
+        super().__init__(record_of(output), made)
+
+    def is_there(self) -> bool:
+        """Whether the translation is there. Raises UserError for one of another text, by another model or options."""
+        begun = self.path.is_file() and self.path.read_bytes().strip() == b"{}"  # a damaged record says nothing
+        if begun or not self.output.exists():
+            return False
+        if not self.holds() or self.key["input_sha256"] is None:
+            raise UserError(
+                f"{self.output}: there already, but not known to be of {self.source} as it is now, by this model with "
+                "these options; give another --output DIR, remove it, or give --restart to make all anew"
+            )
+        return True
+
+    def begin(self, note: dict[str, Any] | None = None) -> None:
+        """From now on what is there, if anything is, is not the translation that is being made."""
+        super().begin(note or {})

@@ -22,19 +22,20 @@ ALLOWED = {
     "errors": {"installation"},
     "compat": BASE,
     "files": BASE,
+    "work": BASE | {"files"},
     "settings": BASE | {"files"},
     "optional": BASE,
     "modules": BASE,
     "data": BASE | {"files", "modules"},
     "optim": BASE,
     "criterions": NETWORK,
-    "preprocess": TEXT | {"optional", "installation"},
+    "preprocess": TEXT | {"optional", "installation", "work"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
     "tasks": NETWORK | {"files", "installation", "optim", "preprocess", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks", "optional"},
-    "translation": TEXT | {"settings", "preprocess", "search", "tasks"},
-    "run": TEXT | {"settings", "installation", "modules", "preprocess", "tasks", "evaluation"},
+    "translation": TEXT | {"settings", "work", "preprocess", "search", "tasks"},
+    "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},
 }
 ALLOWED["cli"] = ALLOWED.keys() | {"gtransformer"}  # the core's commands: all of the core
 ALLOWED["lab"] = ALLOWED.keys() | {"gtransformer"}  # which knows nothing of it

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.run.processes import take_lock
+from gtransformer.work import take_lock
 from tests.processes import run_group, start
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -163,7 +163,7 @@ def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path)
         process.kill()
     assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
     assert "[train] nothing is kept of this stage; the same command begins it anew" in output
-    take_lock(tmp_path / ".train.lock", "the training is still there", patience=10).close()
+    take_lock(tmp_path / ".train.lock", tmp_path, "the training is still there", patience=10).close()
     assert not (tmp_path / "train.json").exists()
 
 

@@ -18,7 +18,7 @@ from gtransformer.errors import UserError
 from gtransformer.run.commands import to_arguments, without_half_precision
 from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, recipes_of_rows
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run_record import stage_changes
+from gtransformer.run.stage import stage_changes
 from tests.core.run.paper_facts import FACTS, VARIATIONS
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from gtransformer.run.needs import missing_first
 from gtransformer.run.recipe import language_changes
 from gtransformer.run.run import Run, make_run
 from gtransformer.run.run_places import RUNS, Corpus, run_directory
-from gtransformer.run.run_record import first_pass_of_run, search_of_run
+from gtransformer.run.stage import first_pass_of_run, search_of_run
 
 PAIR = ("en", "de")
 

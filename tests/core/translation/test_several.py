@@ -8,7 +8,7 @@ import pytest
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
-from gtransformer.translation.several import outputs_of
+from gtransformer.translation.resumable import outputs_of
 from tests.core.translation.test_resuming import stop_after
 
 TEXT = "The old dog sleeps.\nMary finds her book.\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from gtransformer.files import write_json
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import Data
 from gtransformer.run import pipeline as pipeline_module
-from gtransformer.run.jobs import Job
 from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.recipe import load_recipe
 
@@ -26,18 +26,16 @@ def prepare(tmp_path, monkeypatch):
         (raw / f"concatenated_en2de_train_{lang}.txt").write_text(f"<d>\n{lang}\n")
     commands: list[list[str]] = []
 
-    def run(label: str, jobs: list[Job], at_once, threads, lock, finished, failed) -> None:
-        for job in jobs:
-            command = job.command()[3:]
-            commands.append(command)
-            write_json(Path(command[1]) / "manifest.json", {"splits": {"train": {"instances": 9}}})
-            finished(job, 1.0)
+    def run(command: list[str], *_) -> subprocess.Popen:
+        commands.append(command[3:])
+        write_json(Path(command[4]) / "manifest.json", {"splits": {"train": {"instances": 9}}})
+        return subprocess.Popen(["true"], start_new_session=True)
 
     def write(self, data: Data, source, target) -> None:
         assert (source / "manifest.json").is_file(), "what it is drawn from is there"
         target.mkdir(parents=True)
 
-    monkeypatch.setattr(pipeline_module, "run_jobs", run)
+    monkeypatch.setattr(pipeline_module, "start_program", run)
     monkeypatch.setattr(Corpora, "_draw", write)
 
     def preparer(*changes: str):

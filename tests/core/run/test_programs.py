@@ -1,0 +1,297 @@
+"""Programs: beside each other in a pipeline, and one at a time as a recipe's stage; ended, killed, gone on with."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gtransformer.errors import UserError
+from gtransformer.run import jobs, stage
+from gtransformer.run import pipeline as pipeline_module
+from gtransformer.run.jobs import last_error, run_logged
+from gtransformer.run.pipeline import Pipeline, Program, Stage
+from gtransformer.run.progress import batch_status, duration, last_line, training_status
+from gtransformer.run.stage import run_stage, was_run
+from gtransformer.work import read_record, take_lock
+
+pytestmark = pytest.mark.slow
+FORK = multiprocessing.get_context("fork")
+
+
+def program(folder: Path, name: str, code: str = "", after=(), waits_for=(), **more) -> Stage:
+    """A stage whose program notes its name in ``order``, then runs some Python."""
+    note = f"open({str(folder / 'order')!r}, 'a').write({name!r} + ' '); print({name!r}, flush=True)"
+    command = [sys.executable, "-c", f"{note}\n{code or 'pass'}"]
+    work = Program(command, folder / f"{name}.log", **{"keeps_log": True, **more})
+    return Stage(name, code, [folder / f"{name}.log"], work, after, waits_for)
+
+
+def run(folder: Path, *stages: Stage, at_once: int = 2, threads: int | None = 1, **options) -> str:
+    """Run stages, two at a time; the order in which they began."""
+    with Pipeline(folder, "trial") as pipeline:
+        pipeline.add(*stages)
+        pipeline.run("trial", at_once, threads, **options)
+    return (folder / "order").read_text().strip()
+
+
+def test_programs_and_functions_in_order(tmp_path, capsys):
+    def note() -> None:
+        with open(tmp_path / "order", "a") as stream:
+            stream.write("function ")
+
+    late = program(tmp_path, "c", waits_for=["function"])
+    late = replace(late, work=replace(late.work, command=lambda command=late.work.command: command))
+    stages = [
+        program(tmp_path, "a", "import time; time.sleep(1)"),
+        program(tmp_path, "b", after=["a"]),
+        Stage("function", 1, [], note, after=["b"]),
+        late,
+        program(tmp_path, "free"),
+    ]
+    order = run(tmp_path, *stages).split()
+    assert set(order[:2]) == {"a", "free"} and order[2:] == ["b", "function", "c"]
+    record = read_record(tmp_path / "stages" / "a.json")
+    assert record["done"] is True and 1 <= record["seconds"] < 30
+    assert "| function: done in 0 s" in capsys.readouterr().out
+
+
+def test_one_alone_has_all_cores_and_nothing_runs_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline_module, "available_cores", lambda: 7)  # two with three threads leave one
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    marks = tmp_path / "marks"
+    code = (
+        "import os, time\n"
+        f"def mark(what): open({str(marks)!r}, 'a').write({{name!r}} + what + ' ')\n"
+        "mark('+' + os.environ['OMP_NUM_THREADS'] + os.environ.get('OMP_WAIT_POLICY', '')[:1])\n"
+        "time.sleep(0.4); mark('-')"
+    )
+    stages = [program(tmp_path, name, code.format(name=name), alone=name == "b") for name in "abc"]
+    run(tmp_path, *stages, threads=3)  # P: threads of programs that share the cores wait passively
+    assert marks.read_text().split() == ["a+3P", "a-", "b+7", "b-", "c+3P", "c-"]
+    marks.unlink()
+    run(tmp_path, program(tmp_path, "c", code.format(name="c") + "; pass"), at_once=1, threads=7)
+    assert marks.read_text().split() == ["c+7", "c-"]
+
+
+def test_a_stage_that_is_only_waited_for_undoes_nothing(tmp_path):
+    run(tmp_path, program(tmp_path, "a"), program(tmp_path, "b", waits_for=["a"]))
+    assert run(tmp_path, program(tmp_path, "a", "1"), program(tmp_path, "b", waits_for=["a"])) == "a b a"
+
+
+@pytest.mark.parametrize(("keeps_log", "log"), [(False, "a\n"), (True, "a\na\n")])
+def test_logs_begin_anew_or_go_on(tmp_path, keeps_log, log):
+    output = tmp_path / "output"
+    one = replace(program(tmp_path, "a", f"open({str(output)!r}, 'w')", keeps_log=keeps_log), outputs=[output])
+    assert run(tmp_path, one) == "a"
+    output.unlink()
+    assert run(tmp_path, one) == "a a" and (tmp_path / "a.log").read_text() == log
+
+
+def test_a_program_that_does_not_leave_its_output_has_failed(tmp_path):
+    quiet = replace(program(tmp_path, "quiet"), outputs=[tmp_path / "never"])
+    with pytest.raises(UserError, match="trial: quiet ended well but did not write .*never"):
+        run(tmp_path, quiet)
+    failures = []
+    run(tmp_path, quiet, program(tmp_path, "other"), failed=lambda stage, why: failures.append((stage.name, why)))
+    assert failures == [("quiet", f"ended well but did not write {tmp_path / 'never'}")]
+    assert read_record(tmp_path / "stages" / "other.json")["done"] is True
+
+
+def test_failures_end_all_unless_they_may_be_and_nothing_reads_them(tmp_path):
+    bad = program(tmp_path, "bad", "raise SystemExit('error: no memory')")
+    with pytest.raises(UserError, match=r"trial: bad stopped with exit status 1: no memory .its output: .*bad.log"):
+        run(tmp_path, bad, program(tmp_path, "other", waits_for=["bad"]))
+    assert "other" not in (tmp_path / "order").read_text()
+    failures, did = [], []
+    more = {
+        "failed": lambda stage, why: failures.append((stage.name, why)),
+        "finished": lambda stage, _: did.append(stage),
+    }
+    other = program(tmp_path, "other", waits_for=["bad"])
+    run(tmp_path, bad, other, **more)
+    assert failures == [("bad", "stopped with exit status 1: no memory")] and did == [other]
+    with pytest.raises(UserError, match="bad stopped with exit status 1"):
+        run(tmp_path, bad, program(tmp_path, "reader", after=["bad"]), **more)
+    run(tmp_path, program(tmp_path, "bad", "1"), other)
+    assert not read_record(tmp_path / "stages" / "reader.json"), "it was never begun"
+
+
+def test_a_failure_ends_the_others_and_what_they_started(tmp_path):
+    """The lock, which all of them inherit, is free when the last is gone."""
+    sleep = "import time; time.sleep(60)"
+    slow = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{sleep}'], close_fds=False)"
+    fails = "import sys, time; time.sleep(1); print('error: no corpus'); print('error: train stopped'); sys.exit(3)"
+    with pytest.raises(UserError, match=r"trial: bad stopped with exit status 3: no corpus \(its output: .*bad.log\)"):
+        run(tmp_path, program(tmp_path, "slow", slow), program(tmp_path, "bad", fails))
+    take_lock(tmp_path / "stages" / "lock", tmp_path, "something is still there", patience=20).close()
+
+
+def test_what_is_said_of_logs(tmp_path):
+    log = tmp_path / "log"
+    assert training_status(log, 9) is None and batch_status(log) is None and last_line(log) is None
+    log.write_text(
+        'x | train_inner | {"ppl": "3.5", "num_updates": "12"}\n{"valid_ppl": "3.25", "valid_num_updates": "12"}\n'
+    )
+    assert training_status(log, 550) == "12/550 updates, perplexity 3.5, validation 3.25"
+    log.write_text("... generate-test:      1 / 3 wps=80.1, wall=4\n... generate-test:      2 / 3 wps=81, wall=8\n")
+    assert batch_status(log) == "2/3 batches"
+    log.write_text("contrastive items:  10%|#  | 1/10 [00:01<00:09]\rcontrastive items:  20%|#  | 2/10 [00:02<00:08]")
+    assert batch_status(log) == "2/10 batches"
+    log.write_text("| a: done\r\n| b: done (0.5 s)\n")
+    assert last_line(log) == "b: done (0.5 s)" and (duration(59.9), duration(75.2)) == ("59 s", "1 min 15 s")
+    log.write_text("train.py: error: no --foo\nerror: train stopped\n")
+    assert last_error(log) == "no --foo"
+
+
+# Adds an x to a file and its process id to another, then sleeps.
+PROGRAM = """
+import os, sys, time
+open(sys.argv[1], "a").write("x")
+open(sys.argv[1] + ".pid", "w").write(f"{os.getpid()} ")
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def two_programs(folder: Path, seconds: float) -> None:
+    """Run two stages, the second for so long."""
+    with Pipeline(folder, "trial") as pipeline:
+        for name, sleep, after in (("a", 0, []), ("b", seconds, ["a"])):
+            work = Program([sys.executable, "-c", PROGRAM, str(folder / name), str(sleep)], folder / f"{name}.log")
+            pipeline.add(Stage(name, 1, [folder / name], work, after))
+        pipeline.run("trial")
+
+
+def wait_for(path: Path, alive) -> int:
+    """The process id that a program writes."""
+    end = time.monotonic() + 60
+    while not path.is_file() or not path.read_text().endswith(" "):
+        assert alive() and time.monotonic() < end
+        time.sleep(0.05)
+    return int(path.read_text())
+
+
+def test_killed_it_leaves_its_program_with_the_lock_and_goes_on_afterwards(tmp_path):
+    process = FORK.Process(target=two_programs, args=[tmp_path, 60])
+    process.start()
+    left = wait_for(tmp_path / "b.pid", process.is_alive)
+    process.kill()
+    process.join()
+    try:
+        with pytest.raises(UserError, match="another trial, or a training that a killed one has left behind, is at wo"):
+            two_programs(tmp_path, 0)
+    finally:
+        os.kill(left, signal.SIGKILL)
+    take_lock(tmp_path / "stages" / "lock", tmp_path, "it is still there", patience=20).close()
+    two_programs(tmp_path, 0)
+    assert (tmp_path / "a").read_text() == "x", "what was done is kept"
+    assert (tmp_path / "b").read_text() == "xx", "what was begun is gone on with"
+    assert read_record(tmp_path / "stages" / "b.json")["done"] is True
+
+
+def test_a_recipe_s_stage_logs_and_leaves_a_record(tmp_path, capfdbinary):
+    # Its memory is read when it says something, so it must not be gone by then.
+    code = "import sys, time; print('loss 1\\rloss 2'); print('trouble', file=sys.stderr); time.sleep(1)"
+    command = [sys.executable, "-c", code]
+    run_stage("train", command, tmp_path, {"checkpoints": "c"})
+    log = (tmp_path / "train.log").read_text()
+    assert "loss 2\n" in log and "loss 1" not in log.splitlines()[1] and "trouble" in log
+    assert b"loss 1\rloss 2" in capfdbinary.readouterr().out
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["command"] == command and record["checkpoints"] == "c" and record["seconds"] >= 0
+    assert record["versions"]["torch"] and record["started"] and record["device"]
+    assert 2**20 < record["peak_bytes"] < 2**30
+    assert was_run("train", command, tmp_path) and not was_run("train", [*command, "-x"], tmp_path)
+    with pytest.raises(UserError, match=r"train stopped with exit status 3; its output is in .*train.log"):
+        run_stage("train", [sys.executable, "-c", "print('why'); raise SystemExit(3)"], tmp_path, {})
+    assert not (tmp_path / "train.json").exists() and (tmp_path / "train.log").read_text().count("why\n") == 1
+
+
+def test_an_experiment_and_its_stage_write_one_log(tmp_path):
+    """What the stage's driver and its program say stands there once, in the order in which it was said."""
+    log = tmp_path / "train.log"
+
+    def driver() -> None:
+        with open(log, "ab") as stream:
+            os.dup2(stream.fileno(), 1)
+        sys.stdout = open(1, "w", closefd=False)
+        run_stage("train", [sys.executable, "-c", "print('begun', flush=True); print('ended')"], tmp_path, {})
+
+    process = FORK.Process(target=driver)
+    process.start()
+    process.join()
+    first, second, *rest = log.read_text().splitlines()
+    assert first.startswith("[train] ") and second.startswith("$ ") and rest == ["begun", "ended"]
+
+
+def test_a_silent_program_is_said_to_be_at_work(tmp_path, monkeypatch, capfd):
+    """On the console alone, and not within a line that has not ended."""
+    monkeypatch.setattr(jobs, "SILENCE", 0.3)
+    code = "import sys, time; print('begun'); time.sleep(0.8); print('half', end=''); time.sleep(0.8); print(' done')"
+    assert run_logged([sys.executable, "-c", code], tmp_path / "train.log") == 0
+    said = capfd.readouterr().out
+    assert said.partition("begun\n")[2].startswith("[train] at work, nothing said for 0 s\n") and "half done\n" in said
+    assert "at work" not in (tmp_path / "train.log").read_text()
+
+
+def test_a_program_left_behind_holds_its_stage(tmp_path, monkeypatch):
+    """The driver is killed with -9, its program lives on: no second one is started beside it."""
+    monkeypatch.setattr(stage, "PATIENCE", 0.5)
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "left"), "120"]
+    process = FORK.Process(target=run_stage, args=("train", command, tmp_path, {}))
+    process.start()
+    try:
+        orphan = wait_for(tmp_path / "left.pid", process.is_alive)
+    finally:
+        process.kill()
+        process.join()
+    try:
+        with pytest.raises(UserError, match=f"{tmp_path}: its stage train is at work already, perhaps left behind"):
+            run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+        run_stage("generate.test", [sys.executable, "-c", "pass"], tmp_path, {})
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+    monkeypatch.setattr(stage, "PATIENCE", 10.0)
+    run_stage("train", [sys.executable, "-c", "pass"], tmp_path, {})
+
+
+def test_output_is_passed_on_at_once(tmp_path):
+    """A line is in the log while the program still runs: it waits for its own output, or ends with another status."""
+    log, script = tmp_path / "log", tmp_path / "script.py"
+    script.write_text(
+        f"""
+import pathlib, time
+print("early" + "bird")
+for _ in range(200):
+    if "earlybird" in pathlib.Path({str(log)!r}).read_text():
+        raise SystemExit(7)
+    time.sleep(0.05)
+"""
+    )
+    assert run_logged([sys.executable, str(script)], log) == 7
+
+
+def test_what_a_program_said_before_an_interruption_is_in_the_log(tmp_path):
+    """All that it had said when it was ended, not what had been read of it."""
+    said = tmp_path / "said"
+    code = (
+        "import pathlib, time\nprint('first', flush=True)\ntime.sleep(0.2)\nprint('second', flush=True)\n"
+        f"pathlib.Path({str(said)!r}).touch()\ntime.sleep(60)"
+    )
+
+    def interrupt(process: int) -> None:
+        end = time.monotonic() + 30
+        while not said.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_logged([sys.executable, "-c", code], tmp_path / "log", heard=interrupt)
+    assert (tmp_path / "log").read_text().splitlines()[-2:] == ["first", "second"]

@@ -14,9 +14,7 @@ from torch import nn
 
 from gtransformer.data.instances import Grouping
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import ByDocument
 from gtransformer.models.common.model import needs_of
-from gtransformer.models.common.windows import AlignedWindow
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
 from gtransformer.search.strategies import FULL, SEQUENTIAL
@@ -88,7 +86,7 @@ def pairs_sentences(cfg: TranslationDocConfig, module: nn.Module) -> bool:
     decoder = getattr(module, "decoder", None)
     if not hasattr(decoder, "scopes"):
         return has_group_attention(cfg, getattr(module, "cfg", None))
-    return not all(isinstance(scope, (ByDocument, AlignedWindow)) for scope in decoder.scopes("source"))
+    return any(scope.pairs_sentences for scope in decoder.scopes("source"))
 
 
 def translates_last_only(model: nn.Module) -> bool:
@@ -178,7 +176,7 @@ def check_alignment(cfg: TranslationDocConfig, model: nn.Module) -> None:
     """Raise UserError for instances of unequal sides with a model whose windows align one side with the other."""
     grouping = grouping_of(cfg)
     scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
-    if grouping.is_unequal and any(isinstance(scope, AlignedWindow) for scope in scopes):
+    if grouping.is_unequal and any(scope.aligns for scope in scopes):
         given = f"--context-sentences {grouping.context} and --target-context-sentences {grouping.target_context or 0}"
         raise UserError(
             f"{given}: the model's windows align target and source from their beginnings on; give equal numbers"

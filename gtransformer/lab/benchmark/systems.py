@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
-from gtransformer.models.common.windows import SENTENCE
 from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+from gtransformer.models.window.attention import SENTENCE
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.optim.fused_adam import FusedAdam

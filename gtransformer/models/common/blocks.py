@@ -2,46 +2,73 @@
 
 A ``Scope`` is a rule, a ``Reach`` (modules/reach.py) what the rule gives for the documents of a batch. The full pass
 and decoding token by token both follow from the blocks that a layer declares: the full pass asks each scope for its
-reach, decoding picks the cache that goes with the scope (decoding/attention_step.py). For a scope that has none it goes
-through the whole prefix again, which is slow and right.
+reach, decoding for its cached attention. Where a scope has none, decoding goes through the whole prefix at every step,
+which is slow and right.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.attention import Pattern, make_pattern
+from gtransformer.models.common.decoding.cached_attention import (
+    CachedAttention,
+    CachedDocument,
+    CachedSentences,
+    CachedTokens,
+)
+from gtransformer.models.common.decoding.cached_memory import CachedMemoryDocument, CachedMemorySentence
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_document, by_sentence
+
+CACHING = ("prefix_sentences", "prefix_tokens", "cached_memory")
 
 
 @dataclass(frozen=True)
 class Scope:
     """A rule of who sees whom; equal ones share their patterns. Each kind has a ``name`` for analyses and logs.
 
-    ``prefix_sentences`` names the reach of causal self-attention for decoding: the newest token sees the last so many
-    sentences of the prefix, its own included; infinity: all. ``prefix_tokens`` says it in tokens. None: nothing is
-    said, and decoding goes through the whole prefix at every step. A kind with a ``reach`` of its own inherits neither.
+    What decoding with caches needs is declared, and checked against ``reach`` when a decoder is built. A kind with a
+    ``reach`` of its own inherits none of it.
+
+    * ``prefix_sentences``, of causal self-attention: the newest token sees the last so many sentences of the prefix,
+      its own included; infinity: all. ``prefix_tokens`` says it in tokens. For anything else override
+      ``cached_prefix``.
+    * ``cached_memory``, of attention to a memory: the class of ``decoding.cached_memory`` that knows what the newest
+      tokens see. ``CachedIntervals`` is right for every rule that depends on a query's own document, sentence and
+      position alone.
     """
 
     name = ""
     minds_length = False  # whether who sees whom depends on how long whole documents are
+    pairs_sentences = True  # whether, of a memory, sentences belong together that have one number
+    aligns = False  # whether it aligns two documents from their beginnings on
     prefix_sentences = None
     prefix_tokens = None
+    cached_memory = None
 
     def __init_subclass__(cls) -> None:
         if not cls.name:
             raise TypeError(f"{cls.__name__}: a scope needs a name")
-        if "reach" in vars(cls) and not {"prefix_sentences", "prefix_tokens"} & vars(cls).keys():
-            cls.prefix_sentences = cls.prefix_tokens = None
+        if "reach" in vars(cls):
+            for name in CACHING:
+                if name not in vars(cls):
+                    setattr(cls, name, None)
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        """The rule at work on the documents of a batch; ``causal``: no query sees what comes after it."""
+        """Apply the rule to the documents of a batch; ``causal``: no query sees what comes after it."""
         raise NotImplementedError
+
+    def cached_prefix(self, relative: Tensor | None) -> CachedAttention | None:
+        """Return self-attention for decoding, None if there is none; ``relative``: vectors of relative positions."""
+        if self.prefix_tokens is not None:
+            return CachedTokens(self.prefix_tokens, relative)
+        if self.prefix_sentences is None or relative is not None:
+            return None
+        return CachedDocument() if self.prefix_sentences == math.inf else CachedSentences(self.prefix_sentences)
 
 
 @dataclass(frozen=True)
@@ -50,6 +77,7 @@ class BySentence(Scope):
 
     name = "group"
     prefix_sentences = 1
+    cached_memory = CachedMemorySentence
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_sentence(queries, keys, causal)
@@ -60,7 +88,9 @@ class ByDocument(Scope):
     """All keys of the query's document: global attention (Bao et al. 2021, Eq. 5)."""
 
     name = "global"
+    pairs_sentences = False
     prefix_sentences = math.inf
+    cached_memory = CachedMemoryDocument
 
     def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
         return by_document(queries, keys, causal)
@@ -78,7 +108,7 @@ class AttentionBlock:
         causal: whether no query sees what comes after it.
         relative: positions relative to the query, learned up to this distance (Shaw et al. 2018); None: none.
         gated: a gate stands in place of the residual connection around the block (Zhang et al. 2018, Eq. 21).
-        numbered: what sees whole documents and nothing else is told the numbers of the sentences (``SentenceNumbers``).
+        numbered: what sees whole documents and nothing else receives the numbers of sentences (``SentenceNumbers``).
         gate_bias: of the gate of Eq. 10 at first.
 
     Raises ValueError for two modules in a gated block: one gate is enough.
@@ -97,43 +127,17 @@ class AttentionBlock:
         if self.gated and len(self.scopes) != 1:
             raise ValueError(f"{self.name}: a gated block has one attention module, not {len(self.scopes)}")
 
-    @property
+    @cached_property
     def modules(self) -> tuple[str, ...]:
         """Names of the attention modules; attention that is alone is ``{name}_local``, whatever it sees."""
         return tuple(f"{self.name}_{end}" for end in ("local", "global")[: len(self.scopes)])
 
-    @property
+    @cached_property
     def gate(self) -> str | None:
         """Name of the gate that joins two modules."""
         return f"{self.name}_gate" if len(self.scopes) == 2 else None
 
-    @property
+    @cached_property
     def residual_gate(self) -> str | None:
         """Name of the gate in place of the residual connection."""
         return f"{self.name}_gate" if self.gated else None
-
-
-class View:
-    """What the blocks of all layers look at in one pass over a batch: each pattern is made once.
-
-    Args:
-        engine: of attention, a key of ``modules.attention.ENGINES``.
-        layout: of the queries.
-        memories: further states to attend to, by name.
-    """
-
-    def __init__(self, engine: str, layout: Ragged, memories: dict[str, Memory]):
-        self.engine, self.layout, self.memories = engine, layout, memories
-        self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
-
-    def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
-        """The states (keys, channels) that a block attends to; ``own`` are the layer's."""
-        return own if block.memory is None else self.memories[block.memory].states
-
-    def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
-        """Who sees whom at a scope of a block."""
-        wanted = scope, block.memory, block.causal
-        if wanted not in self._patterns:
-            keys = self.layout if block.memory is None else self.memories[block.memory].layout
-            self._patterns[wanted] = make_pattern(self.engine, scope.reach(self.layout, keys, block.causal))
-        return self._patterns[wanted]

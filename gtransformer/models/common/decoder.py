@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cache, partial
 
@@ -11,20 +12,19 @@ from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.models.common.blocks import AttentionBlock, Scope, View
+from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.decoding.attention_step import has_caches, keeps
-from gtransformer.models.common.decoding.input_step import InputStep
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.layer_step import check_declared, overridden, why_uncached
+from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.modules.cpu.processor import has_bfloat16
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.ragged import Ragged
 
-State = CachedState | PrefixState
+logger = logging.getLogger(__name__)
+
 STATE = "document_state"  # its place in fairseq's dictionary
 # What decoding with caches does in a way of its own.
 FULL_PASS = ("embed_batch", "extract_ragged", "run_layers", "output_layer")
@@ -41,9 +41,11 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             beside it in the encoder's ``Memory``.
 
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
-    layers that do, goes through the whole prefix at every step. ``caches`` set to False has that effect on any decoder.
-    ``pack`` makes what decoding keeps of the weights of linear layers with one input; ``input_step`` is
-    ``embed_batch`` step by step.
+    layers that do, goes through the whole prefix at every step, and the log says so. ``caches`` set to False has that
+    effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
+    ``input_step`` is ``embed_batch`` step by step, as the class has it that names it.
+
+    Raises UserError for a scope that declares another cached attention than its reach.
     """
 
     caches = True
@@ -64,10 +66,14 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
+        self._warned = False
         if self.shares_output:
             self.output_projection.weight = embed_tokens.weight
         else:
             nn.init.normal_(self.output_projection.weight, std=cfg.decoder_embed_dim**-0.5)
+        for memory in {block.memory for layer in self.layers for block in layer.blocks}:
+            for scope in self.scopes(memory):
+                check_declared(scope, memory is not None)
 
     def forward(
         self,
@@ -117,7 +123,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
-        state: State | None = incremental_state.get(STATE)
+        state: DecodingState | None = incremental_state.get(STATE)
         if state is None:
             state = incremental_state[STATE] = self.begin(memory, len(tokens))
         x = None
@@ -130,14 +136,18 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             raise ValueError(f"no new token: the caches already hold {state.steps}, the prefix has {tokens.shape[1]}")
         return x
 
-    def has_caches(self, memory: Memory) -> bool:
-        """Whether decoding with caches does what the full pass of this decoder does with such a memory."""
-        return self.caches_as(DocumentDecoder, memory)
+    def why_uncached(self, memory: Memory) -> str | None:
+        """Return why decoding with caches is not what the full pass of this decoder is with such a memory; None: it is.
 
-    def caches_as(self, base: type, memory: Memory) -> bool:
-        """``has_caches``, where ``base`` has what goes around the layers, and its steps."""
-        ours, known = keeps(self, base, *FULL_PASS, "input_step"), memory.by_name().keys()
-        return self.caches and ours and all(has_caches(layer, known) for layer in self.layers)
+        It names the layer and the scope.
+        """
+        steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
+        reason = overridden(self, steps, *FULL_PASS)
+        known = memory.by_name().keys()
+        for number, layer in enumerate(self.layers, 1):
+            if reason is None and (found := why_uncached(layer, known)) is not None:
+                reason = f"decoder layer {number}: {found}"
+        return reason
 
     def scopes(self, memory: str | None) -> set[Scope]:
         """All scopes of the layers' blocks with this memory."""
@@ -153,7 +163,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     @property
     def output_is_product(self) -> bool:
         """Whether logits are the top states times ``output_weight`` and nothing else."""
-        return keeps(self, DocumentDecoder, "output_layer")
+        return overridden(self, DocumentDecoder, "output_layer") is None
 
     @property
     def output_weight(self) -> Tensor:
@@ -161,21 +171,25 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         weight = self.output_projection.weight
         return weight if self.output_words is None else weight[: self.output_words]
 
-    def barred(self, logits: Tensor) -> Tensor:
+    def mask_unpredictable(self, logits: Tensor) -> Tensor:
         """Logits (..., vocabulary), minus infinity for what can never be predicted."""
         if self.output_words is None:
             return logits
-        there = logits[..., : self.output_words]
-        return torch.nn.functional.pad(there, (0, logits.shape[-1] - self.output_words), value=-torch.inf)
+        predictable = logits[..., : self.output_words]
+        return torch.nn.functional.pad(predictable, (0, logits.shape[-1] - self.output_words), value=-torch.inf)
 
-    def begin(self, memory: Memory, rows: int) -> State:
+    def begin(self, memory: Memory, rows: int) -> DecodingState:
         """The state from which ``rows`` rows are decoded token by token.
 
         Where there are caches, weights are laid out for decoding; with ``--autocast`` they are converted, too
         (bfloat16 on a CPU without instructions for it is not used).
         """
-        if not self.has_caches(memory):
-            return PrefixState(self, memory, rows)
+        reason = self.why_uncached(memory) if self.caches else None
+        if reason is not None and not self._warned:
+            self._warned = True
+            logger.warning("decoding without caches, which is slow: %s", reason)
+        if reason is not None or not self.caches:
+            return self.begin_uncached(memory, rows)
         name = str(self.cfg.autocast)
         weights = self.embed_tokens.weight
         usable = name != "none" and weights.dtype == torch.float32
@@ -183,17 +197,21 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             usable = usable and name == "bfloat16" and has_bfloat16()
         return CachedState(self, memory, rows, partial(self.pack, dtype=getattr(torch, name) if usable else None))
 
+    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
+        """As ``begin``, for decoding through the whole prefix."""
+        return PrefixState(self, memory, rows)
+
     def hold_weights(self) -> None:
         """Lay weights out for decoding once and for all; from now on they must not change."""
         self.pack = cache(PackedLinear)
 
     def output_layer(self, features: Tensor, **unused) -> Tensor:
         """(..., channels) -> (..., vocabulary) logits."""
-        return self.barred(self.output_projection(features))
+        return self.mask_unpredictable(self.output_projection(features))
 
     def reorder_incremental_state_scripting(self, incremental_state: dict, new_order: Tensor) -> None:
         """Let row i continue what row ``new_order[i]`` was (called by fairseq's beam search)."""
-        state: State | None = incremental_state.get(STATE)
+        state: DecodingState | None = incremental_state.get(STATE)
         if state is not None:
             state.reorder(new_order)
 

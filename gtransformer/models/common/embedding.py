@@ -1,44 +1,24 @@
-"""What encoder and decoder share: group tags, ragged layout, embeddings, and going through their layers."""
+"""What encoder and decoder share: group tags, ragged layout and embeddings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from gtransformer.data.group_tags import group_tags
-from gtransformer.models.common.blocks import View
 from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
+from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout, embed_words
 from gtransformer.modules.positions import LearnedPositions, SinusoidalPositions
 from gtransformer.modules.ragged import Ragged, on_device
 
 UNLIMITED_POSITIONS = 1_000_000  # the task's default limit on tokens; sinusoidal positions extend as needed
 LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is fairseq's default
-
-
-class LayerStack(nn.Module):
-    """Mixed into what has ``layers``, a ``layer_norm`` behind them or None, and the model's configuration ``cfg``."""
-
-    def run_layers(self, x: Tensor, view: View) -> Tensor:
-        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
-        x = self.run_some(self.layers, x, view)
-        return x if self.layer_norm is None else self.layer_norm(x)
-
-    def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
-        """Some of the layers, (N, channels) -> (N, channels)."""
-        for layer in layers:
-            if self.cfg.checkpoint_activations and self.training:
-                x = checkpoint(layer, x, view, use_reentrant=False)
-            else:
-                x = layer(x, view)
-        return x
 
 
 class DocumentEmbedding(LayerStack):

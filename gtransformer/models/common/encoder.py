@@ -8,10 +8,10 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
-from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.modules.ragged import Ragged, on_device
 

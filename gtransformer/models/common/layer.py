@@ -1,18 +1,47 @@
-"""A layer of encoder or decoder: the attention blocks that it declares, then feed-forward."""
+"""A layer of encoder or decoder: the attention blocks that it declares, then feed-forward; and going through layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from fairseq import utils
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, View
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.models.common.memory import Memory
+from gtransformer.modules.attention import MultiheadAttention, Pattern, make_pattern
 from gtransformer.modules.combine import Gate, ResidualGate, gated_sum
 from gtransformer.modules.kernels import Linear, dropout
+from gtransformer.modules.ragged import Ragged
+
+
+class View:
+    """What the blocks of all layers look at in one pass over a batch: each pattern is made once.
+
+    Args:
+        engine: of attention, a key of ``modules.attention.ENGINES``.
+        layout: of the queries.
+        memories: further states to attend to, by name.
+    """
+
+    def __init__(self, engine: str, layout: Ragged, memories: dict[str, Memory]):
+        self.engine, self.layout, self.memories = engine, layout, memories
+        self._patterns: dict[tuple[Scope, str | None, bool], Pattern] = {}
+
+    def keys(self, block: AttentionBlock, own: Tensor) -> Tensor:
+        """Return the states (keys, channels) that a block attends to; ``own`` are the layer's."""
+        return own if block.memory is None else self.memories[block.memory].states
+
+    def pattern(self, block: AttentionBlock, scope: Scope) -> Pattern:
+        """Return who sees whom at a scope of a block."""
+        wanted = scope, block.memory, block.causal
+        if wanted not in self._patterns:
+            keys = self.layout if block.memory is None else self.memories[block.memory].layout
+            self._patterns[wanted] = make_pattern(self.engine, scope.reach(self.layout, keys, block.causal))
+        return self._patterns[wanted]
 
 
 class Layer(nn.Module):
@@ -117,3 +146,21 @@ class Layer(nn.Module):
         h = block(norm(x) if self.norm_before else x)
         x = x + dropout(h, self.dropout, self.training)
         return x if self.norm_before else norm(x)
+
+
+class LayerStack(nn.Module):
+    """Mixed into what has ``layers``, a ``layer_norm`` behind them or None, and the model's configuration ``cfg``."""
+
+    def run_layers(self, x: Tensor, view: View) -> Tensor:
+        """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
+        x = self.run_some(self.layers, x, view)
+        return x if self.layer_norm is None else self.layer_norm(x)
+
+    def run_some(self, layers: Iterable[nn.Module], x: Tensor, view: View) -> Tensor:
+        """Some of the layers, (N, channels) -> (N, channels)."""
+        for layer in layers:
+            if self.cfg.checkpoint_activations and self.training:
+                x = checkpoint(layer, x, view, use_reentrant=False)
+            else:
+                x = layer(x, view)
+        return x

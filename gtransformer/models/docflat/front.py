@@ -8,10 +8,11 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
-from gtransformer.models.common.blocks import View
-from gtransformer.models.common.decoder import DocumentDecoder, State
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.config import BOTH, ON, BatchAttentionConfig
 from gtransformer.models.docflat.step import FrontStep, KeptInputs
@@ -128,10 +129,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
-    def has_caches(self, memory: Memory) -> bool:
-        return self.caches_as(FrontDecoder, memory)
-
-    def begin(self, memory: Memory, rows: int) -> State:
-        if self.batch_front.across is None or self.has_caches(memory):
-            return super().begin(memory, rows)
+    def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
+        if self.batch_front.across is None:
+            return super().begin_uncached(memory, rows)
         return KeptInputs(self, memory, rows)

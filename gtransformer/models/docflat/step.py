@@ -18,13 +18,11 @@ from torch import Tensor
 
 from gtransformer.data.sentence_numbers import FIRST_SENTENCE
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import View
-from gtransformer.models.common.decoding.forced import Forced
-from gtransformer.models.common.decoding.history import History, visible_to_score
-from gtransformer.models.common.decoding.input_step import InputStep, Pack
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.rows import regrouped
+from gtransformer.models.common.decoding.history import Forced, History, visible_to_score
+from gtransformer.models.common.decoding.layer_step import Pack
+from gtransformer.models.common.decoding.state import InputStep, PrefixState, force_prefixes, regrouped
 from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.layer import View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.docflat.batch_attention import FlatBatchAttention
 from gtransformer.modules.kernels import PackedLinear
@@ -208,7 +206,7 @@ class KeptInputs(PrefixState):
     def force(self, prefixes: Sequence[Tensor]) -> None:
         super().force(prefixes)
         nothing = History(len(self.documents), self.beam, (), document=False)
-        forced = Forced(self.decoder, self.memory, self.documents, prefixes, nothing)
+        forced = force_prefixes(self.decoder, self.memory, self.documents, prefixes, nothing)
         self._widen(forced.layout.length)
         rows = forced.groups.unsqueeze(1) * self.beam + torch.arange(self.beam, device=self.device)
         begun = forced.layout.pad(self.front.force(forced)).unsqueeze(1).expand(-1, self.beam, -1, -1)

@@ -7,10 +7,9 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags, kept_alone, last_sentences
-from gtransformer.models.common.blocks import AttentionBlock, View
-from gtransformer.models.common.embedding import LayerStack
+from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.layer import Layer, LayerStack, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.document_transformer.config import ENCODER, ITSELF, DocumentTransformerConfig
 from gtransformer.models.transformer.model import WHOLE

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from gtransformer.data.group_tags import kept_alone, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
-from gtransformer.models.common.blocks import View
 from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import View
 from gtransformer.models.common.model import Needs
 from gtransformer.models.flat_transformer.config import FlatTransformerConfig
 from gtransformer.models.transformer.model import InstanceTransformerModel

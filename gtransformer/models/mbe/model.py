@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
-from gtransformer.models.common.blocks import AttentionBlock, View
+from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.embedding import LayerStack
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.layer import Layer, LayerStack, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_document

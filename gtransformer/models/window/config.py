@@ -6,7 +6,7 @@ from typing import Optional
 from fairseq.dataclass import ChoiceEnum
 
 from gtransformer.models.common.config import DocumentModelConfig, option
-from gtransformer.models.common.windows import ALIGNMENTS, LINEAR, SENTENCE
+from gtransformer.models.window.attention import ALIGNMENTS, LINEAR, SENTENCE
 
 POSITIONS = ("absolute", "relative")
 

@@ -13,7 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.model import DocumentModel, check_choices
-from gtransformer.models.common.windows import ALIGNMENTS, LINEAR, AlignedWindow, OwnWindow
+from gtransformer.models.window.attention import ALIGNMENTS, LINEAR, AlignedWindow, OwnWindow
 from gtransformer.models.window.config import POSITIONS, WindowTransformerConfig
 
 NAME = "window_transformer"

@@ -16,7 +16,7 @@ from tests.support import ROOT
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "docs" / "example_system" / "neighbours"
-REACH = re.compile(r"^ +prefix_sentences = 2 .*\n", re.MULTILINE)  # the line of the second step
+REACH = re.compile(r"^ +(prefix_sentences|cached_memory) = .*\n", re.MULTILINE)  # the lines of the second step
 SMALL = (
     "--cpu --max-update 4 --log-format simple --log-interval 1 --num-workers 0 --decoder-layers 2 --encoder-layers 2 "
     "--encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 48 --decoder-ffn-embed-dim 48 "
@@ -43,7 +43,7 @@ def printed(command: str, folder: Path, *more: str) -> str:
 def without_reach(folder: Path) -> Path:
     """The example before its second step."""
     code = (EXAMPLE / "__init__.py").read_text(encoding="utf-8")
-    assert len(REACH.findall(code)) == 1
+    assert len(REACH.findall(code)) == 2
     copy = folder / EXAMPLE.name
     copy.mkdir()
     (copy / "__init__.py").write_text(REACH.sub("", code), encoding="utf-8")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from tests.support import pad_batch, relative_error
 
 TOLERANCE = 1e-11  # float64

@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from gtransformer.models.common import decoder as decoder_module
-from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope, View
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.model import DocumentModel, make_embeddings
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window

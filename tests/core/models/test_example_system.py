@@ -12,13 +12,9 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.blocks import BySentence, Scope
-from gtransformer.models.common.decoding.history import History
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.modules.attention import ENGINES
 from gtransformer.modules.dense import DensePattern
-from gtransformer.modules.reach import by_document
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from tests.core.evaluation.any_system import score_by_hand
@@ -40,7 +36,8 @@ def neighbours():
 @pytest.fixture
 def unnamed(neighbours, monkeypatch):
     """The system before its second step."""
-    monkeypatch.setattr(neighbours.WithPrevious, "prefix_sentences", None)
+    for name in ("prefix_sentences", "cached_memory"):
+        monkeypatch.setattr(neighbours.WithPrevious, name, None)
 
 
 def example(neighbours, dictionary, **options):
@@ -137,22 +134,11 @@ def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):
         check_recipe(load_recipe(str(tmp_path / "mine.yaml")), ["train", "generate"])
 
 
-def test_a_reach_of_its_own_does_not_inherit_what_another_named():
-    class Further(BySentence):
-        name = "further"
-
-        def reach(self, queries, keys, causal):
-            return by_document(queries, keys, causal)
-
-    class Renamed(BySentence):
-        name = "renamed"
-
-    assert (Scope.prefix_sentences, Further.prefix_sentences, Renamed.prefix_sentences) == (None, None, 1)
-
-
-def test_nobody_sees_less_than_its_own_sentence():
-    with pytest.raises(ValueError, match="0 sentences of the prefix"):
-        History(1, 2, [0, 2], document=False)
+def test_a_bad_option_is_one_clear_error(neighbours, dictionary):
+    for options in ({"decoder_attention_heads": 7}, {"encoder_attention_heads": 7}, {"decoder_neighbour_layers": 9}):
+        (name,) = options
+        with pytest.raises(UserError, match=name.replace("_", "-")):
+            example(neighbours, dictionary, **options)
 
 
 def test_beyond_its_reach_positions_alone_tell_it_something(neighbours, dictionary):

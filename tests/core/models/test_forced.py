@@ -7,13 +7,14 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.modules.attention import MultiheadAttention
-from tests.core.search.systems import SYSTEMS
+from tests.core.search.systems import SYSTEMS, windows
 from tests.support import pad_batch, random_document, random_lengths, relative_error
 
 TOLERANCE = 1e-11  # float64
+# A narrow window shows where it is behind forced sentences that have used up the source.
+FORCED = {**SYSTEMS, "window by sentence, narrow": windows(decode_alignment="sentence")}
 BEAM, STEPS, SWAP = 2, 90, 50  # longer than the first slots; where beams change places
 
 
@@ -28,11 +29,11 @@ def full_pass(model, memory, document: int, tokens: list[int]) -> torch.Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("caches", [True, False])
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", FORCED)
 def test_forced_tokens(dictionary, name, caches):
     """Documents that begin with a lot, with little and with nothing; their beams go on differently and swap."""
     draw = random.Random(7)
-    model = SYSTEMS[name](dictionary)
+    model = FORCED[name](dictionary)
     model.decoder.caches = caches
     sources = [random_document(draw, dictionary, random_lengths(draw, 6, 5)) for _ in range(4)]
     memory = model.encoder(pad_batch(sources, dictionary.pad(), left=True))["memory"][0]

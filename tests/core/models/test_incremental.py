@@ -160,12 +160,12 @@ def test_group_cache_holds_one_sentence(dictionary):
     model.decoder(target, model.encoder(source), state)
     assert target.shape[1] > 200
     bottom, *_, top = state[STATE].layers
-    ((local,),) = bottom.blocks[0].sights  # the lowest layer has group attention only
+    ((local,),) = bottom.blocks[0].attentions  # the lowest layer has group attention only
     assert local.sides[0].shape[2] <= 64
-    (local,), (whole,) = top.blocks[0].sights
+    (local,), (whole,) = top.blocks[0].attentions
     assert local.sides[0].shape[2] <= 64 and whole.sides[0].shape[2] <= 64
-    assert state[STATE].history.trunk_length[0] >= target.shape[1] - 16
-    assert whole.trunk[0].shape[2] >= target.shape[1] - 16
+    assert state[STATE].history.shared_length[0] >= target.shape[1] - 16
+    assert whole.shared[0].shape[2] >= target.shape[1] - 16
 
 
 @torch.no_grad()

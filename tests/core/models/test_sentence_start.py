@@ -16,8 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.lab.analysis.attention import inspect
 from gtransformer.models.common.decoder import STATE
-from gtransformer.models.common.decoding.prefix import PrefixState
-from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.common.decoding.state import CachedState, PrefixState
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.tasks import sentence_start
 from gtransformer.tasks.sentence_start import start_from_sentence_model

@@ -13,8 +13,8 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.windows import ALIGNMENTS
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
+from gtransformer.models.window.attention import ALIGNMENTS
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
 from tests.core.search.conftest import Translator

@@ -13,8 +13,8 @@ from tests.support import tiny_model
 def held(state: CachedState) -> int:
     """Elements of all caches of a state, source side included."""
     tensors = []
-    for sight in state.sights:
-        for name in ("sides", "held", "trunk"):
+    for sight in state.attentions:
+        for name in ("sides", "held", "shared"):
             tensors += getattr(sight, name, None) or []
     return sum(tensor.numel() for tensor in tensors)
 

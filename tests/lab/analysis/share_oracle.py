@@ -9,7 +9,7 @@ from operator import mul
 
 import torch
 
-from gtransformer.models.common.decoding.prefix import PrefixState
+from gtransformer.models.common.decoding.state import PrefixState
 from tests.core.models import window_oracle
 from tests.core.models.batch_oracle import waves
 

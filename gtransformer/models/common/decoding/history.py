@@ -3,18 +3,23 @@
 Rows are hypotheses; the ``beam`` rows of one document stand together as a group. All rows write a step's keys and
 values into the same slot and leave them there. Which of them belong to a row's own prefix is said by one small table
 of ancestors for all layers: when rows change places, only that table does. What all beams of a group agree on moves to
-a trunk that the group keeps once.
+a shared prefix that the group keeps once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from gtransformer.modules.ragged import Ragged
+
 FIRST_CAPACITY = 64
-TRUNK_BLOCK = 16  # tokens that beams must share before they move to the trunk; also how often that is looked at
+SHARED_BLOCK = (
+    16  # tokens that all rows must have in common before these move to the shared prefix; and how often
+)
 
 
 class History:
@@ -22,8 +27,8 @@ class History:
 
     ``ancestor`` (groups, beam, capacity): the beam that wrote a slot of this row's prefix. ``starts`` (most of
     ``sentences``, groups, beam): slot in which the row's current sentence begins, the one before it, and so on; of
-    sentences that are not there, the document's first. ``trunk_end`` (groups,): first slot of the document that is not
-    in the trunk; ``trunk_length`` (groups,): tokens there.
+    sentences that are not there, the document's first. ``shared_end`` (groups,): first slot of the document that is not
+    in the shared prefix; ``shared_length`` (groups,): tokens there.
 
     Args:
         groups, beam: number of documents and of rows for each.
@@ -35,13 +40,11 @@ class History:
     def __init__(
         self, groups: int, beam: int, sentences: Collection[int], document: bool, tokens: Collection[int] = ()
     ):
-        if min(sentences, default=1) < 1:
-            raise ValueError(f"attention to {min(sentences)} sentences of the prefix: one sees at least its own")
         self.sentences, self.document, self.tokens = sentences, document, tokens
         self.ancestor = np.zeros((groups, beam, FIRST_CAPACITY), dtype=np.int64)
         self.starts = np.zeros((max(sentences, default=0), groups, beam), dtype=np.int64)
-        self.trunk_end = np.zeros(groups, dtype=np.int64)
-        self.trunk_length = np.zeros(groups, dtype=np.int64)
+        self.shared_end = np.zeros(groups, dtype=np.int64)
+        self.shared_length = np.zeros(groups, dtype=np.int64)
         self.steps = np.zeros(groups, dtype=np.int64)  # tokens taken in of each document
         self.slots = 0  # slots in use
         self.clock = 0
@@ -68,7 +71,7 @@ class History:
         self.starts[1:, opens] = self.starts[:-1, opens]
         self.starts[:1, opens] = slot
         self.starts[:, fresh] = slot
-        self.trunk_end[fresh] = slot
+        self.shared_end[fresh] = slot
         self.steps += 1
         self.clock += 1
 
@@ -85,7 +88,7 @@ class History:
         """Whole sentences in front of the first token, the same in all rows of a group: take slots for those in reach.
 
         Slots end together, at the newest, and hold what attention by sentences or tokens will see behind the ``<s>``
-        that comes next; all rows see what beam 0 has there. What attends to the document has its tokens in the trunk.
+        that comes next; all rows see what beam 0 has there. What attends to the document has them in the shared prefix.
 
         Args:
             begins: for each group the places of its ``<s>``; lengths: (groups,) int64, its tokens, perhaps none.
@@ -106,8 +109,8 @@ class History:
             for back in range(sentences if len(places) else 0):
                 self.starts[back:, group] = self.slots - length + places[max(0, len(places) - 1 - back)]
         self.steps = lengths.copy()
-        self.trunk_end[:] = self.slots
-        self.trunk_length = lengths.copy()
+        self.shared_end[:] = self.slots
+        self.shared_length = lengths.copy()
         return kept
 
     def _make_room(self) -> None:
@@ -115,13 +118,13 @@ class History:
         oldest = self.slots + 1 - max(self.tokens, default=1)
         if self.starts.size:
             oldest = min(oldest, int(self.starts[-1].min()))
-        if self.document and self.trunk_end.size:
-            oldest = min(oldest, int(self.trunk_end.min()))
+        if self.document and self.shared_end.size:
+            oldest = min(oldest, int(self.shared_end.min()))
         if oldest >= self.capacity // 2:
             self.dropped = oldest
             self.ancestor = np.roll(self.ancestor, -oldest, axis=2)
             self.starts = np.maximum(self.starts - oldest, 0)
-            self.trunk_end = np.maximum(self.trunk_end - oldest, 0)
+            self.shared_end = np.maximum(self.shared_end - oldest, 0)
             self.slots -= oldest
         else:
             self.ancestor = np.concatenate([self.ancestor, np.zeros_like(self.ancestor)], axis=2)
@@ -143,40 +146,63 @@ class History:
         """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
         self.ancestor = self.ancestor[groups[:, None], beams]
         self.starts = self.starts[:, groups[:, None], beams]
-        self.trunk_end, self.trunk_length = self.trunk_end[groups], self.trunk_length[groups]
+        self.shared_end, self.shared_length = self.shared_end[groups], self.shared_length[groups]
         self.steps = self.steps[groups]
 
     def restart(self, group: int) -> None:
         """A new document takes the place of a finished one."""
-        self.steps[group] = self.trunk_length[group] = 0
+        self.steps[group] = self.shared_length[group] = 0
         # Where it will begin; older slots are not kept for it.
-        self.starts[:, group] = self.trunk_end[group] = self.slots
+        self.starts[:, group] = self.shared_end[group] = self.slots
 
     def agreed(self) -> list[tuple[int, int, int, np.ndarray]]:
-        """(group, first slot, trunk length before, ancestors) of what moves to the trunk now; notes it as moved."""
-        if not self.document or self.clock % TRUNK_BLOCK:
+        """Return (group, first slot, shared length before, ancestors) of what all rows share from now on."""
+        if not self.document or self.clock % SHARED_BLOCK:
             return []
         same = (self.ancestor[:, :, : self.slots] == self.ancestor[:, :1, : self.slots]).all(axis=1)
         moves = []
-        for group, start in enumerate(self.trunk_end.tolist()):
+        for group, start in enumerate(self.shared_end.tolist()):
             differs = np.flatnonzero(~same[group, start:])
             run = int(differs[0]) if len(differs) else self.slots - start
-            if run >= TRUNK_BLOCK:
-                length = int(self.trunk_length[group])
+            if run >= SHARED_BLOCK:
+                length = int(self.shared_length[group])
                 moves.append((group, start, length, self.ancestor[group, 0, start : start + run].copy()))
-                self.trunk_end[group] += run
-                self.trunk_length[group] += run
+                self.shared_end[group] += run
+                self.shared_length[group] += run
         return moves
 
 
+@dataclass
+class Forced:
+    """What decoding is made to begin with, and where the caches are to keep it; for all layers the same.
+
+    Attributes:
+        history: holds these tokens already.
+        tokens: (N,) int64 of the groups that begin with something, with their ``layout`` and the ``layer.View`` of a
+            full pass; ``dtype`` is that of the steps, whatever autocast does here.
+        groups: (begun,) int64, these groups.
+        group, slot, token: (n,) int64, tokens that have a slot of their group.
+    """
+
+    history: History
+    tokens: torch.Tensor
+    layout: Ragged
+    view: object
+    dtype: torch.dtype
+    groups: torch.Tensor
+    group: torch.Tensor
+    slot: torch.Tensor
+    token: torch.Tensor
+
+
 class Masks:
-    """What every row sees of the slots and of the trunk at the current step, added to scores; the same for all layers.
+    """What every row sees of slots and shared prefix at the current step, added to scores; the same for all layers.
 
     ``tags`` (rows,) int64: which sentence each row is at.
 
     Masks are (groups, 1, beam or 1, keys), None where all is visible. ``sentences`` and ``tokens``, by their number:
-    the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``trunk``
-    is of the ``trunk_width`` tokens of the trunk that are read.
+    the slot at which keys of the last so many begin, and the mask. Keys of ``tail`` begin at ``tail_first``; ``shared``
+    is of the ``shared_width`` tokens of the shared prefix that are read.
     """
 
     def __init__(self, history: History, tags: np.ndarray, device: torch.device, dtype: torch.dtype):
@@ -190,11 +216,11 @@ class Masks:
             first, seen = history.view(history.first_of(number))
             self.tokens[number] = first, visible_to_score(_for_heads(seen), device, dtype)
         if history.document:
-            self.tail_first, seen = history.view(history.trunk_end[:, None])
+            self.tail_first, seen = history.view(history.shared_end[:, None])
             self.tail = visible_to_score(_for_heads(seen), device, dtype)
-            self.trunk_width = int(history.trunk_length.max(initial=0))
-            seen = np.arange(self.trunk_width) < history.trunk_length[:, None]
-            self.trunk = visible_to_score(seen[:, None, None], device, dtype)
+            self.shared_width = int(history.shared_length.max(initial=0))
+            seen = np.arange(self.shared_width) < history.shared_length[:, None]
+            self.shared = visible_to_score(seen[:, None, None], device, dtype)
 
 
 def _for_heads(seen: np.ndarray) -> np.ndarray:

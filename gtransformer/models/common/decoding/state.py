@@ -1,63 +1,48 @@
-"""Decoding token by token, at a cost that grows with the sentence, not with the document.
+"""Decoding token by token: with caches, at a cost that grows with the sentence, or through the whole prefix again.
 
 Group attention never looks behind the ``<s>`` that opened a sentence, so what it remembers is dropped there. Only
-global self-attention keeps the whole prefix, most of it once for all beams. Keys and values of cross-attention are
-projected once per document and shared by its beams. Reordering beams moves no key and no value.
+global self-attention keeps the whole prefix, most of it once for all hypotheses. Keys and values of cross-attention are
+projected once per document and shared by its hypotheses. Reordering hypotheses moves no key and no value.
+
+Rows are hypotheses; those of a document stand together as a group of ``beam`` rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from gtransformer.models.common.decoding.attention_step import LayerStep
-from gtransformer.models.common.decoding.forced import Forced
-from gtransformer.models.common.decoding.history import History, Masks
-from gtransformer.models.common.decoding.input_step import Pack
-from gtransformer.models.common.decoding.rows import documents_of, regrouped
-from gtransformer.models.common.decoding.source_window import SourceSide
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
+from gtransformer.models.common.layer import View
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import on_device
+from gtransformer.modules.ragged import Ragged, on_device
 
 
-class CachedState:
+class DecodingState:
     """Everything that decoding remembers of its rows, and one step of it.
 
     Args:
         decoder: the decoder, in evaluation mode.
         memory: encoder output; ``rows`` says which document each row translates.
         rows: number of rows.
-        pack: lays out the weights of linear layers with one input, as they are now, as PackedLinear does.
     """
 
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, pack: Pack):
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
         self.decoder, self.memory = decoder, memory
         self.device = memory.states.device
         self.documents = documents_of(memory, rows)
         self.beam = rows // max(1, len(self.documents))
-        self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
-        own = decoder.scopes(None)
-        sentences = {scope.prefix_sentences for scope in own} - {None}
-        tokens = {scope.prefix_tokens for scope in own} - {None}
-        document = math.inf in sentences
-        numbers = sorted(sentences - {math.inf}) or [1] * decoder.restarts
-        self.history = History(len(self.documents), self.beam, numbers, document, sorted(tokens))
-        read = {name: (one, decoder.scopes(name)) for name, one in memory.by_name().items()}
-        self.sides = {
-            name: SourceSide(one, self.documents, self.beam, scopes) for name, (one, scopes) in read.items() if scopes
-        }
-        self.layers = [LayerStep(layer, self.sides, pack) for layer in decoder.layers]
-        self.sights = [sight for layer in self.layers for sight in layer.sights()]
-        self.output = pack(decoder.output_projection)
 
     @property
     def steps(self) -> int:
         """Tokens of every row already taken in (of documents that began together)."""
-        return int(self.history.steps.max(initial=0))
+        raise NotImplementedError
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """Take in a new last token of every row.
@@ -69,66 +54,245 @@ class CachedState:
         Returns:
             top states of the new tokens, (rows, channels).
         """
-        self.history.advance(opens)
-        offsets = self.history.positions(self.decoder.restarts)
-        for side in self.sides.values():
-            side.advance(opens, tags, self.history.steps - 1)
-        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype)
-        x = self.inputs.step(tokens, offsets, opens, tags)
-        for layer in self.layers:
-            x = layer.step(x, masks)
-        moves = self.history.agreed()
-        if moves:
-            for sight in self.sights:
-                sight.absorb(moves)
-        norm = self.decoder.layer_norm
-        return x if norm is None else norm(x)
+        raise NotImplementedError
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
-        """Take in what the rows of each group begin with, in front of the first step: one full pass for all beams.
+        """Take in what the rows of each group begin with, in front of the first step.
 
         ``prefixes``: for each group (length,) int64 on the device, whole sentences; the next token will be ``<s>``.
         """
-        forced = Forced(self.decoder, self.memory, self.documents, prefixes, self.history)
-        with self.decoder.autocast():
-            x = self.inputs.force(forced)
-            for layer in self.layers:
-                x = layer.force(x, forced)
+        raise NotImplementedError
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""
-        return self.decoder.barred(self.output(features))
+        raise NotImplementedError
 
     def reorder(self, order: Tensor) -> None:
         """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.
 
         Raises ValueError if rows of several documents would become one group.
         """
-        groups, beams = regrouped(order, self.beam)
-        self.history.reorder(groups, beams)
-        self.inputs.reorder(groups, beams)
-        for side in self.sides.values():
-            side.reorder(groups, beams)
-        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
-            return
-        self.documents = self.documents[groups]
-        for side in self.sides.values():
-            side.pick(self.documents)
-        picked = on_device(groups, self.device)
-        for sight in self.sights:
-            sight.pick(picked)
+        raise NotImplementedError
 
     def replace(self, group: int, document: int) -> None:
         """Let the rows of a group begin another document of ``memory``."""
-        self.history.restart(group)
-        self.inputs.replace(group, document)
-        for side in self.sides.values():
-            side.replace(group, document)
         self.documents = self.documents.copy()
         self.documents[group] = document
-        for sight in self.sights:
-            sight.put(group, document)
 
     def finish(self, document: int, tokens: Tensor) -> None:
-        """Hear of the translation of a document, in front of the ``reorder`` that its rows leave by."""
+        """Take note of a document's translation, in front of the ``reorder`` that its rows leave by."""
+
+
+class CachedState(DecodingState):
+    """Decoding with caches; ``pack`` lays out the weights of linear layers with one input, as PackedLinear does."""
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int, pack: Pack):
+        super().__init__(decoder, memory, rows)
+        self.inputs = decoder.input_step(decoder, memory, self.documents, self.beam, pack)
+        self.history = history_of(decoder.scopes(None), len(self.documents), self.beam, decoder.restarts)
+        self.readers = {
+            (name, scope): scope.cached_memory(scope, one, self.documents, self.beam)
+            for name, one in memory.by_name().items()
+            for scope in decoder.scopes(name)
+        }
+        self.layers = [LayerStep(layer, self.readers, pack) for layer in decoder.layers]
+        blocks = [block for layer in self.layers for block in layer.blocks]
+        self.attentions = [one for block in blocks for side_by_side in block.attentions for one in side_by_side]
+        self.output = pack(decoder.output_projection)
+
+    @property
+    def steps(self) -> int:
+        return int(self.history.steps.max(initial=0))
+
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        self.history.advance(opens)
+        for reader in self.readers.values():
+            reader.advance(opens, tags, self.history.steps - 1)
+        masks = Masks(self.history, tags.ravel(), self.device, self.memory.states.dtype)
+        x = self.inputs.step(tokens, self.history.positions(self.decoder.restarts), opens, tags)
+        for layer in self.layers:
+            x = layer.step(x, masks)
+        moves = self.history.agreed()
+        if moves:
+            for one in self.attentions:
+                one.promote(moves)
+        norm = self.decoder.layer_norm
+        return x if norm is None else norm(x)
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        """As of all: one full pass for all rows of a group."""
+        forced = force_prefixes(self.decoder, self.memory, self.documents, prefixes, self.history)
+        for reader in self.readers.values():
+            reader.force(forced)
+        with self.decoder.autocast():
+            x = self.inputs.force(forced)
+            for layer in self.layers:
+                x = layer.force(x, forced)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.decoder.mask_unpredictable(self.output(features))
+
+    def reorder(self, order: Tensor) -> None:
+        groups, beams = regrouped(order, self.beam)
+        for one in (self.history, self.inputs, *self.readers.values()):
+            one.reorder(groups, beams)
+        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
+            return
+        self.documents = self.documents[groups]
+        selected = on_device(groups, self.device)
+        for one in self.attentions:
+            one.select(selected)
+
+    def replace(self, group: int, document: int) -> None:
+        super().replace(group, document)
+        self.history.restart(group)
+        for one in (self.inputs, *self.readers.values(), *self.attentions):
+            one.replace(group, document)
+
+    def finish(self, document: int, tokens: Tensor) -> None:
         self.inputs.finish(document, tokens)
+
+
+class PrefixState(DecodingState):
+    """Decoding without caches: every step goes through the whole prefix again, by the decoder's ``extract_ragged``.
+
+    Slow (a document of n tokens costs n full passes) and right for whatever a decoder does in its full pass: what a new
+    system decodes with until its scopes have caches, and what caches are tested against.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
+        super().__init__(decoder, memory, rows)
+        self.lengths = np.zeros(len(self.documents), dtype=np.int64)  # tokens taken in of each document
+        self.tokens = torch.full((rows, FIRST_CAPACITY), decoder.padding, device=self.device)
+
+    @property
+    def steps(self) -> int:
+        return int(self.lengths.max(initial=0))
+
+    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        if self.steps == self.tokens.shape[1]:
+            self.tokens = torch.cat([self.tokens, torch.full_like(self.tokens, self.decoder.padding)], dim=1)
+        last = on_device(np.repeat(self.lengths, self.beam), self.device)
+        self.tokens[torch.arange(len(tokens), device=self.device), last] = tokens
+        self.lengths += 1
+        prefixes = self.tokens[:, : self.steps]
+        rows = on_device(np.repeat(self.documents, self.beam), self.device)
+        with self.decoder.autocast():
+            layout = self.decoder.layout(prefixes)
+            layout.whole = False
+            x = self.top_states(prefixes, layout, replace(self.memory, rows=rows).expanded())
+        return x[on_device(layout.doc_starts[1:] - 1, self.device)]
+
+    def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
+        """Of all tokens of the prefixes (rows, length), (N, channels)."""
+        return self.decoder.extract_ragged(prefixes, layout, memory)
+
+    def force(self, prefixes: Sequence[Tensor]) -> None:
+        self.lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
+        room = max(0, self.steps - self.tokens.shape[1])
+        self.tokens = torch.nn.functional.pad(self.tokens, (0, room), value=self.decoder.padding)
+        for group, prefix in enumerate(prefixes):
+            self.tokens[group * self.beam : (group + 1) * self.beam, : len(prefix)] = prefix
+
+    def logits(self, features: Tensor) -> Tensor:
+        with self.decoder.autocast():
+            return self.decoder.output_layer(features)
+
+    def reorder(self, order: Tensor) -> None:
+        groups, _ = regrouped(order, self.beam)
+        self.tokens = self.tokens[order.to(self.device)]
+        self.documents, self.lengths = self.documents[groups], self.lengths[groups]
+
+    def replace(self, group: int, document: int) -> None:
+        super().replace(group, document)
+        self.lengths[group] = 0
+        self.tokens[group * self.beam : (group + 1) * self.beam] = self.decoder.padding
+
+
+class InputStep:
+    """``DocumentEmbedding.embed_batch`` step by step; a decoder with another one names its own as ``input_step``.
+
+    Args:
+        decoder, memory: as of ``CachedState``.
+        documents: (groups,) int64, the document of ``memory`` that each group of rows translates.
+        beam: rows of a group.
+        pack: lays out the weights of linear layers with one input, as PackedLinear.
+    """
+
+    def __init__(self, decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, beam: int, pack: Pack):
+        self.decoder = decoder
+
+    def step(self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, tags: np.ndarray) -> Tensor:
+        """The newest token of every row -> (rows, channels).
+
+        Args:
+            tokens: (rows,) int64 on the device; offsets: (rows,) int64, their positions, from 0.
+            opens, tags: (groups, beam), as of ``DecodingState.step``.
+        """
+        where = on_device(offsets, tokens.device)
+        return self.decoder.embed(tokens, where, int(offsets.max(initial=0)) + 1)
+
+    def force(self, forced: Forced) -> Tensor:
+        """What all rows of a group begin with -> (N, channels)."""
+        return self.decoder.embed(forced.tokens, *self.decoder.places(forced.layout))
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+
+    def replace(self, group: int, document: int) -> None:
+        """Let a group begin another document."""
+
+    def finish(self, document: int, tokens: Tensor) -> None:
+        """Take note of a translation: ``tokens`` (n,) int64 behind the given ``<s>``, without the language symbol."""
+
+
+def force_prefixes(
+    decoder: DocumentEmbedding, memory: Memory, documents: np.ndarray, prefixes: Sequence[Tensor], history: History
+) -> Forced:
+    """Prepare the full pass over what groups begin with; ``history`` holds it from now on.
+
+    Args:
+        decoder, memory, documents: as of ``InputStep``.
+        prefixes: for each group (length,) int64, whole sentences, perhaps none; at least one has some.
+    """
+    lengths = np.array([len(prefix) for prefix in prefixes], dtype=np.int64)
+    groups = on_device(np.flatnonzero(lengths), memory.states.device)
+    begun = [prefix for prefix in prefixes if len(prefix)]
+    padded = torch.nn.utils.rnn.pad_sequence(begun, batch_first=True, padding_value=decoder.padding)
+    layout = decoder.layout(padded)
+    layout.whole = False
+    memories = replace(memory, rows=on_device(documents, groups.device)[groups]).expanded().by_name()
+    view = View(str(decoder.cfg.group_attention), layout, memories)
+    kept = history.force([np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes], lengths)
+    group = np.repeat(np.arange(len(lengths)), kept)
+    within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    slot, token = np.repeat(history.slots - kept, kept) + within, np.repeat(np.cumsum(lengths) - kept, kept) + within
+    places = (on_device(side, groups.device) for side in (group, slot, token))
+    return Forced(history, layout.pack(padded), layout, view, decoder.embed_tokens.weight.dtype, groups, *places)
+
+
+def documents_of(memory: Memory, rows: int) -> np.ndarray:
+    """The document of each group of ``rows`` rows, (groups,) int64.
+
+    Rows that stand in groups of equal size, document by document, are these groups; else each is one of its own.
+    """
+    documents = np.arange(rows) if memory.rows is None else memory.rows.cpu().numpy()
+    if not len(documents):
+        return documents
+    begins = np.flatnonzero(np.diff(documents, prepend=documents[0] - 1))
+    sizes = np.diff(begins, append=len(documents))
+    values = documents[begins]
+    return values if (sizes == sizes[0]).all() and len(np.unique(values)) == len(values) else documents
+
+
+def regrouped(order: Tensor, beam: int) -> tuple[np.ndarray, np.ndarray]:
+    """Old group of each new one (groups,), and which of its rows each row was (groups, beam).
+
+    Raises ValueError if rows of several documents would become one group.
+    """
+    host = order.cpu().numpy()
+    origin, beams = (host // beam).reshape(-1, beam), (host % beam).reshape(-1, beam)
+    groups = origin[:, 0]
+    if (origin != groups[:, None]).any():
+        raise ValueError("the rows of a document must stay together")
+    return groups, beams

@@ -1,0 +1,192 @@
+"""Attention of the newest tokens of all hypotheses, with keys and values that decoding keeps.
+
+Here self-attention, whose keys are the target prefix (history.py says what each hypothesis sees of it); attention to a
+memory is in cached_memory.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
+from gtransformer.modules.ragged import on_device
+from gtransformer.modules.relative import clipped_distance
+
+
+class CachedAttention:
+    """One attention of a layer while decoding; what has nothing to do when hypotheses change does nothing."""
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        """Attend with q (documents, heads, beam, dim) of the newest tokens; the result has the shape of q.
+
+        ``new``: their keys and values (rows, heads, dim), to be kept; nothing for attention to a memory.
+        """
+        raise NotImplementedError
+
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        """Take in the keys and values (N, heads, dim) of what all hypotheses of a document begin with."""
+
+    def promote(self, moves: list) -> None:
+        """Move what hypotheses agree on to the prefix that they share; ``moves`` are ``History.agreed``'s."""
+
+    def select(self, groups: Tensor) -> None:
+        """Only these documents go on."""
+
+    def replace(self, group: int, document: int) -> None:
+        """Let another document take the place of one."""
+
+
+class CachedPrefix(CachedAttention):
+    """Keys and values, (documents, heads, capacity, beam, dim): slot by slot, all hypotheses of a slot."""
+
+    def __init__(self):
+        self.sides: list[Tensor] | None = None
+
+    def write(self, new: list[Tensor], history: History) -> None:
+        """Store keys and values (rows, heads, dim) of the newest token."""
+        # (documents, heads, beam, dim)
+        grouped = [side.unflatten(0, (-1, history.beam)).transpose(1, 2) for side in new]
+        if self.sides is None:
+            shape = (*grouped[0].shape[:2], history.capacity, *grouped[0].shape[2:])
+            self.sides = [side.new_zeros(shape) for side in grouped]
+        if history.dropped:
+            kept = self.sides[0].shape[2] - history.dropped
+            for side in self.sides:
+                side[:, :, :kept] = side[:, :, history.dropped :].clone()
+        if self.sides[0].shape[2] < history.capacity:
+            self.sides = [widened(side, history.capacity) for side in self.sides]
+        for side, value in zip(self.sides, grouped, strict=True):
+            side[:, :, history.slots - 1] = value
+
+    def read(self, first: int, history: History) -> list[Tensor]:
+        """Keys and values from slot ``first`` on, (documents, heads, slots * beam, dim)."""
+        return [side[:, :, first : history.slots].flatten(2, 3) for side in self.sides]
+
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        """Store the forced tokens in reach, each once for all hypotheses."""
+        history = forced.history
+        if len(forced.slot):
+            groups, beam = history.ancestor.shape[:2]
+            shape = groups, new[0].shape[1], history.capacity, beam, new[0].shape[2]
+            self.sides = [side.new_zeros(shape) for side in new]
+            for side, value in zip(self.sides, new, strict=True):
+                side[forced.group, :, forced.slot, 0] = value.index_select(0, forced.token)
+
+    def select(self, groups: Tensor) -> None:
+        if self.sides is not None:
+            self.sides = [side.index_select(0, groups) for side in self.sides]
+
+
+class CachedSentences(CachedPrefix):
+    """Self-attention to the last ``number`` sentences of the prefix: what was before them is not looked at."""
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        self.write(new, masks.history)
+        first, mask = masks.sentences[self.number]
+        keys, values = self.read(first, masks.history)
+        return attend(q, [keys], [values], [mask])
+
+
+class CachedTokens(CachedPrefix):
+    """Self-attention to the last ``number`` tokens of the prefix, with or without relative positions (2c + 1, dim)."""
+
+    def __init__(self, number: int, relative: Tensor | None):
+        super().__init__()
+        self.number, self.relative = number, relative
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        history = masks.history
+        self.write(new, history)
+        first, mask = masks.tokens[self.number]
+        keys, values = self.read(first, history)
+        if self.relative is not None:
+            # Keys lie slot by slot, all hypotheses of a slot together; all queries are at the newest.
+            slots = torch.arange(first, history.slots, device=q.device).repeat_interleave(history.beam)
+            newest = torch.tensor([history.slots - 1], device=q.device)
+            rows = clipped_distance(newest, slots, self.relative)[0]
+            scores = torch.matmul(q, self.relative.to(q.dtype).t()).index_select(-1, rows) / math.sqrt(q.shape[-1])
+            mask = scores if mask is None else scores + mask
+        return attend(q, [keys], [values], [mask])
+
+
+class CachedDocument(CachedPrefix):
+    """Self-attention to the whole prefix: what hypotheses share, once for all, and behind it the slots.
+
+    ``shared``: keys and values (documents, heads, capacity, dim).
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.shared: list[Tensor] | None = None
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        self.write(new, masks.history)
+        keys, values = self.read(masks.tail_first, masks.history)
+        if not masks.shared_width:
+            return attend(q, [keys], [values], [masks.tail])
+        shared_keys, shared_values = (side[:, :, : masks.shared_width] for side in self.shared)
+        return attend(q, [shared_keys, keys], [shared_values, values], [masks.shared, masks.tail])
+
+    def force(self, new: list[Tensor], forced: Forced) -> None:
+        self.shared = [
+            side.new_zeros(len(forced.history.steps), *side.shape[1:2], forced.layout.length, side.shape[2])
+            for side in new
+        ]
+        for shared, value in zip(self.shared, new, strict=True):
+            shared[forced.groups] = forced.layout.pad(value).transpose(1, 2)
+
+    def promote(self, moves: list[tuple[int, int, int, np.ndarray]]) -> None:
+        needed = max(length + len(ancestors) for _, _, length, ancestors in moves)
+        if self.shared is None:
+            groups, heads, _, _, dim = self.sides[0].shape
+            self.shared = [side.new_zeros(groups, heads, FIRST_CAPACITY, dim) for side in self.sides]
+        if self.shared[0].shape[2] < needed:
+            self.shared = [widened(side, max(needed, 2 * side.shape[2])) for side in self.shared]
+        for group, start, length, ancestors in moves:
+            slots = torch.arange(start, start + len(ancestors), device=self.shared[0].device)
+            beams = on_device(ancestors, slots.device)
+            for shared, side in zip(self.shared, self.sides, strict=True):
+                shared[group, :, length : length + len(ancestors)] = side[group][:, slots, beams]
+
+    def select(self, groups: Tensor) -> None:
+        super().select(groups)
+        if self.shared is not None:
+            self.shared = [side.index_select(0, groups) for side in self.shared]
+
+
+def widened(cache: Tensor, capacity: int) -> Tensor:
+    """(documents, heads, old capacity, ...) with room for more, zeros behind."""
+    wide = cache.new_zeros(*cache.shape[:2], capacity, *cache.shape[3:])
+    wide[:, :, : cache.shape[2]] = cache
+    return wide
+
+
+def attend(q: Tensor, keys: list[Tensor], values: list[Tensor], masks: list[Tensor | None]) -> Tensor:
+    """Softmax attention of few queries over keys that lie in several places.
+
+    Args:
+        q: (documents, heads, beam, dim); keys, values: (documents, heads, n_i, dim) each; masks: added to the scores,
+            (documents, 1 or heads, beam or 1, n_i), at least one key is visible.
+
+    Returns:
+        (documents, heads, beam, dim).
+    """
+    q = q * (1.0 / math.sqrt(q.shape[-1]))
+    scores = [torch.matmul(q, side.transpose(2, 3)) for side in keys]
+    scores = [score if mask is None else score + mask for score, mask in zip(scores, masks, strict=True)]
+    exact = torch.float64 if q.dtype == torch.float64 else torch.float32
+    joined = scores[0] if len(scores) == 1 else torch.cat(scores, dim=-1)
+    weights = torch.softmax(joined, dim=-1, dtype=exact).to(q.dtype)
+    parts = weights.split([side.shape[2] for side in keys], dim=-1)
+    output = torch.matmul(parts[0], values[0])
+    for part, value in zip(parts[1:], values[1:], strict=True):
+        output = output + torch.matmul(part, value)
+    return output

@@ -1,0 +1,273 @@
+"""Attention of the newest tokens to a memory (the source, say), whose keys and values are projected once a document.
+
+A ``CachedMemory`` says what every hypothesis sees at the moment, for one scope and all layers; each attention module
+has its own keys and values (``CachedMemory.attention``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
+from gtransformer.models.common.decoding.history import Forced, Masks, visible_to_score
+from gtransformer.models.common.memory import Memory
+from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.ragged import on_device
+
+ROUND = 8  # what is read of sentences is as wide as a multiple of this
+
+
+class CachedMemory:
+    """What hypotheses see of a memory at a scope.
+
+    Args:
+        scope: the ``blocks.Scope``.
+        memory: states and layout.
+        documents: (groups,) int64, the memory's document that each group of hypotheses reads.
+        beam: hypotheses of a document.
+    """
+
+    def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
+        self.scope, self.memory, self.documents, self.beam = scope, memory, documents, beam
+        self.device = memory.states.device
+
+    def attention(self, module: MultiheadAttention) -> CachedAttention:
+        """Return what attends with a module's projections."""
+        raise NotImplementedError
+
+    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
+        """Go on to the next token of every hypothesis.
+
+        Args:
+            opens: (groups, beam) bool, whether it is ``<s>``; tags: (groups, beam), the sentence that it is in.
+            position: (groups,) its place in the document, from 0.
+        """
+
+    def force(self, forced: Forced) -> None:
+        """Take note of what all hypotheses of a document begin with."""
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        """New group g goes on with old group ``groups[g]``, its row b with that group's old row ``beams[g, b]``."""
+        self.documents = self.documents[groups]
+
+    def replace(self, group: int, document: int) -> None:
+        """Let a group read another document."""
+        self.documents = self.documents.copy()
+        self.documents[group] = document
+
+
+@dataclass
+class Newest:
+    """Tokens as queries of ``Scope.reach``, (n,) int64 each: document, sentence, place in the document."""
+
+    doc: np.ndarray
+    tag: np.ndarray
+    position: np.ndarray
+    whole = False
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self.doc)
+
+
+class CachedIntervals(CachedMemory):
+    """For rules that depend on a query's own document, sentence and position: asked anew for the newest tokens.
+
+    After ``advance``: ``index`` (groups, beam or 1, width) int64 into the memory's tokens, 1 where all hypotheses of
+    every group see the same; ``mask`` (groups * (beam or 1), 1, 1, width) is added to scores; ``blind`` (groups, beam
+    or 1) bool, True where nothing is seen, or None.
+    """
+
+    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
+        each = [np.repeat(one, self.beam) for one in (self.documents, position)]
+        reach = self.scope.reach(Newest(each[0], tags.ravel(), each[1]), self.memory.layout, False)
+        first, last = (side.reshape(tags.shape)[..., None] for side in (reach.first, reach.last))
+        if (first == first[:, :1]).all() and (last == last[:, :1]).all():
+            first, last = first[:, :1], last[:, :1]
+        place = first + np.arange(max(1, int((last - first).max(initial=1))))
+        self.look(reach.order[np.minimum(place, len(reach.order) - 1)], place < last)
+
+    def look(self, index: np.ndarray, there: np.ndarray) -> None:
+        """See these tokens of the memory, where they are ``there``; both (groups, beam or 1, width)."""
+        blind = ~there.any(axis=-1)
+        seen = there | blind[..., None]  # what comes of it is thrown away
+        self.index = on_device(index, self.device)
+        scores = visible_to_score(seen.reshape(-1, 1, 1, seen.shape[-1]), self.device, torch.float32)
+        self.mask = torch.zeros((), device=self.device) if scores is None else scores
+        self.blind = on_device(blind, self.device) if blind.any() else None
+
+    def attention(self, module: MultiheadAttention) -> CachedAttention:
+        return _OfIntervals(self, module)
+
+
+class _OfIntervals(CachedAttention):
+    def __init__(self, seen: CachedIntervals, module: MultiheadAttention):
+        self.seen = seen
+        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(seen.memory.states))
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        index, mask, blind = self.seen.index, self.seen.mask, self.seen.blind
+        together = index.shape[1] == 1  # all hypotheses of a document see the same
+        rows = q.shape[0] * index.shape[1]
+        # (rows, heads, queries, dim)
+        asked = q if together else q.transpose(1, 2).flatten(0, 1).unsqueeze(2)
+        keys, values = (
+            side.index_select(0, index.flatten()).unflatten(0, (rows, -1)).transpose(1, 2) for side in self.sides
+        )
+        found = attend(asked, [keys], [values], [mask.to(q.dtype)])
+        found = found if together else found.squeeze(2).unflatten(0, (q.shape[0], -1)).transpose(1, 2)
+        return found if blind is None else found.masked_fill(blind[:, None, :, None], 0.0)
+
+
+class CachedMemorySentence(CachedMemory):
+    """Of group attention: for each document, the part of the memory that covers the sentences its hypotheses are at.
+
+    ``sort``: the memory's tokens by (document, tag). ``starts`` and ``lengths`` (documents, sentences + 2) of the
+    sentences among them: column k is sentence k, of length 0 where there is none; the last column is always empty, and
+    so is the first, since tags count from 1. After ``advance``: ``changed``, the groups whose part is another one, with
+    ``index`` (changed, width) into the sorted tokens; ``mask`` (groups, 1, beam, width) or None; ``blind`` (groups,
+    beam) bool, True where a hypothesis sees nothing, or None.
+    """
+
+    def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
+        super().__init__(scope, memory, documents, beam)
+        layout = memory.layout
+        order = np.argsort((layout.doc.astype(np.int64) << 32) + layout.tag, kind="stable")
+        doc, tag = layout.doc[order], layout.tag[order]
+        shape = layout.batch, int(tag.max(initial=0)) + 2
+        self.starts = np.repeat(layout.doc_starts[:-1, None], shape[1], axis=1)
+        self.lengths = np.zeros(shape, dtype=np.int64)
+        np.add.at(self.lengths, (doc, tag), 1)
+        backwards = np.arange(len(order))[::-1]  # the first token of a sentence is written last
+        self.starts[doc[backwards], tag[backwards]] = backwards
+        self.sort = on_device(order, self.device)
+        self._read_anew()
+
+    def _read_anew(self) -> None:
+        self.first, self.width = np.full(len(self.documents), -1), 0
+
+    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
+        documents = np.broadcast_to(self.documents[:, None], tags.shape)
+        tags = np.minimum(tags, self.starts.shape[1] - 1)
+        start, length = self.starts[documents, tags], self.lengths[documents, tags]
+        first = np.where(length > 0, start, start.max(axis=1, keepdims=True)).min(axis=1)
+        needed = max(1, int(((start + length).max(axis=1) - first).max(initial=1)))
+        changed = first != self.first
+        if not needed <= self.width <= 2 * needed + ROUND:
+            self.width = -(-needed // ROUND) * ROUND
+            changed[:] = True
+        self.first = first
+        self.changed = on_device(np.flatnonzero(changed), self.device)
+        column = first[:, None] + np.arange(self.width)
+        if len(self.changed):
+            self.index = on_device(np.minimum(column[changed], len(self.sort) - 1), self.device)
+        seen = (column[:, None] >= start[..., None]) & (column[:, None] < (start + length)[..., None])
+        blind = length == 0
+        seen[blind] = True  # what comes of it is thrown away
+        self.mask = visible_to_score(seen[:, None], self.device, torch.float32)
+        self.blind = on_device(blind, self.device) if blind.any() else None
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        if not goes_on(groups, self.documents):
+            super().reorder(groups, beams)
+            self._read_anew()
+
+    def replace(self, group: int, document: int) -> None:
+        super().replace(group, document)
+        self.first[group] = -1
+
+    def attention(self, module: MultiheadAttention) -> CachedAttention:
+        return _OfSentence(self, module)
+
+
+class _OfSentence(CachedAttention):
+    def __init__(self, seen: CachedMemorySentence, module: MultiheadAttention):
+        self.seen = seen
+        states = seen.memory.states.index_select(0, seen.sort)
+        self.sides = module.split_parts(PackedLinear(module.k_proj, module.v_proj)(states))
+        self.held: list[Tensor] = []
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        seen, groups = self.seen, q.shape[0]
+        if not self.held or self.held[0].shape[:3:2] != (groups, seen.width):
+            self.held = [side.new_empty(groups, side.shape[1], seen.width, side.shape[2]) for side in self.sides]
+        if len(seen.changed):
+            for held, side in zip(self.held, self.sides, strict=True):
+                read = side.index_select(0, seen.index.flatten()).unflatten(0, seen.index.shape)
+                held[seen.changed] = read.transpose(1, 2)
+        keys, values = self.held
+        found = attend(q, [keys], [values], [None if seen.mask is None else seen.mask.to(q.dtype)])
+        return found if seen.blind is None else found.masked_fill(seen.blind[:, None, :, None], 0.0)
+
+    def select(self, groups: Tensor) -> None:
+        self.held = []  # of another document, the part is read anew when it moves
+
+
+class CachedMemoryDocument(CachedMemory):
+    """Of global attention: ``mask`` (groups, 1, 1, longest document) ends each document, None if all are as long."""
+
+    def __init__(self, scope, memory: Memory, documents: np.ndarray, beam: int):
+        super().__init__(scope, memory, documents, beam)
+        self._measure()
+
+    def _measure(self) -> None:
+        lengths = self.memory.layout.doc_lengths
+        real = np.arange(lengths.max(initial=0)) < lengths[self.documents][:, None]
+        self.mask = visible_to_score(real[:, None, None], self.device, self.memory.states.dtype)
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        if not goes_on(groups, self.documents):
+            super().reorder(groups, beams)
+            self._measure()
+
+    def replace(self, group: int, document: int) -> None:
+        super().replace(group, document)
+        self._measure()
+
+    def attention(self, module: MultiheadAttention) -> CachedAttention:
+        return _OfDocument(self, module)
+
+
+class _OfDocument(CachedAttention):
+    """Keys and values (groups, heads, longest document, dim)."""
+
+    def __init__(self, seen: CachedMemoryDocument, module: MultiheadAttention):
+        self.module, self.seen = module, seen
+        self.project = PackedLinear(module.k_proj, module.v_proj)
+        longest = int(seen.memory.layout.doc_lengths.max())
+        dim = module.q_proj.out_features // module.heads
+        like = seen.memory.states.new_zeros(len(seen.documents), module.heads, longest, dim)
+        self.sides = [like, like.clone()]
+        self._read(np.arange(len(seen.documents)), seen.documents)
+
+    def attend(self, q: Tensor, new: list[Tensor], masks: Masks) -> Tensor:
+        return attend(q, self.sides[:1], self.sides[1:], [self.seen.mask])
+
+    def select(self, groups: Tensor) -> None:
+        self.sides = [side.index_select(0, groups) for side in self.sides]
+
+    def replace(self, group: int, document: int) -> None:
+        self._read(np.array([group]), np.array([document]))
+
+    def _read(self, groups: np.ndarray, documents: np.ndarray) -> None:
+        """Let these groups (n,) look at these documents (n,): one product for all."""
+        layout = self.seen.memory.layout
+        lengths = layout.doc_lengths[documents]
+        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        places = np.repeat(layout.doc_starts[documents], lengths) + offset, np.repeat(groups, lengths), offset
+        tags = layout.tag[places[0]]
+        token, group, offset = (on_device(one, self.seen.device) for one in places)
+        keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
+        for held, side in zip(self.sides, (self.module.told_key(keys, tags), values), strict=True):
+            held[group, :, offset] = side
+
+
+def goes_on(groups: np.ndarray, documents: np.ndarray) -> bool:
+    """Whether the same documents go on in their places."""
+    return len(groups) == len(documents) and (groups == np.arange(len(groups))).all()

@@ -1,0 +1,225 @@
+"""A layer for one token of every hypothesis, as it follows from the blocks that the layer declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import AttentionBlock, Scope
+from gtransformer.models.common.decoding.cached_attention import CachedAttention
+from gtransformer.models.common.decoding.cached_memory import CachedMemory
+from gtransformer.models.common.decoding.history import Forced, History, Masks
+from gtransformer.models.common.layer import Layer
+from gtransformer.models.common.memory import Memory
+from gtransformer.modules.attention import MultiheadAttention, make_pattern, side_by_side
+from gtransformer.modules.combine import mixed, opened
+from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.ragged import Ragged
+
+Pack = Callable[..., PackedLinear]
+Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
+FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around them is used here as it is
+
+
+def overridden(module: nn.Module, base: type, *methods: str) -> str | None:
+    """Return what says that a module does not have one of these methods as ``base`` has it."""
+    other = next((name for name in methods if getattr(type(module), name) is not getattr(base, name)), None)
+    return None if other is None else f"{type(module).__name__} has a {other} of its own"
+
+
+def why_uncached(layer: Layer, memories: Collection[str]) -> str | None:
+    """Return why a step through caches is not what the layer computes in the full pass; None: it is.
+
+    ``memories``: the names of those that the encoder gives.
+    """
+    return overridden(layer, Layer, *FULL_PASS) or next(
+        (f"{block.name}: {reason}" for block in layer.blocks if (reason := _why(layer, block, memories))), None
+    )
+
+
+def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str | None:
+    if block.memory not in (None, *memories):
+        return f"the encoder gives no memory {block.memory}"
+    if block.causal != (block.memory is None):
+        return "decoding writes its sentences one token at a time, which self-attention alone must follow (causal)"
+    for module, scopes in zip(layer.modules_of(block), block.scopes, strict=True):
+        if type(module) is not MultiheadAttention:
+            return f"{type(module).__name__} is attention of another kind"
+        for scope in scopes:
+            if block.memory is None and scope.cached_prefix(_relative(module)) is None:
+                what = "prefix_sentences or prefix_tokens" if block.relative is None else "prefix_tokens"
+                return f"scope {scope.name} ({type(scope).__name__}) declares no {what}"
+            if block.memory is not None and (scope.cached_memory is None or block.relative is not None):
+                return f"scope {scope.name} ({type(scope).__name__}) declares no cached_memory" + (
+                    "" if block.relative is None else " for relative positions"
+                )
+    return None
+
+
+def _relative(module: MultiheadAttention) -> Tensor | None:
+    return None if module.relative is None else module.relative().detach()
+
+
+class AttentionStep:
+    """One attention block: products with one input are one product, with weights laid out for few rows.
+
+    Args:
+        layer, block: the layer and one of its blocks.
+        readers: what hypotheses see of memories.
+        pack: lays out the weights of linear layers with one input, as PackedLinear.
+    """
+
+    def __init__(self, layer: Layer, block: AttentionBlock, readers: Readers, pack: Pack):
+        self.layer, self.block = layer, block
+        self.modules = layer.modules_of(block)
+        inputs = ("q_proj", "k_proj", "v_proj") if block.memory is None else ("q_proj",)
+        self.each = len(inputs)
+        self.into = pack(*(getattr(module, name) for module in self.modules for name in inputs))
+        self.out = [pack(module.out_proj) for module in self.modules]
+        gate = layer.gate_of(block)
+        self.gate = None if gate is None else pack(gate[0])
+        residual_gate = layer.residual_gate_of(block)
+        self.residual_gate = None
+        if residual_gate is not None:
+            own_proj, found_proj = pack(residual_gate.own_proj), pack(residual_gate.found_proj)
+            self.residual_gate = lambda h, found: torch.sigmoid(own_proj(h) + found_proj(found))  # Eq. 22
+        self.attentions: list[list[CachedAttention]] = [
+            [
+                scope.cached_prefix(_relative(module))
+                if block.memory is None
+                else readers[block.memory, scope].attention(module)
+                for scope in scopes
+            ]
+            for module, scopes in zip(self.modules, block.scopes, strict=True)
+        ]
+
+    def step(self, x: Tensor, masks: Masks) -> Tensor:
+        """x (rows, channels), the newest token of every hypothesis, through the block."""
+        return self.layer.around(self.block, x, lambda h: self._attend(h, masks), self.residual_gate)
+
+    def _attend(self, h: Tensor, masks: Masks) -> Tensor:
+        parts = self.modules[0].split_parts(self.into(h))
+        results = []
+        for number, (module, attentions, out) in enumerate(zip(self.modules, self.attentions, self.out, strict=True)):
+            q, *new = self._numbered(module, number, parts, masks.tags)
+            q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (documents, heads, beam, dim)
+            found = [one.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for one in attentions]
+            results.append(out(side_by_side(found)))
+        if self.gate is None:
+            return results[0]
+        local, over_all = results
+        return mixed(opened(self.gate(torch.cat(results, dim=-1))), local, over_all)  # Eq. 10
+
+    def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
+        """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
+        q, *new = parts[self.each * number : self.each * (number + 1)]
+        new[:1] = [module.told_key(keys, tags) for keys in new[:1]]
+        return [module.told_query(q, tags), *new]
+
+    def force(self, x: Tensor, forced: Forced) -> Tensor:
+        """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""
+        gate = self.layer.residual_gate_of(self.block)
+        return self.layer.around(self.block, x, lambda h: self._attend_and_keep(h, forced), gate)
+
+    def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
+        if self.block.memory is None:
+            parts = self.modules[0].split_parts(self.into(h).to(forced.dtype))
+            for number, (module, attentions) in enumerate(zip(self.modules, self.attentions, strict=True)):
+                _, *new = self._numbered(module, number, parts, forced.layout.tag)
+                for one in attentions:
+                    one.force(new, forced)
+        return self.layer.attend(self.block, h, forced.view)
+
+
+class LayerStep:
+    """One decoder layer: its attention blocks, then feed-forward; arguments as for AttentionStep."""
+
+    def __init__(self, layer: Layer, readers: Readers, pack: Pack):
+        self.layer = layer
+        self.blocks = [AttentionStep(layer, block, readers, pack) for block in layer.blocks]
+        self.fc1, self.fc2 = (pack(linear) for linear in (layer.fc1, layer.fc2))
+
+    def step(self, x: Tensor, masks: Masks) -> Tensor:
+        """x (rows, channels): the newest token of every hypothesis through the layer."""
+        layer = self.layer
+        for block in self.blocks:
+            x = block.step(x, masks)
+        return layer.residual(x, lambda h: self.fc2(layer.activation(self.fc1(h))), layer.final_layer_norm)
+
+    def force(self, x: Tensor, forced: Forced) -> Tensor:
+        """The full pass of the layer over what hypotheses begin with, (N, channels) -> (N, channels)."""
+        layer = self.layer
+        for block in self.blocks:
+            x = block.force(x, forced)
+        return layer.residual(x, layer.feed_forward, layer.final_layer_norm)
+
+
+def history_of(scopes: Collection[Scope], groups: int, beam: int, restarts: bool = False) -> History:
+    """Return the history that self-attention with these scopes needs; ``restarts``: of positions in the sentence."""
+    sentences = {scope.prefix_sentences for scope in scopes} - {None}
+    tokens = {scope.prefix_tokens for scope in scopes} - {None}
+    numbers = sorted(sentences - {math.inf}) or [1] * restarts
+    return History(groups, beam, numbers, math.inf in sentences, sorted(tokens))
+
+
+def check_declared(scope: Scope, memory: bool) -> None:
+    """Raise UserError where a scope's cached attention sees something else than its reach says.
+
+    What it declares changes no training, only translations, and these silently; so it is tried out on a document whose
+    sentences are more, and tokens longer, than what is declared. ``memory``: of attention to one, not of the prefix.
+    """
+    declared = (scope.cached_memory,) if memory else (scope.prefix_sentences, scope.prefix_tokens)
+    if any(one is not None for one in declared) and not _agrees(scope, memory, declared):
+        names = ("cached_memory",) if memory else ("prefix_sentences", "prefix_tokens")
+        given = zip(names, declared, strict=True)
+        said = ", ".join(f"{name} = {getattr(one, '__name__', one)}" for name, one in given if one is not None)
+        raise UserError(
+            f"scope {scope.name} ({type(scope).__name__}): decoding by {said} does not see what its reach says; "
+            "correct the declaration, or leave it out, and decoding goes through the whole prefix"
+        )
+
+
+@cache
+@torch.no_grad()
+def _agrees(scope: Scope, memory: bool, declared: tuple) -> bool:
+    numbers = [one for one in declared if isinstance(one, int)]
+    most = max(numbers, default=1)
+    if min(numbers, default=1) < 1:  # a token sees at least its own sentence, or itself
+        return False
+    tags = np.repeat(np.arange(most + 7) + 1, np.resize([2, 1, 3, 2], most + 7))
+    queries = _layout(tags)
+    queries.whole = False
+    keys = _layout(np.repeat([1, 2, 4, 5, 6], [3, 1, 2, 2, 3])) if memory else queries  # of a source, one is missing
+    with torch.random.fork_rng(devices=[]):  # building a model must draw as if nothing had been checked
+        torch.manual_seed(1)
+        module = MultiheadAttention(4, 1).double()
+        x, states = (torch.randn(side.total, 4, dtype=torch.float64) for side in (queries, keys))
+    states = states if memory else x
+    q, k, v = module.queries(x, queries), module.keys(states, keys), module.split(module.v_proj(states))
+    wanted = make_pattern("dense", scope.reach(queries, keys, not memory)).attend(q, k, v, 0.0)
+    history = history_of([] if memory else [scope], 1, 1)
+    reader = scope.cached_memory(scope, Memory(states, keys), np.zeros(1, dtype=np.int64), 1) if memory else None
+    attention = reader.attention(module) if memory else scope.cached_prefix(None)
+    for place, tag in enumerate(tags):
+        opens = np.array([[place == 0 or tag != tags[place - 1]]])
+        history.advance(opens)
+        if memory:
+            reader.advance(opens, np.array([[tag]]), np.array([place]))
+        masks = Masks(history, np.array([tag]), queries.device, q.dtype)
+        new = [] if memory else [k[place : place + 1], v[place : place + 1]]
+        found = attention.attend(q[place].view(1, 1, 1, 4), new, masks).flatten()
+        if not torch.allclose(found, wanted[place], atol=1e-9):
+            return False
+    return True
+
+
+def _layout(tags: np.ndarray) -> Ragged:
+    """One document whose tokens have these tags."""
+    known = torch.from_numpy(tags)[None]
+    return Ragged(torch.ones_like(known, dtype=torch.bool), known)

@@ -1,0 +1,192 @@
+"""A system from outside: a module and a cross-attention of its own need nothing but their declaration."""
+
+from __future__ import annotations
+
+import logging
+import random
+from argparse import Namespace
+from dataclasses import dataclass, fields
+
+import pytest
+import torch
+from torch import nn
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.decoding.cached_memory import CachedIntervals
+from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
+from gtransformer.models.common.model import DocumentModel
+from gtransformer.models.transformer import InstanceTransformerModel
+from tests.core.models.oracle_checks import check_every_step
+from tests.core.search.conftest import Translator
+from tests.core.search.systems import LastSentences, drawn
+from tests.support import random_document, random_lengths, tiny_config
+
+
+@dataclass(frozen=True)
+class Around(LastSentences):
+    """Of a memory: the sentence of the query's number, and so many before it."""
+
+    name = "around"
+    cached_memory = CachedIntervals
+    prefix_sentences = None
+
+    def reach(self, queries, keys, causal):
+        return super().reach(queries, keys, causal)
+
+
+class TopicStep(InputStep):
+    def step(self, tokens, offsets, opens, tags):
+        return super().step(tokens, offsets, opens, tags) + self.decoder.topic.weight[0]
+
+    def force(self, forced):
+        return super().force(forced) + self.decoder.topic.weight[0]
+
+
+class TopicDecoder(DocumentDecoder):
+    """With a vector that is added to every word, and what this is step by step."""
+
+    input_step = TopicStep
+
+    def __init__(self, cfg, dictionary, embed_tokens, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.topic = nn.Embedding(1, cfg.decoder_embed_dim)
+
+    def embed_batch(self, tokens, layout, known):
+        return super().embed_batch(tokens, layout, known) + self.topic.weight[0]
+
+
+class TopicModel(InstanceTransformerModel):
+    decoder_class = TopicDecoder
+    cross = Around(1)
+
+    @classmethod
+    def decoder_blocks(cls, cfg):
+        own = AttentionBlock("self_attn", ((BySentence(),),), causal=True)
+        return [(own, AttentionBlock("encoder_attn", ((cls.cross,),), memory="source"))] * cfg.decoder_layers
+
+
+@dataclass(frozen=True)
+class Undeclared(Around):
+    name = "undeclared"
+    cached_memory = None
+
+
+class UndeclaredModel(TopicModel):
+    cross = Undeclared(1)
+
+
+def documents(dictionary, seed=3) -> list[list[int]]:
+    draw = random.Random(seed)
+    return [random_document(draw, dictionary, random_lengths(draw, sentences, 4)) for sentences in (3, 1, 5)]
+
+
+def built(dictionary, kind: type[DocumentModel], **options) -> DocumentModel:
+    known = {field.name for field in fields(DocumentModelConfig)}
+    sizes = {key: value for key, value in vars(tiny_config()).items() if key in known}
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    return kind.build_model(DocumentModelConfig(**{**sizes, **options}), task)
+
+
+def test_it_starts_from_a_pretrained_model_that_lacks_its_module(dictionary):
+    start, model = built(dictionary, InstanceTransformerModel), built(dictionary, TopicModel, load_partial=True)
+    own = model.decoder.topic.weight.clone()
+    model.load_state_dict(start.state_dict())
+    assert torch.equal(model.decoder.topic.weight, own)
+    assert torch.equal(model.encoder.layers[0].fc1.weight, start.encoder.layers[0].fc1.weight)
+    assert model.learns_as_new("decoder.topic.weight") and not model.learns_as_new("encoder.layers.0.fc1.weight")
+    incomplete = {name: value for name, value in start.state_dict().items() if "fc1" not in name}
+    with pytest.raises(UserError, match=r"encoder\.layers\.0\.fc1\.weight"):
+        model.load_state_dict(incomplete)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+def test_every_step_equals_the_full_pass(dictionary, caches):
+    """Sources of fewer sentences than the target, too: beyond them nothing is seen."""
+    model = drawn(dictionary, TopicModel)
+    pairs = list(zip(documents(dictionary), documents(dictionary, 4)[::-1], strict=True))
+    expected = {id(t): model(torch.tensor([s]), None, torch.tensor([t]))[0][0] for s, t in pairs}
+    check_every_step(model, dictionary, pairs, lambda source, target: expected[id(target)], caches)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("at_once", [0, 2])
+def test_search_finds_the_same_without_caches(dictionary, at_once):
+    model, found = drawn(dictionary, TopicModel), []
+    for caches in (True, False):
+        model.decoder.caches = caches
+        options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
+        found.append(Translator(dictionary, [model], {"documents_at_once": at_once}, **options)(documents(dictionary)))
+    for ours, slow in zip(*found, strict=True):
+        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in slow]
+        assert torch.allclose(*(torch.stack([one["score"] for one in side]) for side in (ours, slow)), atol=1e-9)
+
+
+@torch.no_grad()
+def test_decoding_without_caches_is_said_once_with_layer_and_scope(dictionary, caplog):
+    cached, slow = drawn(dictionary, TopicModel), drawn(dictionary, UndeclaredModel)
+    source = torch.tensor([documents(dictionary)[0]])
+    with caplog.at_level(logging.WARNING):
+        assert type(cached.decoder.begin(cached.encoder(source)["memory"][0], 1)) is CachedState
+        slow.decoder.caches = False  # asked for: nothing to be said
+        assert type(slow.decoder.begin(slow.encoder(source)["memory"][0], 1)) is PrefixState
+        assert not caplog.messages
+        slow.decoder.caches = True
+        for _ in range(2):
+            assert type(slow.decoder.begin(slow.encoder(source)["memory"][0], 1)) is PrefixState
+    (said,) = caplog.messages
+    assert all(word in said for word in ("layer 1", "encoder_attn", "undeclared", "cached_memory"))
+
+
+def wrong(declared: dict, memory: str | None = None) -> type[DocumentModel]:
+    """A system whose layers declare of a scope what its reach does not keep to."""
+    scope = type("Wrong", (LastSentences,), {"name": "wrong", "reach": LastSentences.reach, **declared})(2)
+    block = AttentionBlock("some_attn", ((scope,),), memory=memory, causal=memory is None)
+    blocks = classmethod(lambda cls, cfg: [(block,)] * cfg.decoder_layers)
+    return type("WrongModel", (InstanceTransformerModel,), {"decoder_blocks": blocks})
+
+
+class OwnSentenceOnly(CachedIntervals):
+    def advance(self, opens, tags, position):
+        super().advance(opens, tags, position)
+        self.look(self.index.numpy()[..., :1], (self.index.numpy() >= 0)[..., :1])
+
+
+@pytest.mark.parametrize(
+    ("declared", "memory"),
+    [
+        ({"prefix_sentences": 2}, None),
+        ({"prefix_sentences": 0}, None),
+        ({"prefix_sentences": float("inf")}, None),
+        ({"prefix_tokens": 4, "prefix_sentences": None}, None),
+        ({"cached_memory": OwnSentenceOnly}, "source"),
+    ],
+)
+def test_a_declaration_that_the_reach_does_not_keep_to_is_refused(dictionary, declared, memory):
+    """It would change translations and nothing else. What is right is built, and draws the same random numbers."""
+    with pytest.raises(UserError, match="wrong"):
+        built(dictionary, wrong(declared, memory))
+    right = {"prefix_sentences": 3, "cached_memory": CachedIntervals}
+    states = []
+    for more in ({}, right):
+        torch.manual_seed(5)
+        states.append(built(dictionary, wrong({"prefix_sentences": None, **more}, memory)).state_dict())
+    assert all(torch.equal(one, states[1][name]) for name, one in states[0].items())
+
+
+def test_what_is_inherited_is_not_declared():
+    class Further(BySentence):
+        name = "further"
+
+        def reach(self, queries, keys, causal):
+            return super().reach(queries, keys, causal)
+
+    class Renamed(BySentence):
+        name = "renamed"
+
+    assert (Further.prefix_sentences, Further.cached_memory) == (None, None)
+    assert (Renamed.prefix_sentences, Renamed.cached_memory) == (1, BySentence.cached_memory)
+    assert Scope.prefix_tokens is None

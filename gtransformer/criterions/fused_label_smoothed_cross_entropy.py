@@ -15,7 +15,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 from torch.nn import functional
 
-from gtransformer.data.loss_mask import MASKED, counted
+from gtransformer.data.batch_fields import MASKED, counted
 from gtransformer.modules.fused_loss import LOSSES, fused_cross_entropy
 
 OWN = "own_loss_"  # in the logs: a loss that the model has beside this one

@@ -8,11 +8,9 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, IN_ORDER, STRETCH
 from gtransformer.data.batching import document_order, fill_batches
-from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL
-from gtransformer.data.places import Place
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, IN_ORDER, STRETCH, stretches
-from gtransformer.data.shared_epoch import SharedEpoch
+from gtransformer.data.sentences import Place
 from gtransformer.data.word_dropout import WordDropout
 
 
@@ -79,10 +77,12 @@ class DocumentPairDataset(LanguagePairDataset):
         self.context, self.documents, self.numbers, self.costs = context, documents, numbers, costs
         self.joined, self.in_order = joined, in_order
         self._read_places = places
-        self._epoch = SharedEpoch()
+        # fairseq makes its data loader once: workers that live as long as the training hold copies of this dataset, and
+        # what changes from epoch to epoch reaches them in shared memory alone. It is set while no batch is under way.
+        self._epoch = torch.tensor(1, dtype=torch.int64).share_memory_()
 
     def __getitem__(self, index: int) -> dict:
-        example, epoch = super().__getitem__(index), self._epoch.value
+        example, epoch = super().__getitem__(index), int(self._epoch)
         noisy = self.word_dropout is not None and epoch < self.word_dropout_epochs
         target = example["target"]
         if target is not None:
@@ -97,7 +97,7 @@ class DocumentPairDataset(LanguagePairDataset):
     def collater(self, samples: list[dict], pad_to_length: dict | None = None) -> dict:
         """As fairseq's, longest source first; in the order of documents, in that order.
 
-        Where context does not count in the loss, ``loss_mask.without_context`` finds what it needs in the batch.
+        Where context does not count in the loss, ``batch_fields.without_context`` finds what it needs in the batch.
         """
         batch = super().collater(samples, pad_to_length)
         if not samples:
@@ -112,13 +112,14 @@ class DocumentPairDataset(LanguagePairDataset):
         if self.in_order is not None:
             batch[IN_ORDER] = torch.from_numpy(self.in_order[batch["id"].numpy()])
         if self.joined:
-            batch[STRETCH] = torch.from_numpy(stretches(self.documents[batch["id"].numpy(), 0]))
+            documents = self.documents[batch["id"].numpy(), 0]
+            batch[STRETCH] = torch.from_numpy(np.cumsum(np.diff(documents, prepend=documents[:1]) != 0))
         return batch
 
     def set_epoch(self, epoch: int) -> None:
         """Told by fairseq's iterator before every epoch; data loader workers hear of it, too."""
         super().set_epoch(epoch)
-        self._epoch.value = epoch
+        self._epoch.fill_(epoch)
 
     def documents_of(self, batches: Sequence[np.ndarray]) -> np.ndarray:
         """(batches,) int64, the document of each batch in the order of documents; none is empty."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +16,10 @@ import torch
 from fairseq.data import FairseqDataset
 from torch import Tensor
 
-from gtransformer.data.instances import Ranges
+from gtransformer.data.instances import Instances, Ranges
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
-
-
-@dataclass(frozen=True)
-class StoredSide:
-    """One side of a stored split: its instances and, where it is memory-mapped, the file with their tokens."""
-
-    instances: InstanceDataset
-    file: Path | None = None
 
 
 class SideSentences:
@@ -37,9 +30,9 @@ class SideSentences:
         stored: (sentences,) int64, the instance that holds each.
     """
 
-    def __init__(self, side: StoredSide):
-        self.instances = side.instances
-        self.stored, self.begin, self.lengths = side.instances.sentence_borders(side.file)
+    def __init__(self, instances: InstanceDataset):
+        self.instances = instances
+        self.stored, self.begin, self.lengths = instances.sentence_borders()
 
     def counts(self) -> np.ndarray:
         """(instances,) int64 sentences of each stored instance."""
@@ -53,11 +46,10 @@ class SideSentences:
         """(tokens,) int64 of the sentences ``first`` to ``last - 1``, one at least."""
         stored, begin = self.stored[first:last], self.begin[first:last]
         apart = (np.diff(stored) != 0) | (np.diff(begin) != self.lengths[first : last - 1])
-        cuts = [0, *(np.flatnonzero(apart) + 1).tolist(), last - first]
         pieces = []
-        for one, other in zip(cuts, cuts[1:], strict=False):
+        for one, other in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), last - first]):
             whole, end = self.instances[int(stored[one])], first + other - 1
-            pieces.append(whole[int(self.begin[first + one]) : int(self.begin[end] + self.lengths[end])])
+            pieces.append(whole[int(begin[one]) : int(self.begin[end] + self.lengths[end])])
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
@@ -65,7 +57,7 @@ class Sentences:
     """All sentences of a split, document by document.
 
     Args:
-        source, target: the stored sides; ``target`` None for text without.
+        source, target: the stored instances; ``target`` None for text without.
         name: of the files, for messages.
         sidecar: which sentences each stored instance holds; None: every stored instance is a document of its own.
         sidecar_name: of its file, for messages.
@@ -79,8 +71,8 @@ class Sentences:
 
     def __init__(
         self,
-        source: StoredSide,
-        target: StoredSide | None,
+        source: InstanceDataset,
+        target: InstanceDataset | None,
         name: str,
         sidecar: Sidecar | None = None,
         sidecar_name: Path | None = None,
@@ -88,67 +80,45 @@ class Sentences:
         self.source = SideSentences(source)
         self.target = None if target is None else SideSentences(target)
         counts = self.source.counts()
-        if self.target is not None:
-            self._check_equal(counts, self.target.counts(), name)
-        self.document = self.source.stored.copy()
-        first = np.cumsum(counts) - counts
-        self.position = np.arange(len(self.document)) - first[self.document]
-        if sidecar is not None:
-            check_places(sidecar, counts, sidecar_name)
-            places = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
-            self.position += places[self.document, 1]
-            self.document = places[self.document, 0]
-            self._sort(sidecar_name)
-
-    def _check_equal(self, source: np.ndarray, target: np.ndarray, name: str) -> None:
-        unequal = np.flatnonzero(source != target)
-        if len(unequal):
-            number = int(unequal[0])
+        others = counts if self.target is None else self.target.counts()
+        for number in np.flatnonzero(counts != others)[:1].tolist():
             raise UserError(
-                f"{name}*: instance {number} has {source[number]} source but {target[number]} target sentences, so its "
+                f"{name}*: instance {number} has {counts[number]} source but {others[number]} target sentences, so its "
                 "sentences cannot be grouped anew; leave --instances as stored, or prepare the corpus again"
             )
-
-    def _sort(self, sidecar_name: Path | None) -> None:
+        self.document = self.source.stored.copy()
+        self.position = np.arange(len(self.document)) - (np.cumsum(counts) - counts)[self.document]
+        if sidecar is None:
+            return
+        sidecar.check_counts(counts, sidecar_name)
+        places = np.array(sidecar.instances, dtype=np.int64).reshape(-1, 3)
+        self.position += places[self.document, 1]
+        self.document = places[self.document, 0]
         order = np.lexsort((self.position, self.document))
         self.document, self.position = self.document[order], self.position[order]
-        for side in filter(None, (self.source, self.target)):
-            side.reorder(order)
-        twice = np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))
-        if len(twice):
-            one = int(twice[0])
+        self._reorder(order)
+        for one in np.flatnonzero((np.diff(self.document) == 0) & (np.diff(self.position) == 0))[:1].tolist():
             raise UserError(
                 f"{sidecar_name}: has sentence {self.position[one]} of document {self.document[one]} twice; prepare "
                 "the corpus again"
             )
 
-    def exchange(self, draw: np.random.RandomState) -> None:
-        """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
-        order = draw.permutation(len(self))
-        for side in filter(None, (self.source, self.target)):
-            side.reorder(order)
-
     def __len__(self) -> int:
         return len(self.document)
 
+    def exchange(self, draw: np.random.RandomState) -> None:
+        """Let all sentence pairs change places at random, so that what stands around one has nothing to do with it."""
+        self._reorder(draw.permutation(len(self)))
+
+    def _reorder(self, order: np.ndarray) -> None:
+        for side in filter(None, (self.source, self.target)):
+            side.reorder(order)
+
     def runs(self) -> Ranges:
         """[first, last) sentences that follow each other without a gap; a document that lacks one has several runs."""
-        if not len(self):
-            return []
         follows = (np.diff(self.document) == 0) & (np.diff(self.position) == 1)
         cuts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(self)]
-        return list(zip(cuts, cuts[1:], strict=False))
-
-
-def check_places(sidecar: Sidecar, counts: Sequence[int], path: Path | None) -> None:
-    """Raise UserError for a sidecar of other instances than those with so many sentences each."""
-    sidecar.check_number(len(counts), path)
-    for number, ((*_, expected), found) in enumerate(zip(sidecar.instances, counts, strict=True)):
-        if expected != found:
-            raise UserError(
-                f"{path}: instance {number} has {expected} sentences, in the data it has {found}; prepare the corpus "
-                "again"
-            )
+        return list(pairwise(cuts)) if len(self) else []
 
 
 class RunDataset(FairseqDataset):
@@ -174,9 +144,7 @@ class RunDataset(FairseqDataset):
         """Tokens of one instance."""
         return int(self.sizes[index])
 
-    def size(self, index: int) -> int:
-        """Tokens of one instance."""
-        return int(self.sizes[index])
+    size = num_tokens
 
     def longest_sentences(self) -> np.ndarray:
         """(instances,) int64, tokens of the longest sentence of each."""
@@ -199,3 +167,40 @@ def tokens_between(lengths: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """(n,) int64 tokens of the sentences [first, last) of ``ranges`` (n, 2), given the (sentences,) lengths of all."""
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return ends[ranges[:, 1]] - ends[ranges[:, 0]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the translation of an instance holds, so that it is put back in its place; all counted from 0.
+
+    Attributes:
+        document: of the split.
+        first_sentence, sentences: the first sentence that is translated, and how many are.
+        current: (first sentence, sentences), those to be taken from here; None: all, in an instance as it is stored.
+    """
+
+    document: int
+    first_sentence: int
+    sentences: int
+    current: tuple[int, int] | None = None
+
+
+def stored_places(path: Path, instances: InstanceDataset) -> list[Place] | None:
+    """Return the places of a split's stored instances, by the sidecar ``path``; None where there is no such file.
+
+    Raises UserError for a sidecar of another number of instances, or of sentences in one.
+    """
+    if not path.is_file():
+        return None
+    sidecar = Sidecar.load(path)
+    sidecar.check_counts(SideSentences(instances).counts(), path)
+    return [Place(*row) for row in sidecar.instances]
+
+
+def regrouped_places(sentences: Sentences, instances: Instances) -> list[Place]:
+    """Return the places of instances that were grouped anew."""
+    (first, last), (begin, end) = instances.target.T, instances.current.T
+    document, position = sentences.document[first], sentences.position
+    columns = document, position[first], last - first, position[begin], end - begin
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [Place(number, opening, count, (at, current)) for number, opening, count, at, current in rows]

@@ -61,12 +61,19 @@ class Sidecar:
         if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 2**31:
             raise ValueError("a place of no corpus")
 
-    def check_number(self, instances: int, path: str | Path | None) -> None:
-        """Raise UserError, naming the sidecar's file, if the data has another number of instances."""
-        if len(self.instances) != instances:
+    def check_counts(self, counts: Sequence[int], path: str | Path | None) -> None:
+        """Raise UserError, naming the sidecar's file, if the data has other instances than with so many sentences."""
+        if len(self.instances) != len(counts):
             raise UserError(
-                f"{path}: describes {len(self.instances)} instances, the data has {instances}; prepare the corpus again"
+                f"{path}: describes {len(self.instances)} instances, the data has {len(counts)}; prepare the corpus "
+                "again"
             )
+        for number, ((*_, expected), found) in enumerate(zip(self.instances, counts, strict=True)):
+            if expected != found:
+                raise UserError(
+                    f"{path}: instance {number} has {expected} sentences, in the data it has {found}; prepare the "
+                    "corpus again"
+                )
 
 
 def _dumps(value: dict) -> str:
@@ -87,24 +94,19 @@ def join(sidecar: Sidecar, instances: Sequence[Sequence[Sentence]]) -> list[list
     the documents in order; a sentence that was dropped as too long is None. Raises UserError if an instance has another
     number of sentences than the sidecar says, or if instances are missing or overlap.
     """
+    of, places = f"the sidecar of {sidecar.split}", [{} for _ in range(sidecar.documents)]
     if len(instances) != len(sidecar.instances):
-        raise UserError(f"{len(instances)} instances, but the sidecar of {sidecar.split} has {len(sidecar.instances)}")
-    places: list[dict[int, Sentence | None]] = [{} for _ in range(sidecar.documents)]
+        raise UserError(f"{len(instances)} instances, but {of} has {len(sidecar.instances)}")
     for document, sentence in sidecar.dropped:
         places[document][sentence] = None
     for number, ((document, first, count), sentences) in enumerate(zip(sidecar.instances, instances, strict=True)):
-        if not 0 <= document < sidecar.documents:
-            raise UserError(
-                f"the sidecar of {sidecar.split} names document {document}, but it has {sidecar.documents} documents"
-            )
         if len(sentences) != count:
-            raise UserError(f"instance {number} has {len(sentences)} sentences, but the sidecar says {count}")
-        for offset, sentence in enumerate(sentences):
-            if first + offset in places[document]:
-                place = f"sentence {first + offset} of document {document}"
-                raise UserError(f"the sidecar of {sidecar.split} has {place} twice")
-            places[document][first + offset] = sentence
+            raise UserError(f"instance {number} has {len(sentences)} sentences, but {of} says {count}")
+        for position, sentence in enumerate(sentences, first):
+            if position in places[document]:
+                raise UserError(f"{of} has sentence {position} of document {document} twice")
+            places[document][position] = sentence
     for document, sentences in enumerate(places):
         if sorted(sentences) != list(range(len(sentences))):
-            raise UserError(f"the sidecar of {sidecar.split} lacks a sentence of document {document}")
+            raise UserError(f"{of} lacks a sentence of document {document}")
     return [[sentences[position] for position in range(len(sentences))] for sentences in places]

@@ -37,8 +37,9 @@ class InstanceDataset(BaseWrapperDataset):
     def __init__(self, dataset, sizes, bos: int, eos: int, prepend_bos: bool = False):
         super().__init__(dataset)
         self.bos, self.eos, self.prepend_bos = bos, eos, prepend_bos
+        self._stored = np.asarray(sizes, dtype=np.int64)
         # Exact for instances made by scripts/prepare.sh, stored with a second </s>, and sentences stored without <s>.
-        self._sizes = np.maximum(np.asarray(sizes) + (1 if prepend_bos else -1), 1)
+        self._sizes = np.maximum(self._stored + (1 if prepend_bos else -1), 1)
 
     def __getitem__(self, index: int) -> Tensor:
         tokens = self.dataset[index]
@@ -47,18 +48,6 @@ class InstanceDataset(BaseWrapperDataset):
         if self.prepend_bos and (len(tokens) == 0 or tokens[0] != self.bos):
             tokens = torch.cat([tokens.new_tensor([self.bos]), tokens])
         return tokens
-
-    def first_unopened(self, stored: Path | None = None) -> int | None:
-        """The first instance that does not begin with ``<s>``; None if all do.
-
-        Args:
-            stored: the file that a memory-mapped dataset lies in, where the instances' first tokens are read at once;
-                other datasets are read instance by instance.
-        """
-        if self.prepend_bos:
-            return None
-        unopened = np.flatnonzero(first_tokens(self.dataset, stored) != self.bos)
-        return int(unopened[0]) if len(unopened) else None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -69,28 +58,66 @@ class InstanceDataset(BaseWrapperDataset):
         """Tokens of one instance."""
         return int(self._sizes[index])
 
-    def size(self, index: int) -> int:
-        """Tokens of one instance."""
-        return int(self._sizes[index])
+    size = num_tokens
 
-    def sentence_borders(self, stored: Path | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where all sentences lie: instance, first token in it and length, three (sentences,) int64.
+    def stored_tokens(self) -> np.ndarray:
+        """All tokens as they are stored, end to end; of memory-mapped binaries nothing is copied."""
+        if isinstance(self.dataset, MMapIndexedDataset) and len(self.dataset):
+            return np.frombuffer(self.dataset._bin_buffer, self.dataset._index.dtype)
+        found = []
+        for begin in range(0, len(self.dataset), READ_AT_ONCE):
+            block = range(begin, min(begin + READ_AT_ONCE, len(self.dataset)))
+            if getattr(self.dataset, "supports_prefetch", False):  # older layouts of fairseq's cannot be read before
+                self.dataset.prefetch(list(block))
+            found += [np.asarray(self.dataset[number], dtype=np.int32) for number in block]
+        return np.concatenate([np.zeros(0, dtype=np.int32), *found])
+
+    def foreign_token(self, words: int) -> int | None:
+        """Return a token that is none of so many ``words``, counted from 0; None if there is none such."""
+        tokens = self.stored_tokens()
+        for begin in range(0, len(tokens), SEARCHED_AT_ONCE):
+            block = tokens[begin : begin + SEARCHED_AT_ONCE]
+            for token in (block.min(), block.max()):
+                if not 0 <= token < words:
+                    return int(token)
+        return None
+
+    def first_unopened(self) -> int | None:
+        """Return the first instance that does not begin with ``<s>``; None if all do."""
+        tokens, full = self.stored_tokens(), np.flatnonzero(self._stored)
+        opened = np.full(len(self), self.prepend_bos)
+        opened[full] |= tokens[(np.cumsum(self._stored) - self._stored)[full]] == self.bos
+        return None if opened.all() else int(np.argmin(opened))
+
+    def sentence_borders(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return where all sentences lie: instance, first token in it and length, three (sentences,) int64.
 
         A sentence reaches from its ``<s>`` to the next one, or to the end of the instance as ``__getitem__`` gives it.
-
-        Args:
-            stored: as for ``first_unopened``.
         """
-        if isinstance(self.dataset, MMapIndexedDataset) and stored is not None and len(self.dataset):
-            instance, begin, ends = self._borders_in_file(stored)
-        else:
-            instance, begin, ends = self._borders_one_by_one()
+        tokens, sizes = self.stored_tokens(), self._stored
+        found = [
+            np.flatnonzero(tokens[begin : begin + SEARCHED_AT_ONCE] == self.bos) + begin
+            for begin in range(0, len(tokens), SEARCHED_AT_ONCE)
+        ]
+        places, ends = np.concatenate([np.zeros(0, dtype=np.int64), *found]), np.cumsum(sizes)
+        starts, lengths = ends - sizes, sizes.copy()
+        instance = np.searchsorted(starts, places, side="right") - 1
+        begin = places - starts[instance]
+        twice = np.flatnonzero(sizes > 1)
+        lengths[twice] -= (tokens[ends[twice] - 1] == self.eos) & (tokens[ends[twice] - 2] == self.eos)
+        if self.prepend_bos:
+            unopened = np.ones(len(sizes), dtype=bool)
+            unopened[instance[begin == 0]] = False
+            lengths += unopened
+            begin += unopened[instance]
+            added = np.flatnonzero(unopened)
+            order = np.argsort(np.concatenate([added * 2, instance * 2 + 1]), kind="stable")
+            instance = np.concatenate([added, instance])[order]
+            begin = np.concatenate([np.zeros_like(added), begin])[order]
         if not len(begin):
             return instance, begin, begin
-        end = np.append(begin[1:], 0)
         last = np.append(instance[1:] != instance[:-1], True)
-        end[last] = ends[instance[last]]
-        return instance, begin, end - begin
+        return instance, begin, np.where(last, lengths[instance], np.append(begin[1:], 0)) - begin
 
     def longest_sentences(self) -> np.ndarray:
         """(instances,) int64, tokens of the longest sentence of each."""
@@ -98,43 +125,6 @@ class InstanceDataset(BaseWrapperDataset):
         longest = np.zeros(len(self), dtype=np.int64)
         np.maximum.at(longest, instance, lengths)
         return longest
-
-    def _borders_in_file(self, stored: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Instance and first token of all sentences; the length of every instance."""
-        tokens, starts, sizes = mapped_tokens(self.dataset, stored)
-        found = [
-            np.flatnonzero(tokens[begin : begin + SEARCHED_AT_ONCE] == self.bos) + begin
-            for begin in range(0, len(tokens), SEARCHED_AT_ONCE)
-        ]
-        places = np.concatenate([np.zeros(0, dtype=np.int64), *found])
-        instance = np.searchsorted(starts, places, side="right") - 1
-        begin = places - starts[instance]
-        ends = starts + sizes
-        twice = np.flatnonzero(sizes > 1)
-        twice = twice[(tokens[ends[twice] - 1] == self.eos) & (tokens[ends[twice] - 2] == self.eos)]
-        lengths = sizes.copy()
-        lengths[twice] -= 1
-        unopened = np.ones(len(sizes), dtype=bool)
-        unopened[instance[begin == 0]] = False
-        if self.prepend_bos:
-            lengths += unopened
-            begin += unopened[instance]
-            added = np.flatnonzero(unopened)
-            order = np.argsort(np.concatenate([added * 2, instance * 2 + 1]), kind="stable")
-            instance = np.concatenate([added, instance])[order]
-            begin = np.concatenate([np.zeros_like(added), begin])[order]
-        return instance, begin, lengths
-
-    def _borders_one_by_one(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same for any dataset."""
-        instances, begins, lengths = [], [], np.zeros(len(self), dtype=np.int64)
-        for number, tokens in read_all(self):
-            begin = np.flatnonzero(tokens.numpy() == self.bos)
-            instances.append(np.full(len(begin), number, dtype=np.int64))
-            begins.append(begin)
-            lengths[number] = len(tokens)
-        nothing = np.zeros(0, dtype=np.int64)
-        return np.concatenate([nothing, *instances]), np.concatenate([nothing, *begins]), lengths
 
 
 def check_binary(path: str | Path) -> None:
@@ -167,48 +157,3 @@ def check_binary(path: str | Path) -> None:
         )
     if not sizes.sum():
         raise UserError(f"{data}: all of its {number} instances are empty; prepare the corpus again")
-
-
-def first_tokens(dataset, stored: Path | None = None) -> np.ndarray:
-    """(instances,) int64, the first token of every instance, -1 of an empty one; see ``first_unopened``."""
-    if isinstance(dataset, MMapIndexedDataset) and stored is not None and len(dataset):
-        tokens, starts, sizes = mapped_tokens(dataset, stored)
-        return np.where(sizes > 0, tokens[np.minimum(starts, len(tokens) - 1)].astype(np.int64), -1)
-    first = np.full(len(dataset), -1, dtype=np.int64)
-    for number, tokens in read_all(dataset):
-        first[number] = int(tokens[0]) if len(tokens) else -1
-    return first
-
-
-def foreign_token(dataset, words: int, stored: Path | None = None) -> int | None:
-    """A token of the instances that is none of so many ``words``, counted from 0; None if there is none such.
-
-    ``stored``: as for ``InstanceDataset.first_unopened``.
-    """
-    if isinstance(dataset, MMapIndexedDataset) and stored is not None and len(dataset):
-        tokens = mapped_tokens(dataset, stored)[0]
-        blocks = (tokens[begin : begin + SEARCHED_AT_ONCE] for begin in range(0, len(tokens), SEARCHED_AT_ONCE))
-    else:
-        blocks = (tokens.numpy() for _, tokens in read_all(dataset))
-    for block in blocks:
-        for token in (block.min(initial=0), block.max(initial=0)):
-            if not 0 <= token < words:
-                return int(token)
-    return None
-
-
-def mapped_tokens(dataset: MMapIndexedDataset, stored: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All tokens of a dataset that lies in the file ``stored``, end to end; each instance's first token and length."""
-    sizes = np.asarray(dataset.sizes, dtype=np.int64)
-    kind = {2: np.uint16, 4: np.int32, 8: np.int64}[stored.stat().st_size // max(1, int(sizes.sum()))]
-    return np.memmap(stored, dtype=kind, mode="r"), np.cumsum(sizes) - sizes, sizes
-
-
-def read_all(dataset):
-    """(number, tokens) of every instance, in order; read ahead where the layout can."""
-    for begin in range(0, len(dataset), READ_AT_ONCE):
-        block = range(begin, min(begin + READ_AT_ONCE, len(dataset)))
-        if getattr(dataset, "supports_prefetch", False):  # the layouts of older fairseq cannot be read before
-            dataset.prefetch(list(block))
-        for number in block:
-            yield number, dataset[number]

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import NO_JSON, json_fault, read_lines
 
 Sentence = TypeVar("Sentence")
 TRANSLATED = "give the split and the prepared corpus that were translated"
+AGAIN = "write the translations again"
 
 
 @dataclass(frozen=True)
@@ -52,45 +52,54 @@ class TranslatedInstance:
         """Whether all sentences are taken from here."""
         return self.place == (self.document, self.first_sentence, self.sentences)
 
-    @property
-    def ends_in_current(self) -> bool:
-        """Whether what is taken from here stands behind context: the last sentences, not all."""
-        _, first, count = self.place
-        return not self.whole and first + count == self.first_sentence + self.sentences
-
     def aligned(self, text: Sequence[str]) -> list[str]:
-        """Its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
+        """Return its sentences (``text``: as many as were produced) as exactly as many as it should have, by order.
 
         From the end where context stands before what is taken from here: that is what the model wrote last.
         """
-        return align_sentences(text, self.sentences, from_end=self.ends_in_current)
+        _, first, count = self.place
+        ends = first + count == self.first_sentence + self.sentences
+        return align_sentences(text, self.sentences, from_end=ends and not self.whole)
 
     def taken(self, sentences: Sequence[Sentence]) -> Sequence[Sentence]:
-        """What is taken of something that there is for each of the instance's sentences."""
+        """Return what is taken of something that there is for each of the instance's sentences."""
         _, first, count = self.place
         return sentences[first - self.first_sentence : first - self.first_sentence + count]
 
 
 def taken_from(translations: Sequence[TranslatedInstance], sidecar: Sidecar) -> Sidecar:
-    """The sidecar of what is taken from each translation, which tiles the documents."""
+    """Return the sidecar of what is taken from each translation, which tiles the documents."""
     return replace(sidecar, instances=[translation.place for translation in translations])
 
 
+def align_sentences(hypothesis: Sequence[str], count: int, from_end: bool = False) -> list[str]:
+    """Make exactly ``count`` sentences of a translation: missing ones are empty, surplus ones are joined to the last.
+
+    With ``from_end`` the last of ``hypothesis`` is the last: missing ones are the first, and surplus ones are joined
+    to the first. Only a plain Transformer over the document needs this: nothing ties its sentences to those of the
+    source. For ``count`` 0 there is no sentence to join to, and the result is empty.
+    """
+    missing, surplus = [""] * (count - len(hypothesis)), max(len(hypothesis) - count, 0)
+    if count == 0 or not surplus:
+        return [*missing, *hypothesis][:count] if from_end else [*hypothesis, *missing][:count]
+    if from_end:
+        return [" ".join(hypothesis[: surplus + 1]), *hypothesis[surplus + 1 :]]
+    return [*hypothesis[: count - 1], " ".join(hypothesis[count - 1 :])]
+
+
 def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInstance]:
-    """The best translation of every instance, in instance order (the file's order does not matter).
+    """Read the best translation of every instance, in instance order (the file's order does not matter).
 
     Raises UserError, naming file and line, for a line that is not such a JSON object, an id that is doubled, and a
     place that the sidecar does not have; naming what is missing where the split is not complete.
     """
-    found: dict[int, tuple[int, TranslatedInstance]] = {}
+    found: dict[int, tuple[str, TranslatedInstance]] = {}  # by id, with the line that it stands on
     for number, line in enumerate(read_lines(path), 1):
         identity, translation = _parse(line, f"{path}, line {number}")
         if identity in found:
-            raise UserError(
-                f"{path}, line {number}: instance {identity} stands on line {found[identity][0]} already; remove one "
-                "of them"
-            )
-        found[identity] = (number, translation)
+            first = found[identity][0].rpartition(", ")[2]
+            raise UserError(f"{path}, line {number}: instance {identity} stands on {first} already; remove one of them")
+        found[identity] = f"{path}, line {number}", translation
     if any(translation.current for _, translation in found.values()):
         _check_regrouped(path, found, sidecar)
     else:
@@ -99,7 +108,7 @@ def read_translations(path: str | Path, sidecar: Sidecar) -> list[TranslatedInst
 
 
 def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]:
-    """The best translation of every sentence, as documents of sentences in BPE; None for one that no instance holds.
+    """Read the best translation of every sentence, as documents of sentences in BPE; None for one in no instance.
 
     Of instances that overlap, from the one in which it is current; of one with too many or too few sentences, by order.
     Raises UserError as ``read_translations``.
@@ -108,17 +117,16 @@ def read_documents(path: str | Path, sidecar: Sidecar) -> list[list[str | None]]
     return join(taken_from(found, sidecar), [one.taken(one.aligned(one.hypothesis)) for one in found])
 
 
-def _check_stored(path: str | Path, found: dict[int, tuple[int, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """UserError unless these are the sidecar's instances."""
-    for identity, (number, translation) in found.items():
-        where = f"{path}, line {number}"
+def _check_stored(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
+    """Raise UserError unless these are the sidecar's instances."""
+    for identity, (where, translation) in found.items():
         if not 0 <= identity < len(sidecar.instances):
             raise UserError(
                 f"{where}: instance {identity} is not among the {len(sidecar.instances)} of the prepared split; "
                 + TRANSLATED
             )
-        if translation.place != tuple(sidecar.instances[identity]):
-            expected = tuple(sidecar.instances[identity])
+        expected = tuple(sidecar.instances[identity])
+        if translation.place != expected:
             raise UserError(
                 f"{where}: instance {identity} has (document, first_sentence, sentences) {translation.place}, but "
                 f"{expected} in the prepared split; {TRANSLATED}"
@@ -132,38 +140,32 @@ def _check_stored(path: str | Path, found: dict[int, tuple[int, TranslatedInstan
         )
 
 
-def _check_regrouped(path: str | Path, found: dict[int, tuple[int, TranslatedInstance]], sidecar: Sidecar) -> None:
-    """UserError unless every sentence that the sidecar has is current in one of these instances."""
+def _check_regrouped(path: str | Path, found: dict[int, tuple[str, TranslatedInstance]], sidecar: Sidecar) -> None:
+    """Raise UserError unless every sentence that the sidecar has is current in one of these instances."""
     there = {(document, first + i) for document, first, count in sidecar.instances for i in range(count)}
-    seen: dict[tuple[int, int], int] = {}
-    for identity, (number, translation) in sorted(found.items()):
-        where = f"{path}, line {number}"
-        if translation.current is None:
+    seen: dict[tuple[int, int], str] = {}
+    for identity, (where, one) in sorted(found.items()):
+        if one.current is None:
             raise UserError(
-                f"{where}: 'current' is missing, which other lines have; the file is of two translations, write the "
-                "translations again"
+                f"{where}: 'current' is missing, which other lines have; the file is of two translations, {AGAIN}"
             )
-        document, first = translation.document, translation.first_sentence
-        held = range(first, first + translation.sentences)
-        outside = next((sentence for sentence in held if (document, sentence) not in there), None)
+        held = range(one.first_sentence, one.first_sentence + one.sentences)
+        outside = next((sentence for sentence in held if (one.document, sentence) not in there), None)
         if outside is not None:
             raise UserError(
-                f"{where}: instance {identity} holds sentence {outside} of document {document}, which the prepared "
+                f"{where}: instance {identity} holds sentence {outside} of document {one.document}, which the prepared "
                 f"split does not have; {TRANSLATED}"
             )
-        _, begin, count = translation.place
-        if not (first <= begin and begin + count <= first + translation.sentences and count > 0):
-            raise UserError(
-                f"{where}: 'current' {list(translation.current)} is not among the instance's sentences; write the "
-                "translations again"
-            )
-        for sentence in range(begin, begin + count):
-            if (document, sentence) in seen:
+        begin, count = one.current
+        if count < 1 or begin not in held or begin + count - 1 not in held:
+            raise UserError(f"{where}: 'current' {list(one.current)} is not among the instance's sentences; {AGAIN}")
+        for place in ((one.document, sentence) for sentence in range(begin, begin + count)):
+            if place in seen:
                 raise UserError(
-                    f"{where}: sentence {sentence} of document {document} is current on line "
-                    f"{seen[document, sentence]} already; write the translations again"
+                    f"{where}: sentence {place[1]} of document {place[0]} is current on "
+                    f"{seen[place].rpartition(', ')[2]} already; {AGAIN}"
                 )
-            seen[document, sentence] = number
+            seen[place] = where
     missing = sorted(there - seen.keys())
     if missing:
         document, sentence = missing[0]
@@ -174,29 +176,26 @@ def _check_regrouped(path: str | Path, found: dict[int, tuple[int, TranslatedIns
 
 
 def _parse(line: str, where: str) -> tuple[int, TranslatedInstance]:
-    """One line of the file; UserError where it is not an instance's translation."""
+    """Read one line of the file; UserError where it is not an instance's translation."""
     try:
         entry = json.loads(line)
     except NO_JSON as error:
-        raise UserError(f"{where}: not valid JSON ({json_fault(error)}); write the translations again") from None
+        raise UserError(f"{where}: not valid JSON ({json_fault(error)}); {AGAIN}") from None
     if not isinstance(entry, dict):
         raise UserError(f"{where}: not a JSON object; one object per instance is expected")
     for key in ("id", "document", "first_sentence", "sentences"):
-        if not _whole(entry.get(key)):
-            raise UserError(f"{where}: {key!r} is missing or not a whole number; write the translations again")
+        if type(entry.get(key)) is not int:
+            raise UserError(f"{where}: {key!r} is missing or not a whole number; {AGAIN}")
     current = entry.get("current")
-    if current is not None and not (isinstance(current, list) and len(current) == 2 and all(map(_whole, current))):
-        raise UserError(f"{where}: 'current' is not [first sentence, sentences]; write the translations again")
-    hypotheses = entry.get("hypotheses")
-    best = hypotheses[0] if isinstance(hypotheses, list) and hypotheses else None
-    sentences = best.get("sentences") if isinstance(best, dict) else None
+    if current is not None and not (isinstance(current, list) and [type(one) for one in current] == [int, int]):
+        raise UserError(f"{where}: 'current' is not [first sentence, sentences]; {AGAIN}")
+    try:
+        sentences = entry["hypotheses"][0]["sentences"]
+    except (LookupError, TypeError):
+        sentences = None
     if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
-        raise UserError(f"{where}: 'hypotheses' holds no list of sentences; write the translations again")
+        raise UserError(f"{where}: 'hypotheses' holds no list of sentences; {AGAIN}")
     # A line break or tab inside a sentence would shift all later lines of the plain-text file.
     clean = [" ".join(sentence.split()) for sentence in sentences]
     place = entry["document"], entry["first_sentence"], entry["sentences"]
     return entry["id"], TranslatedInstance(*place, clean, current and (current[0], current[1]))
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -8,7 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH
+from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, pad_rows, size
 
 

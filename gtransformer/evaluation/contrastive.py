@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, accuracy, by_distance, is_solved, split
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, TokenLists

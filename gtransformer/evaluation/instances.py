@@ -14,7 +14,7 @@ from fairseq.data import FairseqDataset
 from torch import Tensor
 
 from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.prepared_split import find_sidecar

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
+from gtransformer.data.batch_fields import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
 from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.instances import Grouping
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.strategies import FULL

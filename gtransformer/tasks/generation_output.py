@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.errors import signals_interrupt
 from gtransformer.files import atomic_write
 

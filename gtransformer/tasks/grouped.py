@@ -12,9 +12,9 @@ import numpy as np
 from fairseq.data import ConcatDataset, FairseqDataset
 
 from gtransformer.data.instances import MARKS, STORED, Grouping, Instances
-from gtransformer.data.places import Place, regrouped_places, stored_places
-from gtransformer.data.sentences import RunDataset, Sentences, StoredSide, tokens_between
+from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
+from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ class Part:
     """One binarised set. ``prefix``: ``DIRECTORY/SPLIT.SOURCE-TARGET.`` of its files."""
 
     prefix: str
-    source: StoredSide
-    target: StoredSide | None
+    source: InstanceDataset
+    target: InstanceDataset | None
 
     @property
     def sidecar(self) -> Path:
@@ -58,14 +58,13 @@ class Grouped:
 
 def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
     """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
-    number, documents, numbers = len(part.source.instances), None, None
+    number, documents, numbers = len(part.source), None, None
     places = partial(stored_places, part.sidecar, part.source)
     if ordered:
         known = places() or [Place(one, 0, 1) for one in range(number)]
         documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
         numbers = documents[:, 1] + 1
-    target = None if part.target is None else part.target.instances
-    return Grouped(part.source.instances, target, None, documents, numbers, places)
+    return Grouped(part.source, part.target, None, documents, numbers, places)
 
 
 def regrouped(view: Sentences, made: Instances) -> Grouped:

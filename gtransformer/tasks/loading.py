@@ -16,8 +16,7 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
-from gtransformer.data.sentences import StoredSide
-from gtransformer.data.stored import InstanceDataset, check_binary, foreign_token
+from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.tasks.config import TranslationDocConfig
@@ -73,7 +72,7 @@ class Loader:
             if one != paths[0]:
                 self._check_dictionaries(paths[0], one)
             found = self.parts(one, split, combine)
-            logger.info("%s %s %d instances", one, split, sum(len(part.source.instances) for part in found))
+            logger.info("%s %s %d instances", one, split, sum(len(part.source) for part in found))
             parts += found
             if (found[0].target is None) != (parts[0].target is None):
                 raise UserError(f"{one}: of it and {path} only one has a target side; prepare both with two sides")
@@ -130,13 +129,13 @@ class Loader:
             pair = f"{cfg.source_lang}-{cfg.target_lang}"
             raise UserError(f"{path}: no binarised {split} set for {pair} (looked for {split}.{pair}.*)")
         for part in found:
-            one, other = part.source.instances, part.target and part.target.instances
+            one, other = part.source, part.target
             if other is not None and len(one) != len(other):
                 raise UserError(
                     f"{part.prefix}*: {len(one)} source but {len(other)} target instances; prepare it again"
                 )
             for lang, side in ((cfg.source_lang, part.source), (cfg.target_lang, part.target)):
-                number = None if side is None else side.instances.first_unopened(side.file)
+                number = None if side is None else side.first_unopened()
                 if number is not None:
                     raise UserError(
                         f"{part.prefix}{lang}: instance {number} does not begin with <s>: write every sentence as '<s> "
@@ -217,20 +216,20 @@ class Loader:
         languages = [d.index(f"[{lang}]") for lang in self.languages]
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
-    def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> StoredSide | None:
+    def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
         if os.path.exists(f"{prefix}{lang}.idx"):
             check_binary(f"{prefix}{lang}")
         dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
         if dataset is None:
             return None
-        file = Path(f"{prefix}{lang}.bin")
-        token = foreign_token(dataset, len(dictionary), file)
+        instances = self.instances(dataset, dataset.sizes, dictionary)
+        token = instances.foreign_token(len(dictionary))
         if token is not None:
             raise UserError(
-                f"{file}: holds the word number {token}, but dict.{lang}.txt ends at {len(dictionary) - 1}: it "
-                "was made with another dictionary; prepare the corpus again"
+                f"{prefix}{lang}.bin: holds the word number {token}, but dict.{lang}.txt ends at "
+                f"{len(dictionary) - 1}: it was made with another dictionary; prepare the corpus again"
             )
-        return StoredSide(self.instances(dataset, dataset.sizes, dictionary), file)
+        return instances
 
     def _check_dictionaries(self, first: str, path: str) -> None:
         """Raise UserError for data whose words have other numbers; parts of one corpus may have no dictionary."""

@@ -13,10 +13,10 @@ from fairseq.data import Dictionary
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from gtransformer.data.batch_fields import without_context, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
 from gtransformer.data.instances import WITH_CONTEXT
-from gtransformer.data.loss_mask import without_context, without_forced
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
 from gtransformer.models.common.model import DocumentModel, needs_of

@@ -22,7 +22,7 @@ from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
 from gtransformer.data.instances import WITH_CONTEXT
-from gtransformer.data.sentence_alignment import align_sentences
+from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.preprocess.unspaced import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig

@@ -11,9 +11,9 @@ from operator import itemgetter
 import torch
 from torch import Tensor
 
+from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.instances import MARKS, Grouping
-from gtransformer.data.sentence_alignment import align_sentences
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.rules import AUTO, ON
@@ -38,7 +38,7 @@ class Hypothesis:
     """A translation of an instance.
 
     Attributes:
-        sentences: BPE text, as many as the source has; without the rule of sentences (``data/sentence_alignment.py``)
+        sentences: BPE text, as many as the source has; without the rule of sentences (``data/translations.py``)
             missing ones are empty, surplus ones joined to the last.
         scores: log probability (natural logarithm) of each: the sum over its tokens and its ``</s>``.
         score: what search ranked by: the log probability of all, divided by length ** lenpen.

@@ -6,8 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from gtransformer.data.loss_mask import CONTEXT, CONTEXT_TOTAL, without_context
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, FIRST_SENTENCE, without_context
 
 LANGS = ("en", "de")
 EVEN, UNEVEN = (1.0,), (0.75, 1.25)

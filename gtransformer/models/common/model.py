@@ -31,7 +31,7 @@ class Needs:
         sources, targets, contexts: of these others, it depends on their sources; on their targets (its decoder has
             ``last_rows``); on their contexts, not on their current sentences alone.
         future: it depends on what is not there yet while they are translated.
-        numbers: its encoder takes the numbers that sentences have in their document (``data.sentence_numbers``).
+        numbers: its encoder takes the numbers that sentences have in their document (``data.batch_fields``).
         order: its encoder takes whether instances stand among those of their document.
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, first_sentences
+from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.embedding import DocumentEmbedding

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
 from gtransformer.models.common.decoding.history import Forced, History, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack

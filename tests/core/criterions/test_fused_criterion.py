@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.loss_mask import CONTEXT, without_context, without_forced
+from gtransformer.data.batch_fields import CONTEXT, without_context, without_forced
 from tests.support import pad_batch, random_document, tiny_model
 
 

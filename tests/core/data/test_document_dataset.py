@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 import torch
-from fairseq.data import FairseqDataset, ListDataset, indexed_dataset
+from fairseq.data import FairseqDataset, ListDataset
 
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.stored import InstanceDataset, first_tokens
+from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
 from tests.support import random_document, random_lengths
 
@@ -48,13 +48,6 @@ def test_sizes_are_exact(stored, options):
     dataset = instances(stored, **options)
     assert [dataset.num_tokens(i) for i in range(2)] == [len(dataset[i]) for i in range(2)]
     assert dataset.sizes.tolist() == [dataset.size(0), dataset.size(1)]
-
-
-def test_instances_that_do_not_begin_with_bos_are_found():
-    lists = [[S, A, E, E], [S, E, E], [A, E], [E]]
-    assert instances(lists).first_unopened() == 2
-    assert instances(lists[:2]).first_unopened() is None
-    assert instances(lists, prepend_bos=True).first_unopened() is None
 
 
 @pytest.fixture
@@ -170,21 +163,6 @@ def test_ordered_indices_group_similar_lengths(pairs):
     lengths = [dataset.num_tokens(i) for i in dataset.ordered_indices()]
     assert sorted(dataset.ordered_indices().tolist()) == list(range(30))
     assert sum(abs(a - b) for a, b in zip(lengths, lengths[1:], strict=False)) < 30 * 10
-
-
-@pytest.mark.parametrize("implementation", ["mmap", "lazy", "cached"])
-def test_first_tokens_of_stored_instances(tmp_path, implementation):
-    """Of every layout that fairseq writes: read at once, or one by one."""
-    lists = [[S, A, E], [A], [B, A, E, E], [S]]
-    prefix = str(tmp_path / "data")
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl=implementation, vocab_size=70_000)
-    for tokens in lists:
-        builder.add_item(torch.tensor(tokens, dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
-    stored = indexed_dataset.make_dataset(prefix, implementation, fix_lua_indexing=True)
-    dataset = InstanceDataset(stored, stored.sizes, S, E)
-    assert first_tokens(stored, tmp_path / "data.bin").tolist() == [S, A, B, S]
-    assert dataset.first_unopened(tmp_path / "data.bin") == 1
 
 
 def test_in_the_order_of_documents(pairs):

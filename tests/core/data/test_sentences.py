@@ -9,7 +9,8 @@ import torch
 from fairseq.data import ListDataset, indexed_dataset
 
 from gtransformer.data import stored as module
-from gtransformer.data.sentences import RunDataset, Sentences, StoredSide, tokens_between
+from gtransformer.data.instances import Grouping, group
+from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.errors import UserError
@@ -32,14 +33,14 @@ def side(stored, folder=None, implementation="mmap", prepend_bos=False):
     """A side in memory, or binarised in a folder."""
     if folder is None:
         dataset = ListDataset([torch.tensor(line) for line in stored], list(map(len, stored)))
-        return StoredSide(InstanceDataset(dataset, list(map(len, stored)), S, E, prepend_bos))
+        return InstanceDataset(dataset, list(map(len, stored)), S, E, prepend_bos)
     prefix = Path(folder) / "side"
     builder = indexed_dataset.make_builder(f"{prefix}.bin", impl=implementation, vocab_size=70_000)
     for line in stored:
         builder.add_item(torch.tensor(line, dtype=torch.int32))
     builder.finalize(f"{prefix}.idx")
     dataset = indexed_dataset.make_dataset(str(prefix), implementation, fix_lua_indexing=True)
-    return StoredSide(InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos), prefix.with_suffix(".bin"))
+    return InstanceDataset(dataset, dataset.sizes, S, E, prepend_bos)
 
 
 def sidecar(places=PLACES, documents=2, dropped=()):
@@ -107,7 +108,7 @@ def test_only_the_instances_that_hold_them_are_read_ahead(tmp_path):
 
 @pytest.mark.parametrize("prepend_bos", [False, True])
 def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepend_bos, monkeypatch):
-    """Against the plain way, instance by instance, on random instances, some with an open beginning."""
+    """Against instances read one by one: random ones, some with an open beginning."""
     monkeypatch.setattr(module, "SEARCHED_AT_ONCE", 7)
     draw = random.Random(3)
     for number in range(30):
@@ -120,14 +121,17 @@ def test_memory_mapped_files_are_searched_as_instances_are_read(tmp_path, prepen
             stored.append(line[1:] if prepend_bos and draw.random() < 0.6 else line)
         (tmp_path / str(number)).mkdir()
         mapped = side(stored, tmp_path / str(number), prepend_bos=prepend_bos)
-        found = mapped.instances.sentence_borders(mapped.file)
-        plain = side(stored, prepend_bos=prepend_bos).instances.sentence_borders()
-        for one, other in zip(found, plain, strict=True):
-            assert one.tolist() == other.tolist()
+        found = mapped.sentence_borders()
+        expected = [
+            (number, begin)
+            for number in range(len(stored))
+            for begin in np.flatnonzero(mapped[number].numpy() == S).tolist()
+        ]
+        assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
         for instance, begin, length in zip(*map(np.ndarray.tolist, found), strict=True):
-            tokens = mapped.instances[instance][begin : begin + length]
+            tokens = mapped[instance][begin : begin + length]
             assert tokens[0] == S and len(tokens) == length and not tokens[1:].eq(S).any()
-        assert np.bincount(found[0], found[2]).tolist() == [len(mapped.instances[i]) for i in range(len(stored))]
+        assert np.bincount(found[0], found[2]).tolist() == [len(mapped[i]) for i in range(len(stored))]
 
 
 def test_nothing_stored():
@@ -149,3 +153,41 @@ def test_files_that_do_not_belong_together(source, target, given, message):
         Sentences(
             side(lines(source)), target and side(lines(target)), "x", given and sidecar(given), given and Path("y")
         )
+
+
+@pytest.mark.parametrize("implementation", ["mmap", "lazy", "cached"])
+def test_beginnings_and_foreign_words_of_stored_instances(tmp_path, implementation):
+    """Of every layout that fairseq writes."""
+    opened, found = [[S, A, E, E], [S, E, E]], side([[S, A, E], [A], [B, A, E, E], [S]], tmp_path, implementation)
+    assert found.first_unopened() == 1
+    assert side(opened).first_unopened() is None and side([[A, E]], prepend_bos=True).first_unopened() is None
+    assert side([*opened, []]).first_unopened() == 2
+    assert found.foreign_token(B + 1) is None and found.foreign_token(B) == B
+
+
+def word_view(places, dropped=()):
+    """Sentences of one word in stored instances (document, first sentence, sentences)."""
+    one = side([[S, A, E] * count for *_, count in places])
+    return Sentences(one, one, "x", sidecar(places, 3, dropped))
+
+
+def grouped_places(sentences, *grouping):
+    made = group(Grouping(*grouping), sentences.source.lengths, sentences.target.lengths, sentences.runs())
+    return regrouped_places(sentences, made)
+
+
+def test_places_are_those_of_the_sidecar():
+    """Sentence 2 of document 0 was left out as too long; document 1 was left out whole."""
+    sentences = word_view([(0, 0, 2), (0, 3, 1), (2, 0, 1)], dropped=[(0, 2), (1, 0)])
+    assert grouped_places(sentences, "sliding", None, 1) == [
+        Place(0, 0, 1, (0, 1)), Place(0, 0, 2, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
+    ]  # fmt: skip
+    assert grouped_places(sentences, "current", None, 2, 0) == [
+        Place(0, 0, 1, (0, 1)), Place(0, 1, 1, (1, 1)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))
+    ]  # fmt: skip
+    whole = grouped_places(sentences, "greedy", 100)
+    assert whole == [Place(0, 0, 2, (0, 2)), Place(0, 3, 1, (3, 1)), Place(2, 0, 1, (0, 1))]
+    numbers = [number for place in whole for number in (place.document, place.first_sentence, *place.current)]
+    assert all(type(number) is int for number in numbers)  # what a file of translations can hold
+    made = group(Grouping("sliding", None, 1), np.zeros(0, int), np.zeros(0, int), [])
+    assert regrouped_places(sentences, made) == []

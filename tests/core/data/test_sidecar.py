@@ -10,17 +10,6 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 
 
-@pytest.fixture
-def write(tmp_path):
-    """write(name, content): a file in the test's folder."""
-
-    def make(name, content):
-        (tmp_path / name).write_text(content, encoding="utf-8")
-        return tmp_path / name
-
-    return make
-
-
 def sidecar(instances, documents=2, dropped=()):
     return Sidecar("test", "en", "de", documents, list(instances), list(dropped))
 
@@ -50,10 +39,9 @@ def test_dropped_sentences_are_none():
     ("instances", "sentences", "message"),
     [
         ([(0, 0, 2), (1, 0, 1)], [["a", "b"]], "1 instances, but the sidecar of test has 2"),
-        ([(0, 0, 2), (1, 0, 1)], [["a"], ["c"]], "instance 0 has 1 sentences, but the sidecar says 2"),
+        ([(0, 0, 2), (1, 0, 1)], [["a"], ["c"]], "instance 0 has 1 sentences"),
         ([(0, 0, 2), (0, 1, 1)], [["a", "b"], ["c"]], "sentence 1 of document 0 twice"),
         ([(0, 0, 1), (1, 1, 1)], [["a"], ["c"]], "lacks a sentence of document 1"),
-        ([(0, 0, 1), (2, 0, 1)], [["a"], ["c"]], "document 2, but it has 2 documents"),
     ],
 )
 def test_join_refuses(instances, sentences, message):
@@ -61,12 +49,11 @@ def test_join_refuses(instances, sentences, message):
         join(sidecar(instances), sentences)
 
 
-@pytest.mark.parametrize("text", ["[1]", '{"version": 1}', '{"version": 1, "split": "x", "instances": 3}'])
-def test_other_json_is_refused(write, text):
-    with pytest.raises(UserError, match="not a sidecar"):
-        Sidecar.load(write("x.json", text))
-
-
-def test_other_versions_are_refused(write):
-    with pytest.raises(UserError, match="another version"):
-        Sidecar.load(write("x.json", '{"version": 2}'))
+@pytest.mark.parametrize(
+    "text", ["[1]", '{"version": 1}', '{"version": 1, "split": "x", "instances": 3}', '{"version": 2}']
+)
+def test_other_json_is_refused(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="x.json, line 1"):
+        Sidecar.load(path)

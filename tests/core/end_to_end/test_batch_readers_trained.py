@@ -11,7 +11,7 @@ from fairseq import options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
-from gtransformer.data.loss_mask import without_context
+from gtransformer.data.batch_fields import without_context
 from tests.commands import run
 from tests.core.end_to_end.test_batch_readers import DOCUMENTS, SYSTEMS
 from tests.core.end_to_end.test_distributed import parameters, train_in_processes

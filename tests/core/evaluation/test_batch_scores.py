@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gtransformer.data.places import Place
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE
+from gtransformer.data.batch_fields import FIRST_SENTENCE
+from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.contrastive import IN_BATCH, IN_VIEW, OUT_OF_VIEW, Item, score_items
 from gtransformer.evaluation.instances import Capacity

@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.cli.contrastive_table import table
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import bucket_name, standard_error
 from gtransformer.evaluation.contrastive import (

@@ -13,7 +13,7 @@ import pytest
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from gtransformer.cli.contrastive import main
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.evaluation.contrastive import IN_VIEW, Item, read_items, score_items

@@ -152,7 +152,7 @@ def test_where_all_is_taken_alignment_begins_in_front(tmp_path, helpers, prepare
     assert segments.text[0] == ["a", "b", "c d"] and segments.documents.hypotheses[0] == "a b c d"
     assert score([str(prepared), "--hypotheses", str(path), "--metrics", "bleu"]) == 0
     assert "joined to the last), d-BLEU is unaffected" in capsys.readouterr().out
-    assert not TranslatedInstance(0, 0, 3, ["a"], (0, 1)).ends_in_current
+    assert TranslatedInstance(0, 0, 3, ["a"], (0, 1)).aligned(["a"]) == ["a", "", ""]
 
 
 def test_side_by_side_with_other_instances(tmp_path, helpers, prepared, hypotheses, regrouped, capsys):

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from gtransformer.data.sentence_alignment import align_sentences
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.translations import read_translations
+from gtransformer.data.translations import align_sentences, read_translations
 from gtransformer.errors import UserError
 
 

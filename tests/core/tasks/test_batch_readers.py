@@ -10,7 +10,7 @@ from fairseq import models, options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
-from gtransformer.data.loss_mask import without_context
+from gtransformer.data.batch_fields import without_context
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel

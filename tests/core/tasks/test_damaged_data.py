@@ -10,7 +10,7 @@ import torch
 from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
 from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder, infer_dataset_impl
 
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import check_binary
 from gtransformer.errors import UserError

@@ -7,7 +7,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 
-from gtransformer.data.sentence_numbers import FIRST_SENTENCE, STRETCH, first_sentences, with_input
+from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_sentences, with_input
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
 from gtransformer.tasks.batch_readers import as_read

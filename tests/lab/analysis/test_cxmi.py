@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import pytest
 
-from gtransformer.data.places import Place
+from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.instances import capacity_of, corpus_instances
 from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer

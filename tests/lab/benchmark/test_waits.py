@@ -95,7 +95,7 @@ def test_what_waits(monkeypatch):
 # batch of context is cut to its longest row.
 LAYOUTS = {"packed": 2, "doc_transformer": 2, "lst_transformer": 2, "window_transformer": 2, BESIDE: 3,
            "pseudo_documents": 2, "docflat": 4, "abd": 3, "mbe": 4}  # fmt: skip
-BESIDES = {BESIDE: {"data/group_tags.py": 3}} | {name: {"data/loss_mask.py": 1} for name in BATCHED}
+BESIDES = {BESIDE: {"data/group_tags.py": 3}} | {name: {"data/batch_fields.py": 1} for name in BATCHED}
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gtransformer.data.loss_mask import CONTEXT, counted, without_context
+from gtransformer.data.batch_fields import CONTEXT, counted, without_context
 
 P = 1
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.installation import as_typed, project_root
+from gtransformer.installation import as_typed
 from gtransformer.run.needs import missing_first
 from gtransformer.run.recipe import UnknownRecipe, language_changes, listing
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run import SPLITS, Run, make_run, stages_of
-from gtransformer.run.run_places import RUNS, runs_directory
+from gtransformer.run.run import SPLITS, make_run, stages_of
+from gtransformer.run.run_places import RUNS
 
 
 class _Parser(CommandParser):
@@ -66,12 +66,12 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def split_extra(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Own arguments, and those after ``--``."""
-    if "--" not in argv:
-        return argv, []
-    position = argv.index("--")
-    return argv[:position], argv[position + 1 :]
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options; ``extra`` are those after ``--``."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    args = build_parser().parse_args(argv[:end])
+    args.extra = argv[end + 1 :]
+    return args
 
 
 @cli_main
@@ -80,12 +80,11 @@ def main(argv: list[str] | None = None) -> int | None:
 
     The first that fails ends the run. Without arguments, say what there is to run (status 2).
     """
-    own, extra = split_extra(sys.argv[1:] if argv is None else argv)
-    if not own:
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv:
         build_parser().print_help()
         return 2
-    args = build_parser().parse_args(own)
-    args.extra = extra
+    args = parse(argv)
     if args.runs:
         os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
     stages = stages_of(args)
@@ -106,27 +105,14 @@ def main(argv: list[str] | None = None) -> int | None:
         print(f"# {said}" if args.dry_run else said, flush=True)
         if status := main([*command, *(["--dry-run"] if args.dry_run else [])]):
             return status
-    if not args.output:
-        say_place(run)
+    plain = run.directory.with_name(run.corpus.name)
+    if not args.output and run.directory != plain:
+        said = f"[run] {plain} is of another corpus (or language pair); this one's run is {run.directory}"
+        print(said, file=sys.stderr, flush=True)
     for stage in stages:
         run.execute(stage)
     if not args.dry_run:
         print(f"results: {run.prepared if stages == ('prepare',) else run.directory}")
-
-
-def say_place(run: Run) -> None:
-    """Say what is not expected of a run's place: another name, or that there is one in the checkout."""
-    plain, said = run.directory.with_name(run.corpus.name), []
-    if run.directory != plain:
-        said.append(f"{plain} is of another corpus (or language pair); this one's run is {run.directory}")
-    before = project_root() / "runs" / run.directory.relative_to(runs_directory())
-    if before.is_dir() and not run.directory.is_dir():
-        said.append(
-            f"{before} is there, made before; runs lie in {runs_directory()} now, so to go on with it give "
-            f"--runs {project_root() / 'runs'}"
-        )
-    for line in said:
-        print(f"[run] {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

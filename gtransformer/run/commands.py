@@ -23,10 +23,8 @@ def to_arguments(options: Options) -> list[str]:
     """``{"lr": 5e-4, "fp16": True}`` as ``["--lr", "0.0005", "--fp16"]``; False leaves the flag out."""
     arguments = []
     for key, value in options.items():
-        if value is True:
-            arguments.append(f"--{key}")
-        elif value is not False and value is not None:
-            values = value if isinstance(value, list) else [value]
+        if value is not False and value is not None:
+            values = [] if value is True else value if isinstance(value, list) else [value]
             arguments += [f"--{key}", *map(str, values)]
     return arguments
 

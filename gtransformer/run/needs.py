@@ -38,20 +38,12 @@ def start_of(recipe: str) -> str | None:
     return beside(recipe, start) if start else None
 
 
-def needs_of_start(recipe: str, before: Sequence[str] = ()) -> list[Need]:
-    """What must have run before the recipe's stage train can, of what it starts from."""
-    start = start_of(recipe)
-    if start is None or "finetune-from-model" in _loaded(recipe).sections["train"]:
-        return []
-    own = [] if _loaded(start).prepared_from else [Need(start, "prepare")]
-    return [*needs(start, [*before, recipe]), *own, Need(start, "train")]
-
-
-def needs(recipe: str, before: Sequence[str] = (), start: bool = True) -> list[Need]:
-    """What must have run before the recipe's stage prepare can, and before its stage train can, in an order that works.
+def needs(recipe: str, before: Sequence[str] = (), corpus: bool = True, start: bool = True) -> list[Need]:
+    """What must have run before the recipe's stages can, in an order that works.
 
     Args:
         before: the recipes that need this one.
+        corpus: whether its corpus, or the corpus's vocabulary, is that of the recipe that it names.
         start: whether it starts from the model that it names.
 
     Raises UserError for a recipe that is not there, and for one that needs itself.
@@ -61,11 +53,15 @@ def needs(recipe: str, before: Sequence[str] = (), start: bool = True) -> list[N
             f"recipe '{recipe}' needs itself, by way of 'prepared-from', 'vocabulary-from' or 'pretrained-from'; name "
             "another one there"
         )
-    loaded, found = _loaded(recipe), []
-    for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from)):
+    loaded, found, before = _loaded(recipe), [], [*before, recipe]
+    for name in filter(None, (loaded.prepared_from, loaded.vocabulary_from) if corpus else ()):
         lender = beside(recipe, name)
-        found += [*needs(lender, [*before, recipe]), Need(lender, "prepare")]
-    return list(dict.fromkeys([*found, *(needs_of_start(recipe, before) if start else [])]))
+        found += [*needs(lender, before), Need(lender, "prepare")]
+    origin = start_of(recipe)
+    if start and origin and "finetune-from-model" not in loaded.sections["train"]:
+        own = [] if _loaded(origin).prepared_from else [Need(origin, "prepare")]
+        found += [*needs(origin, before), *own, Need(origin, "train")]
+    return list(dict.fromkeys(found))
 
 
 def missing_first(args: argparse.Namespace) -> list[list[str]]:
@@ -77,17 +73,14 @@ def missing_first(args: argparse.Namespace) -> list[list[str]]:
     if args.stage != "all" or any((args.output, args.prepared, args.checkpoint, args.model_of)):
         return []
     names = [dashed(change.partition("=")[0]) for change in args.set]
-    if args.start_on:
-        found = needs_of_start(args.recipe)
-    else:
-        found = needs(args.recipe, start=not {"train.finetune-from-model", "pretrained-from"} & set(names))
+    start = args.start_on or not {"train.finetune-from-model", "pretrained-from"} & set(names)
+    found = needs(args.recipe, corpus=not args.start_on, start=start)
     passed = [change for name, change in zip(names, args.set, strict=True) if name.startswith(PASSED)]
     corpus, options = args.start_on or args.corpus, [word for change in passed for word in ("--set", change)]
     pair = load_recipe(args.recipe, args.set).pair
-    return [[need.recipe, corpus, need.stage, *options] for need in found if not _is_done(need, corpus, pair)]
 
+    def is_done(need: Need) -> bool:
+        directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
+        return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
 
-def _is_done(need: Need, corpus: str, pair: tuple[str, str]) -> bool:
-    """Whether a stage has ended well on a corpus in a pair of languages."""
-    directory = run_directory(_loaded(need.recipe).name, Corpus.find(corpus, pair))
-    return (directory / (PREPARED if need.stage == "prepare" else f"{need.stage}.json")).is_file()
+    return [[need.recipe, corpus, need.stage, *options] for need in found if not is_done(need)]

@@ -15,7 +15,7 @@ BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.qu
 
 
 def say(line: str) -> None:
-    """A line about what the demonstration does."""
+    """A line about what an experiment does."""
     print(f"| {line}", flush=True)
 
 

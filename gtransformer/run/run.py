@@ -17,13 +17,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.preprocess.corpus import SPLITS as RAW_SPLITS
 from gtransformer.preprocess.corpus import NoLanguagePair, find_splits, raw_file
 from gtransformer.preprocess.manifest import NOTED, check_noted, check_translated, noted_digests, source_text
-from gtransformer.run.commands import (
-    as_typed_by_hand,
-    device_options,
-    fairseq_command,
-    on_device,
-    python_command,
-)
+from gtransformer.run.commands import as_typed_by_hand, device_options, fairseq_command, on_device, python_command
 from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.run.run_places import (
     BENCHMARKS,
@@ -31,10 +25,11 @@ from gtransformer.run.run_places import (
     Corpus,
     benchmark_directory,
     corpus_directory,
+    last_checkpoint,
     model_file,
     run_directory,
 )
-from gtransformer.run.stage import check_start, noted_changes, run_stage, sign_scores, stage_changes, was_run
+from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
 from gtransformer.tasks.checkpoint_file import training_done
 from gtransformer.tasks.finetuning import LAST
 from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
@@ -46,16 +41,10 @@ SPLITS = ("train", "valid", "test")
 STAGES = ("prepare", "train", "generate", "score")
 # In section generate: what translates first is the model that training started from; else a file as fairseq-generate's.
 FIRST_PASS, START = "first-pass", "start"
-# Options of a prepared corpus that several recipes use; one of them may have been given others than its recipe says.
-COUNTED = (
-    "bpe_merges",
-    "max_instance_tokens",
-    "max_sentence_tokens",
-    "max_sents",
-    "moses_rules",
-    "normalise_punctuation",
-)
 CONTINUE = "continue-once"  # in section train, START: that model's training goes on, with optimizer and schedule
+# Options of a prepared corpus that several recipes use; one of them may have been given others than its recipe says.
+COUNTED = {"bpe-merges", "max-instance-tokens", "max-sentence-tokens", "max-sents", "moses-rules"}
+COUNTED |= {"normalise-punctuation"}
 
 
 @dataclass
@@ -80,40 +69,42 @@ class Run:
         """The folder of the raw corpus."""
         return self.corpus.raw
 
+    @property
+    def model(self) -> Path:
+        """The model that training leaves."""
+        return model_file(self.recipe, self.directory)
+
+    @property
+    def translations(self) -> Path:
+        """What the stage generate leaves."""
+        return self.directory / f"{self.split}.jsonl"
+
     def check_files(self, stages: Sequence[str]) -> None:
         """Raise UserError, before anything is done, where the raw corpus lacks a split that one of the stages needs.
 
-        Where it is only prepared, say what it lacks for the others.
+        Where it is only prepared, say what it lacks for the others: what is added to other corpora, or translated by
+        another's model, does not have all of them.
         """
-        if "prepare" not in stages or not any(self.raw.glob("concatenated_*")):
-            return
         langs = [lang.partition("_")[0] for lang in self.recipe.pair]
+        if "prepare" not in stages:
+            return
         try:
             splits = find_splits(self.raw, *langs)
         except NoLanguagePair as error:
             advice = "; ".join(f"for {pair} give --langs {pair.replace('-', ',')}" for pair in error.pairs)
             raise UserError(f"{error}; {advice}" if advice else str(error)) from None
-        alone = len(stages) == 1
-        wanted = ["train", "valid"] if alone or "train" in stages else []
-        wanted += [self.split] if alone or {"generate", "score"} & set(stages) else []
+        alone, stage_of = len(stages) == 1, {"train": "train", "valid": "train", self.split: "generate"}
         for old, new in RAW_SPLITS.items():
-            if new in wanted and new not in splits:
-                what = {"train": "training", "valid": "development", "test": "test"}[new]
-                path = raw_file(self.raw, langs, old, langs[0])
-                if alone:  # corpora to be added to others, or translated by another's model, have not all of them
-                    later = "generate" if new == "test" else "train"
-                    said = f"[prepare] {path}: no such file; stage {later} will need a {what} set"
-                    print(said, file=sys.stderr, flush=True)
-                    continue
-                raise UserError(f"{path}: no such file; 'all' needs a {what} set; give one, or run stage by stage")
+            if new not in splits and new in stage_of and (alone or stage_of[new] in stages):
+                said = f"{raw_file(self.raw, langs, old, langs[0])}: no such file; stage {stage_of[new]} needs it"
+                if not alone:
+                    raise UserError(f"{said}; give one, or run stage by stage")
+                print(f"[prepare] {said}", file=sys.stderr, flush=True)
 
     def check_pretrained(self) -> None:
         """Raise UserError where the model that training starts from is another recipe's and is not there."""
-        if self.pretrained and not self.dry and not self.pretrained.is_file():
-            raise UserError(
-                f"{self.pretrained}: not there yet, but recipe '{self.recipe.name}' starts from it; first run: "
-                f"{self._other_recipe(self.recipe.pretrained_from, 'train', self.start_on)}"
-            )
+        if self.pretrained:
+            self._need(self.pretrained, "starts from it", self.recipe.pretrained_from, "train")
 
     def execute(self, stage: str) -> None:
         """Run one stage; a finished training is not repeated unless ``again``."""
@@ -124,41 +115,24 @@ class Run:
 
         One that another recipe has prepared keeps the options that it was prepared with, unless they are given.
         """
-        if not any(self.raw.glob("concatenated_*")):
-            langs = [lang.partition("_")[0] for lang in self.recipe.pair]
-            one, other = (raw_file(self.raw, langs, "train", lang).name for lang in langs)
-            raise UserError(
-                f"{self.raw}: holds no corpus; its files must be named {one}, {other} and so on (another language "
-                "pair: --langs)"
-            )
         options = self.recipe.preparing()
         if self.recipe.prepared_from and self.prepared != self.directory / "prepared":
-            options |= self._prepared_with()
+            before = read_record(self.prepared / "manifest.json").get("settings") or {}
+            given = {change.partition("=")[0].replace("_", "-") for change in self.recipe.changes}
+            before = {name.replace("_", "-"): value for name, value in before.items()}
+            options |= {name: before[name] for name in COUNTED & before.keys() if f"prepare.{name}" not in given}
         if self.vocabulary:
-            if not self.dry and not (self.vocabulary / "manifest.json").is_file():
-                lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
-                raise UserError(
-                    f"{self.vocabulary}: not there yet, but recipe '{self.recipe.name}' takes its dictionary from it; "
-                    f"first run: {self._other_recipe(lender, 'prepare', self.start_on)}"
-                )
+            lender = self.recipe.pretrained_from if self.start_on else self.recipe.vocabulary_from
+            self._need(self.vocabulary / "manifest.json", "takes its dictionary from it", lender, "prepare")
             options["vocabulary"] = self.vocabulary
         command = python_command("gtransformer.cli.prepare", str(self.raw), str(self.prepared), options)
         self._run("prepare", command, {"prepared": str(self.prepared)})
 
-    def _prepared_with(self) -> Options:
-        """The options that the prepared corpus has been made with, but for those that the command line gives."""
-        settings = read_record(self.prepared / "manifest.json").get("settings") or {}
-        given = {change.partition("=")[0] for change in self.recipe.changes}
-        return {
-            name.replace("_", "-"): value
-            for name, value in settings.items()
-            if name in COUNTED and not {f"prepare.{name}", f"prepare.{name.replace('_', '-')}"} & given
-        }
-
     def train(self) -> None:
         """fairseq-train, going on from the last checkpoint if there is one; then the mean of the last, if wanted."""
         self._need_prepared("train")
-        options = {"save-dir": self.directory / "checkpoints", **self.recipe.training()}
+        checkpoints = self.directory / BEST.parent
+        options = {"save-dir": checkpoints, **self.recipe.training()}
         if "tensorboard-logdir" in options:
             options["tensorboard-logdir"] = self.directory / str(options["tensorboard-logdir"])
         if self.pretrained:
@@ -170,21 +144,17 @@ class Run:
             options[CONTINUE] = options.pop("finetune-from-model", None)
         options |= device_options(options, self.recipe.devices, torch.cuda.device_count())
         command = fairseq_command("train", self.prepared / "bin", on_device(options))
-        checkpoints = self.directory / BEST.parent
-        if self.dry:
-            self._run("train", command, {})
-            if self.recipe.averaged:
-                self._average(model_file(self.recipe, self.directory))
-            return
-        corpus = self._hold_corpus(checkpoints)
-        if not self.again and was_run("train", command + self.extra, self.directory) and self._is_whole(checkpoints):
+        corpus = "" if self.dry else self._hold_corpus(checkpoints)
+        done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
+        if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
         else:
-            (self.directory / "average.json").unlink(missing_ok=True)
             search = self.recipe.options("generate")
+            if not self.dry:
+                (self.directory / "average.json").unlink(missing_ok=True)
             self._run("train", command, {"checkpoints": str(checkpoints), "corpus": corpus, "generate": search})
         if self.recipe.averaged:
-            self._average(model_file(self.recipe, self.directory))
+            self._average()
 
     def _is_whole(self, checkpoints: Path) -> bool:
         """Whether the model of a finished training is there; what was cut is made again if another file is the same.
@@ -196,26 +166,26 @@ class Run:
             return False
         finish_interrupted_save(checkpoints)
         best, last = checkpoints / BEST.name, checkpoints / LAST
-        others = [last, model_file(self.recipe, self.directory)] if self.recipe.averaged else []
-        if any(map(_is_sound, [best, *others])):
+        others = [last, self.model] if self.recipe.averaged else []
+        if any(path.is_file() and not is_cut_short(path) for path in (best, *others)):
             return True
-        if not self.recipe.averaged and not best.exists() and _is_sound(last) and not had_best(last):
-            return False
+        if not self.recipe.averaged and not best.exists() and last.is_file() and not is_cut_short(last):
+            if not had_best(last):
+                return False
         raise UserError(
             f"{others[0] if others else best}: missing or cut short, though the training was finished; put it back, or "
             f"remove {checkpoints} to train again"
         )
 
-    def _average(self, model: Path) -> None:
+    def _average(self) -> None:
         """The mean of the last checkpoints, or of those that there are, unless it was made since the training ended."""
-        options = {"last": self.recipe.averaged, "or-fewer": True, "output": model}
-        command = python_command("gtransformer.cli.average", str(model.parent), options)
+        options = {"last": self.recipe.averaged, "or-fewer": True, "output": self.model}
+        command = python_command("gtransformer.cli.average", str(self.model.parent), options)
         earlier = [part for part in command if part != "--or-fewer"]  # as it was before there was that option
         if self.dry:
-            return self._run("average", command, {})
-        made = any(was_run("average", one, self.directory) for one in (command, earlier))
-        if not (made and model.is_file()):
-            run_stage("average", command, self.directory, {"model": str(model)})
+            self._print("average", command)
+        elif not (self.model.is_file() and any(was_run("average", one, self.directory) for one in (command, earlier))):
+            run_stage("average", command, self.directory, {"model": str(self.model)})
 
     def generate(self) -> None:
         """fairseq-generate; writes SPLIT.jsonl."""
@@ -234,13 +204,10 @@ class Run:
         if options.get(FIRST_PASS) == START:
             options[FIRST_PASS] = self._start_model()
         command = fairseq_command("generate", self.prepared / "bin", on_device(options))
-        if self.dry:
-            return self._run("generate", command, {})
-        translations = self._translations()
-        results = {"translations": str(translations), "translated": source_text(self.prepared, self.split)}
-        self._run(f"generate.{self.split}", command, results)
-        if not translations.is_file():
-            raise UserError(f"{translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
+        text = None if self.dry else source_text(self.prepared, self.split)
+        self._run(f"generate.{self.split}", command, {"translations": str(self.translations), "translated": text})
+        if not self.dry and not self.translations.is_file():
+            raise UserError(f"{self.translations}: not written; see {self.directory / f'generate.{self.split}.log'}")
 
     def _start_model(self) -> Path:
         """The model that training started from, which translates first."""
@@ -257,20 +224,20 @@ class Run:
 
         Writes SPLIT.scores.json, which says what was changed in the recipe.
         """
-        translations = self._translations()
-        if not self.dry and not translations.is_file():
-            raise UserError(f"{translations}: no translations to score; first run stage generate")
-        if not self.dry:
-            check_translated(translations, self.prepared, self.split)
         output = self.directory / f"{self.split}.scores.json"
-        options = {"split": self.split, "hypotheses": translations, "output": output, **self.recipe.options("score")}
+        options = {"split": self.split, "hypotheses": self.translations, "output": output}
+        options |= self.recipe.options("score")
+        if not self.dry:
+            if not self.translations.is_file():
+                raise UserError(f"{self.translations}: no translations to score; first run stage generate")
+            check_translated(self.translations, self.prepared, self.split)
         if not {"reference", "paper"} & options.keys():
             options["reference"] = "both" if self.dry else reference_option(self.prepared, self.split)
         command = python_command("gtransformer.cli.score", str(self.prepared), options)
-        if self.dry:
-            return self._run("score", command, {})
         self._run(f"score.{self.split}", command, {"scores": str(output)})
-        sign_scores(output, self.recipe.name, read_json(self.directory / f"score.{self.split}.json")["changes"])
+        if not self.dry:  # the results page reads there whose scores they are
+            changes = read_json(self.directory / f"score.{self.split}.json")["changes"]
+            write_json(output, {**read_json(output), "recipe": self.recipe.name, "changes": changes})
 
     def _hold_corpus(self, checkpoints: Path) -> str:
         """Digest of what a training reads of the prepared corpus, noted beside its checkpoints.
@@ -284,38 +251,33 @@ class Run:
                 f"{checkpoints}: the model there was trained on another corpus than {self.prepared} holds now; remove "
                 "that folder to train anew, or choose another directory with --output"
             )
-        checkpoints.mkdir(parents=True, exist_ok=True)
         write_json(path, now)
         return now["corpus"]
+
+    def _print(self, name: str, command: list[str]) -> None:
+        print(f"# {name.partition('.')[0]}\n{as_typed_by_hand(command + self.extra)}")
 
     def _run(self, name: str, command: list[str], results: Options) -> None:
         """Run a stage's program; its record also says what was changed in the recipe, here and before."""
         if self.dry:
-            return print(f"# {name}\n{as_typed_by_hand(command + self.extra)}")
+            return self._print(name, command)
         stage = name.partition(".")[0]
-        before = noted_changes(self._sources(stage))
-        changes = dict.fromkeys([*before, *stage_changes(stage, self.recipe.changes, self.extra)])
-        noted = {"recipe": self.recipe.name, "changes": list(changes), "raw": str(self.raw.resolve()), **results}
+        changes = [*noted_changes(self._sources(stage)), *stage_changes(stage, self.recipe.changes, self.extra)]
+        noted = {"recipe": self.recipe.name, "changes": list(dict.fromkeys(changes)), "raw": str(self.raw.resolve())}
         if self.start_on:
             noted["start_on"] = str(self.start_on.resolve())
-        self.directory.mkdir(parents=True, exist_ok=True)
         self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
         try:
-            run_stage(name, command + self.extra, self.directory, noted)
+            run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:
-            print(f"\n[{name}] {self._kept(stage)}", flush=True)
+            kept, last = "nothing; the same command begins it anew", last_checkpoint(self.directory)
+            if stage == "train" and last.is_file():
+                age = spoken(time.time() - last.stat().st_mtime)
+                kept = f"{last} (update {training_done(last).updates}, written {age} ago); the same command goes on"
+            elif stage == "prepare":
+                kept = f"the steps that are done, in {self.prepared}; the same command goes on"
+            print(f"\n[{name}] kept of this stage: {kept}", flush=True)
             raise
-
-    def _kept(self, stage: str) -> str:
-        """What an interrupted stage leaves for the same command to go on with."""
-        last = self.directory / BEST.with_name(LAST)
-        if stage == "train" and last.is_file():
-            age = spoken(time.time() - last.stat().st_mtime)
-            done = f"{last} (update {training_done(last).updates}, written {age} ago) is kept"
-            return f"{done}; the same command goes on from there"
-        if stage == "prepare":
-            return f"the steps that are done are kept in {self.prepared}; the same command goes on after them"
-        return "nothing is kept of this stage; the same command begins it anew, after those that are done"
 
     def _sources(self, stage: str) -> list[Path]:
         """The records of what a stage builds on; corpus and model may be those of other runs."""
@@ -323,14 +285,8 @@ class Run:
             return [self.vocabulary.parent / "prepare.json"] if self.vocabulary else []
         records = [self.prepared.parent / "prepare.json", self.directory / "prepare.json"]
         model = self.pretrained if stage == "train" else self.checkpoint
-        if model:
-            records.append(model.parent.parent / "train.json")
-        if stage == "score":
-            records.append(self.directory / f"generate.{self.split}.json")
-        return records
-
-    def _translations(self) -> Path:
-        return self.directory / f"{self.split}.jsonl"
+        records += [model.parent.parent / "train.json"] if model else []
+        return records + ([self.directory / f"generate.{self.split}.json"] if stage == "score" else [])
 
     def _need_prepared(self, split: str) -> None:
         if self.dry:
@@ -342,14 +298,16 @@ class Run:
         if split not in splits:
             raise UserError(f"{binaries}: no {split} set; it has {', '.join(splits)} (choose one with --split)")
 
-    def _other_recipe(self, name: str | None, stage: str, raw: Path | None = None) -> str:
-        pair = [change for change in self.recipe.changes if change.startswith(("task.source-lang", "task.target-lang"))]
+    def _need(self, path: Path, why: str, recipe: str | None, stage: str) -> None:
+        """Raise UserError, with the command that makes it, for a file of another recipe that is not there."""
+        if self.dry or path.is_file():
+            return
+        pair = any(change.startswith(("task.source-lang", "task.target-lang")) for change in self.recipe.changes)
         langs = f" --langs {','.join(self.recipe.pair)}" if pair else ""
-        return f"bash scripts/run.sh {name or self.recipe.name} {raw or self.raw} {stage}{langs}"
-
-
-def _is_sound(path: Path) -> bool:
-    return path.is_file() and not is_cut_short(path)
+        raise UserError(
+            f"{path}: not there yet, but recipe '{self.recipe.name}' {why}; first run: bash scripts/run.sh "
+            f"{recipe or self.recipe.name} {self.start_on or self.raw} {stage}{langs}"
+        )
 
 
 def stages_of(args: argparse.Namespace) -> tuple[str, ...]:
@@ -368,23 +326,31 @@ def make_run(args: argparse.Namespace) -> Run:
     recipe = load_recipe(args.recipe, args.set)
     corpus = Corpus.find(args.corpus, recipe.pair)
     directory = args.output or run_directory(recipe.name, corpus)
-    prepared, vocabulary = args.prepared, None
+    prepared, vocabulary, pretrained = args.prepared, None, None
     if recipe.vocabulary_from and "vocabulary" not in recipe.sections["prepare"]:
         vocabulary = run_directory(recipe.vocabulary_from, corpus) / "prepared"
     if prepared is None and recipe.prepared_from and not (args.output or args.model_of or args.start_on):
         prepared = run_directory(recipe.prepared_from, corpus) / "prepared"
     start_on = corpus_directory(args.start_on) if args.start_on else None
     check_start(directory, start_on and str(start_on.resolve()))
-    checkpoint, pretrained = model_file(recipe, directory), None
-    if recipe.pretrained_from and "finetune-from-model" not in recipe.sections["train"]:
-        pretrained = _start(recipe, args, corpus)
-    if args.start_on:
-        vocabulary, pretrained = _start_on(recipe, args)
+    checkpoint, of = model_file(recipe, directory), corpus  # the corpus that its model, and that one's start, are of
     if args.model_of:
-        other = Corpus.find(args.model_of, recipe.pair) if _is_corpus(args.model_of) else Corpus(args.model_of)
-        vocabulary = run_directory(recipe.prepared_from or recipe.name, other) / "prepared"
-        checkpoint = model_file(recipe, run_directory(recipe.name, other))
-        pretrained = pretrained and _start(recipe, args, other)
+        known = args.model_of in BENCHMARKS and benchmark_directory(args.model_of).is_dir()
+        # One that is not there any more is known by the name that its runs have.
+        of = Corpus.find(args.model_of, recipe.pair) if known or Path(args.model_of).is_dir() else Corpus(args.model_of)
+        vocabulary = run_directory(recipe.prepared_from or recipe.name, of) / "prepared"
+        checkpoint = model_file(recipe, run_directory(recipe.name, of))
+    own_start = "finetune-from-model" in recipe.sections["train"]
+    if start_on:
+        if not recipe.pretrained_from or args.model_of or recipe.sections["train"].get("finetune-from-model"):
+            reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
+            raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
+        of, own_start = Corpus.find(args.start_on, recipe.pair), False
+        preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
+        vocabulary = run_directory(preparer, of) / "prepared"
+    if recipe.pretrained_from and not own_start:
+        start = load_recipe(beside(args.recipe, recipe.pretrained_from))
+        pretrained = model_file(start, run_directory(recipe.pretrained_from, of))
     return Run(
         recipe,
         corpus,
@@ -399,24 +365,3 @@ def make_run(args: argparse.Namespace) -> Run:
         start_on,
         args.dry_run,
     )
-
-
-def _is_corpus(name: str) -> bool:
-    """Whether a corpus is there; else it is known by the name that its runs have."""
-    return name in BENCHMARKS and benchmark_directory(name).is_dir() or Path(name).is_dir()
-
-
-def _start_on(recipe: Recipe, args: argparse.Namespace) -> tuple[Path, Path]:
-    """Vocabulary and checkpoint of the start of a recipe that was trained on another corpus (``--start-on``)."""
-    if not recipe.pretrained_from or args.model_of or recipe.sections["train"].get("finetune-from-model"):
-        reason = "starts from no other recipe's model" if not recipe.pretrained_from else "has another model here"
-        raise UserError(f"--start-on {args.start_on}: recipe '{recipe.name}' {reason}; leave the option out")
-    corpus = Corpus.find(args.start_on, recipe.pair)
-    preparer = load_recipe(beside(args.recipe, recipe.pretrained_from)).prepared_from or recipe.pretrained_from
-    return run_directory(preparer, corpus) / "prepared", _start(recipe, args, corpus)
-
-
-def _start(recipe: Recipe, args: argparse.Namespace, corpus: Corpus) -> Path:
-    """The model that a recipe starts from, as trained on a corpus."""
-    start = load_recipe(beside(args.recipe, recipe.pretrained_from))
-    return model_file(start, run_directory(recipe.pretrained_from, corpus))

@@ -54,16 +54,13 @@ def benchmark_directory(corpus: str) -> Path:
 
 def corpus_directory(corpus: str) -> Path:
     """Where the raw corpus lies: $DATA/NAME for the benchmarks, otherwise the directory itself."""
-    if corpus not in BENCHMARKS:
-        path = Path(corpus)
-        if not path.is_dir():
-            known = ", ".join(BENCHMARKS)
-            raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
+    path = benchmark_directory(corpus) if corpus in BENCHMARKS else Path(corpus)
+    if path.is_dir():
         return path
-    path = benchmark_directory(corpus)
-    if not path.is_dir():
+    if corpus in BENCHMARKS:
         raise UserError(f"{path}: no such directory; fetch the corpus with: bash scripts/download.sh {corpus}")
-    return path
+    known = ", ".join(BENCHMARKS)
+    raise UserError(f"{path}: no such corpus; give a directory in the raw corpus format, or one of {known}")
 
 
 def runs_directory() -> Path:

@@ -7,13 +7,13 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import current_commit, device_name, package_versions
-from gtransformer.files import process_memory, read_json, write_json
+from gtransformer.files import process_memory, read_json
 from gtransformer.run.jobs import run_logged
 from gtransformer.run.recipe import load_recipe, recipe_names
 from gtransformer.run.run_places import RAW
@@ -23,7 +23,7 @@ PATIENCE = 10.0  # seconds; the helper processes of a killed training need some 
 # The sections that a stage reads; a change elsewhere changes nothing there.
 SECTIONS = {
     "prepare": ("prepare", "task"),
-    "train": ("task", "train"),
+    "train": ("task", "train", "devices", "pretrained-from"),
     "generate": ("task", "generate"),
     "score": ("score",),
 }
@@ -73,39 +73,25 @@ def stage_changes(stage: str, changes: Sequence[str], extra: Sequence[str]) -> l
         changes: the recipe's, ``SECTION.OPTION=VALUE``, ``devices=N`` or ``pretrained-from=``.
         extra: options for the stage's program, as given behind ``--``.
     """
-    found = []
-    for change in changes:
-        section = change.partition("=")[0].partition(".")[0]
-        if section in SECTIONS[stage] or (stage == "train" and section in ("devices", "pretrained-from")):
-            found.append(change)
-    return [*found, *([f"{stage} -- {shlex.join(extra)}"] if extra else [])]
+    own = [change for change in changes if change.partition("=")[0].partition(".")[0] in SECTIONS[stage]]
+    return own + ([f"{stage} -- {shlex.join(extra)}"] if extra else [])
 
 
 def noted_changes(records: Iterable[Path]) -> list[str]:
     """The changes in those of the records that are there, each once."""
-    found: dict[str, None] = {}
-    for path in records:
-        if path.is_file():
-            record = read_json(path)
-            found |= dict.fromkeys(record.get("changes") or [])
-    return list(found)
+    found = (read_json(path).get("changes") or [] for path in records if path.is_file())
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def search_of_run(directory: Path) -> dict[str, Any]:
-    """The options with which a run's recipe translates: as its training noted them, or its last translation's command.
+    """The options with which a run's recipe translates: as its training noted them, or as its run was begun.
 
-    Of a training that is not over, as its run was begun. Of a run that noted neither, those of its recipe, if that is
-    one of the package's; else none.
+    Of a run that noted neither, those of its recipe, if that is one of the package's; else none.
     """
     record = read_record(directory / "train.json")
     for noted in (record, read_record(directory / RAW)):
         if isinstance(noted.get("generate"), dict):
             return noted["generate"]
-    for path in sorted(directory.glob("generate.*.json")):
-        command = list(map(str, read_record(path).get("command") or []))
-        if command:
-            pairs = pairwise([*command, "--"])
-            return {one[2:]: "on" if other.startswith("--") else other for one, other in pairs if one.startswith("--")}
     name = record.get("recipe")
     return load_recipe(name).options("generate") if name in recipe_names() else {}
 
@@ -129,9 +115,3 @@ def check_start(directory: Path, start_on: str | None) -> None:
                 f"{directory}: this run was begun {begun}; give the same to all of its stages, or choose another "
                 "directory with --output"
             )
-
-
-def sign_scores(path: Path, recipe: str, changes: Sequence[str]) -> None:
-    """Add to a score file the recipe of its model and what was changed; the results page reads it there."""
-    scores: dict[str, Any] = read_json(path)
-    write_json(path, {**scores, "recipe": recipe, "changes": list(changes)})

@@ -162,7 +162,7 @@ def test_ended_alone_it_ends_its_program(corpus: Path, finished, tmp_path: Path)
     finally:
         process.kill()
     assert process.returncode == 130 and output.endswith("interrupted\n"), seen + output
-    assert "[train] nothing is kept of this stage; the same command begins it anew" in output
+    assert "[train] kept of this stage: nothing" in output
     take_lock(tmp_path / ".train.lock", tmp_path, "the training is still there", patience=10).close()
     assert not (tmp_path / "train.json").exists()
 
@@ -181,7 +181,7 @@ def test_what_is_kept_of_an_interrupted_training_is_said(corpus: Path, finished,
         output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
-    said = rf"\[train\] {tmp_path}/checkpoints/checkpoint_last.pt \(update \d+, written \d+ s ago\) is kept; the same"
+    said = rf"\[train\] kept of this stage: {tmp_path}/checkpoints/checkpoint_last.pt \(update \d+, written \d+ s ago\)"
     assert process.returncode == 130 and re.search(said, output), output
 
 

@@ -88,7 +88,7 @@ def test_the_mean_is_made_when_training_has_ended(corpus: Path, monkeypatch):
     record["command"].remove("--or-fewer")  # as an earlier version noted it
     write_json(run.directory / "average.json", record)
     before = len(did)
-    more._average(more.checkpoint)
+    more._average()
     assert len(did) == before
 
 
@@ -97,10 +97,10 @@ def test_a_training_that_ended_early(corpus: Path, monkeypatch, capsys):
     monkeypatch.setattr(module, "run_stage", lambda name, command, *_: average.main(command[3:]))
     run = made(corpus, "train.average-checkpoints=5", *OPTIONS[1:2])
     (run.directory / "checkpoints").mkdir(parents=True)
-    run._average(run.checkpoint)
+    run._average()
     assert "holds 0 numbered checkpoint(s), but 5 are to be averaged" in capsys.readouterr().err
     checkpoints(run, 2)
-    run._average(run.checkpoint)
+    run._average()
     assert torch.load(run.checkpoint)["model"]["weight"].tolist() == [1.5, 1.5]
     error = capsys.readouterr().err
     assert "training has left 2 numbered checkpoint(s), not 5; averaged is what there is" in error

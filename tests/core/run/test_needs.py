@@ -24,6 +24,9 @@ def corpora(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
     found = tmp_path / "raw" / "few", tmp_path / "raw" / "pairs"
     for corpus in found:
         corpus.mkdir(parents=True)
+        for split in ("train", "dev", "test"):
+            for lang in ("en", "de"):
+                (corpus / f"concatenated_en2de_{split}_{lang}.txt").touch()
     return found
 
 
@@ -119,8 +122,9 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
     theirs = tmp_path / "runs" / START / "pairs"
     assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
     assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
-    (few / "concatenated_en2de_train_en.txt").touch()
-    with pytest.raises(UserError, match=r"prepared: not there yet.*run.sh document/sentences .*pairs prepare"):
+    with pytest.raises(
+        UserError, match=r"prepared/manifest.json: not there yet.*run.sh document/sentences .*pairs prepare"
+    ):
         run.execute("prepare")
     plain = make_run(parse("document/base", few, "all"))
     assert plain.prepared == tmp_path / "runs" / START / "few" / "prepared" and plain.vocabulary is None
@@ -130,7 +134,6 @@ def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, m
     """Without the option, or with another corpus, they would take other data and another model, and not say so."""
     few, pairs = corpora
     monkeypatch.setattr(module, "run_stage", lambda name, _, folder, noted: write_json(folder / f"{name}.json", noted))
-    (few / "concatenated_en2de_train_en.txt").touch()
     first = make_run(parse("document/base", few, "all", "--start-on", pairs))
     done(tmp_path, f"{START}/pairs/prepared/manifest.json")
     first.directory.mkdir(parents=True)

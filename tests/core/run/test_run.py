@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gtransformer.cli.run import build_parser, main, split_extra
+from gtransformer.cli import run as command
+from gtransformer.cli.run import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
@@ -28,10 +29,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def parse(*arguments: object):
-    own, extra = split_extra([str(argument) for argument in arguments])
-    args = build_parser().parse_args(own)
-    args.extra = extra
-    return args
+    return command.parse([str(argument) for argument in arguments])
 
 
 def test_runs_lie_where_the_user_is_or_wants_them(corpus: Path, tmp_path: Path, monkeypatch):
@@ -117,8 +115,8 @@ def test_stages(corpus: Path):
 
 def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
     run = make_run(parse("cpu_tiny", corpus, "all", "--output", tmp_path / "out"))
-    with pytest.raises(UserError, match="holds no corpus; its files must be named concatenated_en2de_train_en.txt"):
-        run.execute("prepare")
+    with pytest.raises(UserError, match="concatenated_en2de_train_en.txt"):
+        run.check_files(["prepare"])
     with pytest.raises(UserError, match="first run stage prepare"):
         run.execute("train")
     binaries = tmp_path / "out" / "prepared" / "bin"

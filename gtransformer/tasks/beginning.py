@@ -16,8 +16,7 @@ from omegaconf import DictConfig
 from gtransformer.data.batching import ADDED
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, DOCUMENT
-from gtransformer.models.gtransformer.config import ALL
-from gtransformer.models.gtransformer.layers import COMBINED, attention_kinds
+from gtransformer.models.gtransformer.model import ALL, COMBINED, attention_kinds
 from gtransformer.modules.combine import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoint_file import read_settings

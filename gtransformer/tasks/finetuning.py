@@ -24,7 +24,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import system_of
-from gtransformer.models.gtransformer.config import ALL, NEW, TOP
+from gtransformer.models.gtransformer.model import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
 from gtransformer.tasks.checkpoint_file import difference, read_settings

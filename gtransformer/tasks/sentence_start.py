@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import BOTH, END, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.models.gtransformer.layers import COMBINED
+from gtransformer.models.gtransformer.model import COMBINED
 from gtransformer.tasks.checkpoint_file import read_state, settings_of
 from gtransformer.tasks.finetuning import LAST, check_words
 from gtransformer.tasks.sentence_model import check_sentence_model

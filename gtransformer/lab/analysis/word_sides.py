@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gtransformer.lab.analysis.words import Side, side_of
-from gtransformer.models.document_transformer.config import ITSELF
-from gtransformer.models.document_transformer.context import BesideEncoder
+from gtransformer.models.document_transformer import ITSELF, BesideEncoder
 from gtransformer.translation.api import GTransformer
 
 BEGIN, END = MARKS = "<s>", "</s>"

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
-from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window.attention import SENTENCE
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights

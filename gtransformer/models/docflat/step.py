@@ -10,23 +10,19 @@ sentence i sees token s of sentence j where j <= i and s <= t.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
-from gtransformer.models.common.decoding.history import Forced, History, visible_to_score
+from gtransformer.models.common.decoding.history import Forced, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
-from gtransformer.models.common.decoding.state import InputStep, PrefixState, force_prefixes, regrouped
+from gtransformer.models.common.decoding.state import InputStep
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import View
 from gtransformer.models.common.memory import Memory
-from gtransformer.models.docflat.batch_attention import FlatBatchAttention
-from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.models.docflat.attention import FlatBatchAttention
+from gtransformer.modules.ragged import on_device
 
 
 class FrontStep(InputStep):
@@ -178,52 +174,3 @@ class FlatStep:
         """Keep the keys and values of a translation, ``<s>`` included; x (n, channels)."""
         _, *sides = self.attention.split_parts(self.into(x))
         self.translated[sentence] = [side.transpose(0, 1) for side in sides]
-
-
-class KeptInputs(PrefixState):
-    """Decoding without caches where the decoder reads its batch: the layers go through the whole prefix at every step.
-
-    What goes into them is kept as it was computed, because it is not a function of the prefix alone. Arguments are
-    those of ``PrefixState``.
-    """
-
-    def __init__(self, decoder: DocumentEmbedding, memory: Memory, rows: int):
-        super().__init__(decoder, memory, rows)
-        self.front = decoder.input_step(decoder, memory, self.documents, self.beam, PackedLinear)
-        self.inputs = memory.states.new_zeros(rows, 0, decoder.embed_tokens.embedding_dim)
-
-    def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
-        offsets = np.repeat(self.lengths, self.beam)
-        self._widen(int(offsets.max(initial=0)) + 1)
-        rows = torch.arange(len(tokens), device=self.device)
-        self.inputs[rows, on_device(offsets, self.device)] = self.front.step(tokens, offsets, opens, tags)
-        return super().step(tokens, opens, tags)
-
-    def top_states(self, prefixes: Tensor, layout: Ragged, memory: Memory) -> Tensor:
-        x = layout.pack(self.inputs[:, : prefixes.shape[1]])
-        return self.decoder.run_layers(x, View(str(self.decoder.cfg.group_attention), layout, memory.by_name()))
-
-    def force(self, prefixes: Sequence[Tensor]) -> None:
-        super().force(prefixes)
-        nothing = History(len(self.documents), self.beam, (), document=False)
-        forced = force_prefixes(self.decoder, self.memory, self.documents, prefixes, nothing)
-        self._widen(forced.layout.length)
-        rows = forced.groups.unsqueeze(1) * self.beam + torch.arange(self.beam, device=self.device)
-        begun = forced.layout.pad(self.front.force(forced)).unsqueeze(1).expand(-1, self.beam, -1, -1)
-        self.inputs[rows, : forced.layout.length] = begun
-
-    def _widen(self, length: int) -> None:
-        more = max(0, length - self.inputs.shape[1])
-        self.inputs = torch.nn.functional.pad(self.inputs, (0, 0, 0, more))
-
-    def reorder(self, order: Tensor) -> None:
-        super().reorder(order)
-        self.inputs = self.inputs.index_select(0, order.to(self.device))
-        self.front.reorder(*regrouped(order, self.beam))
-
-    def replace(self, group: int, document: int) -> None:
-        self.front.replace(group, document)
-        super().replace(group, document)
-
-    def finish(self, document: int, tokens: Tensor) -> None:
-        self.front.finish(document, tokens)

@@ -1,7 +1,6 @@
-"""G-Transformer: configuration, encoder, decoder, model and architectures."""
+"""G-Transformer, and G-Transformer + BERT."""
 
-from gtransformer.models.gtransformer import architectures, bert  # noqa: F401
-from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.model import GTransformerModel
+from gtransformer.models.gtransformer import bert  # noqa: F401
+from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 
 __all__ = ["GTransformerConfig", "GTransformerModel"]

@@ -6,13 +6,13 @@ has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` to BERT
 decoder is the usual one.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Optional
 
 import torch
 from fairseq.data import Dictionary
@@ -21,8 +21,8 @@ from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.config import GTransformerBertConfig
-from gtransformer.models.gtransformer.model import GTransformerModel
+from gtransformer.models.common.config import option
+from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
 logger = logging.getLogger(__name__)
@@ -51,12 +51,29 @@ LAYER = {
 }
 
 
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class GTransformerBertConfig(GTransformerConfig):
+    """The encoder is BERT base; the decoder as wide, with the six layers of the base model."""
+
+    encoder_embed_dim: int = option(768, "encoder model dimension, BERT's")
+    encoder_ffn_embed_dim: int = option(3072, "encoder feed-forward dimension, BERT's")
+    encoder_layers: int = option(12, "encoder layers, BERT's")
+    encoder_attention_heads: int = option(12, "encoder attention heads, BERT's")
+    decoder_embed_dim: int = option(768, "decoder model dimension")
+    decoder_ffn_embed_dim: int = option(3072, "decoder feed-forward dimension")
+    decoder_attention_heads: int = option(12, "decoder attention heads")
+    bert_checkpoint: Optional[str] = option(  # noqa: UP045
+        None, "folder with a BERT of Hugging Face transformers (config.json, weights, tokeniser) to start training from"
+    )
+
+
 @register_model("gtransformer_bert", dataclass=GTransformerBertConfig)
 class GTransformerBertModel(GTransformerModel):
     """A G-Transformer whose encoder has the structure of BERT."""
 
     @classmethod
-    def build_model(cls, cfg: GTransformerBertConfig, task) -> GTransformerBertModel:
+    def build_model(cls, cfg: GTransformerBertConfig, task):
         """Build; UserError if one dictionary is asked for both sides, or more positions than BERT has."""
         if cfg.share_all_embeddings:
             raise UserError("--share-all-embeddings: BERT's wordpieces are the source's alone; leave it out")

@@ -1,16 +1,115 @@
-"""The G-Transformer as a fairseq model."""
+"""The G-Transformer (Bao et al. 2021) as a fairseq model, with its named sizes.
 
-from __future__ import annotations
+Attention stands in a layer by group, over the document, or both combined (section 4.2). The paper's model has group
+attention below and combined attention on the top layers; ``--doc-mode full`` has attention over the document
+everywhere. What lies between them are the ablations of its Tables 5 and 6.
+"""
 
+from dataclasses import dataclass
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import MARKS, POSITIONS
+from gtransformer.models.common.architectures import SIZES, both_sides, register, register_sizes
+from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
+from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, SENTENCE, DocumentModelConfig, option
 from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
-from gtransformer.models.gtransformer.config import TRAINED, GTransformerConfig
-from gtransformer.models.gtransformer.layers import decoder_blocks, encoder_blocks
+
+CONTEXT_ATTENTION = ("combined", "global")
+ALL, NEW, TOP = TRAINED = ("all", "new", "top")
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class GTransformerConfig(DocumentModelConfig):
+    """A document model, and which of its layers look beyond the sentence."""
+
+    encoder_ctxlayers: int = option(2, "top encoder layers with combined (group and global) self-attention")
+    decoder_ctxlayers: int = option(2, "top decoder layers with combined (group and global) self-attention")
+    cross_ctxlayers: int = option(2, "top decoder layers with combined (group and global) cross-attention")
+    context_attention: ChoiceEnum(CONTEXT_ATTENTION) = option(
+        "combined",
+        "on the top layers that --*-ctxlayers count: group and global attention, gated (combined), or global attention "
+        "alone (Table 6)",
+    )
+    no_language_locality: bool = option(
+        False, "self-attention of every layer sees the whole document, in encoder and decoder (Table 5)"
+    )
+    no_translation_locality: bool = option(
+        False, "cross-attention of every layer sees the whole source document (Table 5)"
+    )
+    positions: ChoiceEnum(POSITIONS) = option(
+        DOCUMENT,
+        "document: positions run through the instance, as in the paper; sentence: they begin anew with each sentence, "
+        "and global attention is told the sentences' numbers, which it learns to use",
+    )
+    gate_bias: Optional[float] = option(  # noqa: UP045
+        None, "bias that gates begin with; the larger, the less of global attention they let through (default: 0)"
+    )
+    neutral_gates: bool = option(
+        False,
+        "with --load-partial, gates change nothing at first, however open: global attention begins at zero, and group "
+        "attention is scaled up by what gates take from it (with --gate-bias 0 unless given)",
+    )
+    sentence_model: Optional[str] = option(  # noqa: UP045
+        None,
+        "start from this sentence Transformer, a checkpoint of fairseq's task translation or of this package, exactly "
+        "where it is: structure, marks of sentences and vocabulary are its own, with --positions sentence and, unless "
+        "--gate-bias is given, --neutral-gates; the data must have its dictionary",
+    )
+    sentence_marks: ChoiceEnum(MARKS) = option(
+        BOTH,
+        "what layers see of <s> and </s> around each sentence. both; end: as models of fairseq's task translation do, "
+        "</s> alone on the source side, in front of a target sentence </s> in place of <s> (set by --sentence-model)",
+    )
+    output_words: Optional[int] = option(  # noqa: UP045
+        None,
+        "only the first N entries of the dictionary can be predicted, what is behind them was added to the sentence "
+        "model's; <s> and the language symbol do not count in the loss (set by --sentence-model)",
+    )
+    load_partial_global_from_local: bool = option(
+        False, "as --load-partial, but global attention starts as a copy of group attention"
+    )
+    trained_parameters: ChoiceEnum(TRAINED) = option(
+        ALL,
+        "what fine-tuning trains; the rest stays as it begins, its dropout still on. new: what that "
+        "has not, global attention, gates and maps of sentence numbers; top: all of the layers that have something new",
+    )
+
+
+GROUP = "group"  # Eq. 8 alone
+COMBINED = "combined"  # Eq. 10: group and global attention, gated
+GLOBAL = "global"  # Eq. 5 alone, over the whole document
+SCOPES = {
+    GROUP: ((BySentence(),),),
+    COMBINED: ((BySentence(),), (ByDocument(),)),
+    GLOBAL: ((ByDocument(),),),
+}
+
+
+def attention_kinds(cfg: GTransformerConfig, part: str) -> list[str]:
+    """GROUP, COMBINED or GLOBAL for every layer, lowest first.
+
+    Args:
+        part: "encoder" or "decoder" (self-attention), or "cross" (the decoder's attention to the source).
+    """
+    layers = cfg.encoder_layers if part == "encoder" else cfg.decoder_layers
+    unbound = cfg.no_translation_locality if part == "cross" else cfg.no_language_locality
+    if cfg.doc_mode == "full" or unbound:
+        return [GLOBAL] * layers
+    context = getattr(cfg, f"{part}_ctxlayers")
+    return [GROUP] * (layers - context) + [str(cfg.context_attention)] * context
+
+
+def _block(cfg: GTransformerConfig, name: str, kind: str, **more) -> AttentionBlock:
+    """Attention of a kind, with what global attention knows, and how much of it gates let through at first."""
+    numbered, bias = str(cfg.positions) == SENTENCE, cfg.gate_bias or 0.0
+    return AttentionBlock(name, SCOPES[kind], numbered=numbered, gate_bias=bias, **more)
+
 
 DOC_MODES = ("partial", "full")
 
@@ -29,8 +128,18 @@ class GTransformerModel(DocumentModel):
             if cfg.doc_mode == "partial" and not 0 <= context <= layers:
                 raise UserError(f"--{name}-ctxlayers {context} is not between 0 and the {layers} layers there are")
 
-    encoder_blocks = staticmethod(encoder_blocks)
-    decoder_blocks = staticmethod(decoder_blocks)
+    @classmethod
+    def encoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        """Self-attention (group: Eq. 8 with G_Q = G_K = G_X)."""
+        return [(_block(cfg, "self_attn", kind),) for kind in attention_kinds(cfg, "encoder")]
+
+    @classmethod
+    def decoder_blocks(cls, cfg: GTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        """Self-attention (group: G_Q = G_K = G_Y) and cross-attention (group: G_Q = G_Y, G_K = G_X)."""
+        return [
+            (_block(cfg, "self_attn", own, causal=True), _block(cfg, "encoder_attn", cross, memory="source"))
+            for own, cross in zip(attention_kinds(cfg, "decoder"), attention_kinds(cfg, "cross"), strict=True)
+        ]
 
     def learns_as_new(self, name: str) -> bool:
         """As for any document model; a copy of group attention counts as pretrained, as in the release."""
@@ -42,3 +151,24 @@ class GTransformerModel(DocumentModel):
         if self.cfg.neutral_gates:
             make_neutral(found, (name for name in found if name not in state), self.cfg.gate_bias or 0.0)
         return found
+
+
+MBART_LARGE = "gtransformer_mbart_large"
+ARCHITECTURES = {f"gtransformer_{size}": sizes for size, sizes in SIZES.items()}
+ARCHITECTURES[MBART_LARGE] = both_sides(1024, 4096, 12, 16)
+
+# What mBART25 is besides its sizes (Liu et al. 2020, section 2.2, and its checkpoint): it can be nothing else.
+MBART = {
+    "activation_fn": "gelu",
+    "encoder_normalize_before": True,
+    "decoder_normalize_before": True,
+    "encoder_learned_pos": True,
+    "decoder_learned_pos": True,
+    "layernorm_embedding": True,
+    "share_all_embeddings": True,
+    "no_scale_embedding": False,
+    "no_token_positional_embeddings": False,
+}
+
+register_sizes("gtransformer", GTransformerModel, GTransformerConfig)
+register(MBART_LARGE, GTransformerModel, GTransformerConfig, ARCHITECTURES[MBART_LARGE], **MBART)

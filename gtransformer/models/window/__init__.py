@@ -1,6 +1,5 @@
-"""Window attention: every query sees a window around the place that it is aligned with."""
+"""Window attention: every query sees a window around the position that it is aligned with."""
 
-from gtransformer.models.window.config import WindowTransformerConfig
-from gtransformer.models.window.model import WindowTransformerModel
+from gtransformer.models.window.model import WindowTransformerConfig, WindowTransformerModel
 
 __all__ = ["WindowTransformerConfig", "WindowTransformerModel"]

@@ -1,20 +1,51 @@
 """Window attention in every self- and cross-attention, at a memory that is linear in the document's length."""
 
-from __future__ import annotations
-
 import copy
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Optional
 
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from omegaconf import OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.model import DocumentModel, check_choices
-from gtransformer.models.window.attention import ALIGNMENTS, LINEAR, AlignedWindow, OwnWindow
-from gtransformer.models.window.config import POSITIONS, WindowTransformerConfig
+from gtransformer.models.window.attention import ALIGNMENTS, LINEAR, SENTENCE, AlignedWindow, OwnWindow
+
+POSITIONS = ("absolute", "relative")
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class WindowTransformerConfig(DocumentModelConfig):
+    """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3, Table 4)."""
+
+    window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
+    window_positions: ChoiceEnum(POSITIONS) = option(
+        "relative",
+        "absolute: position embeddings at the input; relative: in place of them vectors in self-attention for each "
+        "distance up to the window's (Shaw et al. 2018)",
+    )
+    train_alignment: ChoiceEnum(ALIGNMENTS) = option(
+        LINEAR,
+        "middle of cross-attention's windows while whole target documents are known (training, scoring). linear: both "
+        "documents stretched to one length; sentence: from the first token of the sentence's source on; one-to-one: "
+        "the same place",
+    )
+    decode_alignment: ChoiceEnum(ALIGNMENTS) = option(
+        SENTENCE, "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it"
+    )
+    length_ratio: Optional[float] = option(  # noqa: UP045
+        None,
+        "source tokens for each target token, mean over documents; training takes it from its data and saves it with "
+        "the model",
+    )
+
 
 NAME = "window_transformer"
 
@@ -24,7 +55,7 @@ class WindowTransformerModel(DocumentModel):
     """A Transformer that never sees further than its window."""
 
     @classmethod
-    def build_model(cls, cfg: WindowTransformerConfig, task) -> WindowTransformerModel:
+    def build_model(cls, cfg: WindowTransformerConfig, task):
         """Build; with relative positions there are none at the input, whatever the options say."""
         cls.check(cfg)
         inner = copy.deepcopy(cfg)

@@ -26,8 +26,7 @@ from gtransformer.evaluation.contrastive import (
     score_items,
 )
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, batches, size
-from gtransformer.models.gtransformer.config import GTransformerConfig
-from gtransformer.models.gtransformer.model import GTransformerModel
+from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 from gtransformer.models.window.attention import ALIGNMENTS
 from tests.core.models.test_window import window_model
 

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import SIZES as SIZE_NAMES
 from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.models.gtransformer.architectures import ARCHITECTURES
+from gtransformer.models.gtransformer.model import ARCHITECTURES
 from tests.support import tiny_config, tiny_dictionary, tiny_model, tiny_task
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,7 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.models.gtransformer.bert import GTransformerBertModel
-from gtransformer.models.gtransformer.config import GTransformerBertConfig
+from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
 from gtransformer.preprocess.pieces import WordPieces, save_wordpieces, wordpiece_dictionary
 from tests.bert import WORDS, save_bert, skip_without_transformers

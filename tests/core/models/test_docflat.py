@@ -10,9 +10,9 @@ import torch
 
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
-from gtransformer.models.docflat.batch_attention import FlatBatchAttention, current_tokens, end_to_end
+from gtransformer.models.docflat.attention import FlatBatchAttention, current_tokens, end_to_end
 from gtransformer.models.mbe import MbeConfig, MbeModel
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.reach import by_document
 from tests.core.models.batch_documents import CONTEXT, document, made

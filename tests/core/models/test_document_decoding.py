@@ -9,7 +9,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common import decoder
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.state import CachedState
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.numpy_oracle import Oracle
 from tests.core.models.oracle_checks import arrays, check_every_step
 from tests.core.models.test_document_transformer import OPTIONS, beside_model, pairs

@@ -13,10 +13,14 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.document_transformer import DocumentTransformerConfig, DocumentTransformerModel
-from gtransformer.models.document_transformer.config import JOINS, PLACES
-from gtransformer.models.document_transformer.context import split_context
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.document_transformer import (
+    JOINS,
+    PLACES,
+    DocumentTransformerConfig,
+    DocumentTransformerModel,
+    split_context,
+)
+from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.numpy_oracle import FIRST_POSITION, Oracle, sinusoids
 from tests.core.models.oracle_checks import (
     TOLERANCE,

@@ -10,7 +10,7 @@ import torch
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.numpy_oracle import FlatOracle
 from tests.core.models.oracle_checks import TOLERANCE, arrays, batch, check_derivatives, check_every_step
 from tests.core.models.test_document_transformer import NORMS, beside_model, pairs

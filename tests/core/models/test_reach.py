@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.models.gtransformer.layers import COMBINED, GLOBAL, GROUP, attention_kinds
+from gtransformer.models.gtransformer.model import COMBINED, GLOBAL, GROUP, attention_kinds
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.modules.reach import by_sentence
 from tests.core.models.test_invariants import NO_CONTEXT, changed_sentence, close

@@ -108,24 +108,20 @@ def test_search_finds_what_it_is_defined_to_find(dictionary, name, beam):
     """Of earlier sentences the best hypothesis of the step is read, and the translation when there is one."""
     model, batch = system(dictionary, name), document(dictionary, sentences=4)
     expected = SpelledOut(steps_of(model, batch), dictionary, beam, SEARCH["lenpen"]).run()
-    for caches in (True, False):
-        model.decoder.caches = caches
-        found = translated(dictionary, [model], batch, beam=beam)
-        assert tokens_of(found) == [[tokens for _, tokens in nbest] for nbest in expected]
-        for nbest, scored in zip(found, expected, strict=True):
-            scores = [one["score"].item() for one in nbest]
-            assert scores == pytest.approx([score for score, _ in scored], rel=1e-5)
+    found = translated(dictionary, [model], batch, beam=beam)
+    assert tokens_of(found) == [[tokens for _, tokens in nbest] for nbest in expected]
+    for nbest, scored in zip(found, expected, strict=True):
+        scores = [one["score"].item() for one in nbest]
+        assert scores == pytest.approx([score for score, _ in scored], rel=1e-5)
     assert len({tuple(nbest[0]) for nbest in tokens_of(found)}) > 1
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_padding_and_caches_change_nothing(dictionary, name):
+def test_padding_changes_nothing(dictionary, name):
     model, batch = system(dictionary, name), document(dictionary)
     expected = tokens_of(translated(dictionary, [model], batch))
     assert tokens_of(translated(dictionary, [model], batch, left=False, extra=3)) == expected
-    model.decoder.caches = False
-    assert tokens_of(translated(dictionary, [model], batch)) == expected
 
 
 @torch.no_grad()

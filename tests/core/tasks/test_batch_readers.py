@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.mbe import MbeConfig, MbeModel
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.tasks.batch_readers import check_alone, check_batches
 from gtransformer.tasks.grouping_options import grouping_of
 from tests.core.models.batch_documents import made

@@ -14,7 +14,7 @@ from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.second_pass import SecondPass
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests import saved_model
@@ -93,19 +93,13 @@ def test_batches_and_what_each_translation_begins_with(given):
 
 @torch.no_grad()
 def test_translated_and_written(given, tmp_path):
-    """Each sentence once; fairseq's score beside it is of what was translated; without caches the same."""
-    found = []
-    for caches in (True, False):
-        prefix = tmp_path / str(caches)
-        task, dataset, model, generator = loaded(given["some.jsonl"], batch_sentences=4, gen_output=str(prefix))
-        model.decoder.caches = caches
-        for batch in batches_of(task, dataset):
-            for nbest in task.inference_step(generator, [model], batch):
-                assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
-        assert not task.told_of_overlap
-        found.append([json.loads(line) for line in prefix.with_suffix(".jsonl").read_text().splitlines()])
-    one, other = ([line["hypotheses"][0]["sentences"] for line in lines] for lines in found)
-    assert one == other
+    """Each sentence once; fairseq's score beside it is of what was translated."""
+    prefix = tmp_path / "second"
+    task, dataset, model, generator = loaded(given["some.jsonl"], batch_sentences=4, gen_output=str(prefix))
+    for batch in batches_of(task, dataset):
+        for nbest in task.inference_step(generator, [model], batch):
+            assert len(nbest) == 2 and words(task, nbest[0]["tokens"])[-2:] == ["</s>", "[de]"]
+    assert not task.told_of_overlap
     sidecar = Sidecar.load(LEN48 / "bin" / "test.en-de.instances.json")
     translations = read_translations(prefix.with_suffix(".jsonl"), sidecar)
     assert len(translations) == 22 and all(one.sentences == 1 and not one.misaligned for one in translations)

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.tasks.finetuning import check_rounding, freeze_pretrained
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_document_transformer import beside_model, pairs

@@ -17,9 +17,7 @@ import torch
 from gtransformer.modules.ragged import Ragged
 
 FIRST_CAPACITY = 64
-SHARED_BLOCK = (
-    16  # tokens that all rows must have in common before these move to the shared prefix; and how often
-)
+SHARED_BLOCK = 16  # tokens that all rows must have in common before these move to the shared prefix; and how often
 
 
 class History:

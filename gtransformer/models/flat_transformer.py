@@ -5,7 +5,7 @@ layers of the encoder see all of it, the top layers and the decoder the current 
 ``--instances current --context-sentences K``.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass
 
 from fairseq.data import Dictionary
 from fairseq.models import register_model
@@ -14,12 +14,21 @@ from torch import Tensor, nn
 from gtransformer.data.group_tags import kept_alone, last_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import View
 from gtransformer.models.common.model import Needs
-from gtransformer.models.flat_transformer.config import FlatTransformerConfig
-from gtransformer.models.transformer.model import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class FlatTransformerConfig(DocumentModelConfig):
+    """A Transformer, and how many of its encoder layers look at the current sentence alone."""
+
+    current_layers: int = option(2, "N: top encoder layers that see the current sentence alone; the others see all")
+
 
 NAME = "flat_transformer"
 

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gtransformer.models.docflat.config import DISCRETE, IDENTITY, BatchAttentionConfig, DocFlatConfig
 from gtransformer.modules.attention import MultiheadAttention, make_pattern
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import by_document
+
+CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
 
 
 class FlatBatchAttention(nn.Module):
@@ -23,7 +24,7 @@ class FlatBatchAttention(nn.Module):
         side: "encoder" or "decoder", whose sizes it has.
     """
 
-    def __init__(self, cfg: DocFlatConfig, side: str):
+    def __init__(self, cfg, side: str):
         super().__init__()
         self.attention = attention_of(cfg, side)
         channels = self.attention.out_proj.out_features
@@ -63,7 +64,7 @@ class AttentionBetweenInstances(nn.Module):
     Arguments are those of ``FlatBatchAttention``.
     """
 
-    def __init__(self, cfg: BatchAttentionConfig, side: str):
+    def __init__(self, cfg, side: str):
         super().__init__()
         self.attention = attention_of(cfg, side)
 
@@ -78,7 +79,7 @@ class AttentionBetweenInstances(nn.Module):
         return x + found.to(x.dtype).index_select(0, on_device(layout.doc, layout.device))
 
 
-def attention_of(cfg: BatchAttentionConfig, side: str) -> MultiheadAttention:
+def attention_of(cfg, side: str) -> MultiheadAttention:
     """Self-attention as wide as a side's layers."""
     channels, heads = getattr(cfg, f"{side}_embed_dim"), getattr(cfg, f"{side}_attention_heads")
     return MultiheadAttention(channels, heads, cfg.attention_dropout)

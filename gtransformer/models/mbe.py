@@ -4,28 +4,49 @@ Instances and batches are those of ``docflat``. Their classifier is an option: f
 one document; what it says weighs the vector.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, LayerStack, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import Needs, check_choices
-from gtransformer.models.docflat.batch_attention import mean_by_batch, mean_by_document
-from gtransformer.models.mbe.config import DECODER, ENCODER, PLACES, MbeConfig
-from gtransformer.models.transformer.model import WHOLE, InstanceTransformerModel
+from gtransformer.models.docflat.attention import mean_by_batch, mean_by_document
+from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Ragged, on_device
+
+ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class MbeConfig(DocumentModelConfig):
+    """A Transformer, and which of its sides see the vector of the batch."""
+
+    batch_vector_in: ChoiceEnum(PLACES) = option(BOTH, "which sides see the vector of the batch")
+    doc_encoder_layer_norm: bool = option(
+        False, "layer norm over the encoder's words and vector, in front of its layers, as in the authors' scripts"
+    )
+    doc_decoder_layer_norm: bool = option(False, "the same over the decoder's vector and words")
+    batch_classifier: bool = option(
+        False,
+        "learn whether the sentences of a batch are of one document or drawn from the corpus, and multiply the vector "
+        "by the probability of the former; needs --shuffled-context added and the fused criterion",
+    )
+
 
 NAME = "mbe"
 VECTOR = "batch_vector"  # what a memory's documents know of their batch

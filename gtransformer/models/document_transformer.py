@@ -1,0 +1,158 @@
+"""The Document Transformer (Zhang et al. 2018): a sentence model that attends to previous source sentences.
+
+Instances are ``--instances current --context-sentences K``: K previous sentences and the current one on the source
+side, the current one on the target side.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+from torch import Tensor, nn
+
+from gtransformer.data.group_tags import group_tags, kept_alone, last_sentences
+from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.blocks import AttentionBlock
+from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import Layer, LayerStack, View
+from gtransformer.models.common.memory import Memory
+from gtransformer.models.common.model import DocumentModel, Needs, check_choices
+from gtransformer.models.transformer import WHOLE
+from gtransformer.modules.ragged import Ragged
+
+ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
+GATE, RESIDUAL = JOINS = ("gate", "residual")
+NOTHING, ITSELF = FIRST = ("nothing", "itself")
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class DocumentTransformerConfig(DocumentModelConfig):
+    """A Transformer that reads previous source sentences beside its own; defaults are the paper's choices."""
+
+    context_layers: int = option(1, "N_c: layers of the context encoder (Table 2)")
+    context_in: ChoiceEnum(PLACES) = option(BOTH, "which layers attend to the context (Table 8)")
+    context_join: ChoiceEnum(JOINS) = option(
+        GATE, "how a layer takes in what it finds in the context: by a gate, or by a residual connection (Table 9)"
+    )
+    context_of_first: ChoiceEnum(FIRST) = option(
+        NOTHING,
+        "context of a sentence that has none before it: nothing, a single </s>; itself: its own words, so that single "
+        "sentences train context attention, too",
+    )
+    freeze_sentence_parameters: bool = option(
+        False,
+        "step 2 of two: train the context encoder, context attention, gates and the norms behind them alone; all else "
+        "stays as the checkpoint of --finetune-from-model has it, its dropout still on",
+    )
+
+
+CONTEXT = "context"  # the memory's name
+
+
+class ContextEncoder(LayerStack):
+    """Layers over the context alone (Eq. 5 to 9); as wide as the encoder's."""
+
+    def __init__(self, cfg: DocumentTransformerConfig):
+        super().__init__()
+        self.cfg = cfg
+        block = AttentionBlock("self_attn", WHOLE)
+        self.layers = nn.ModuleList(Layer(cfg, "encoder", (block,)) for _ in range(cfg.context_layers))
+        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+
+
+class BesideEncoder(DocumentEncoder):
+    """Encodes the last sentence of each source, and the words of those before it beside it.
+
+    The context is their words without marks, one ``</s>`` at its end, positions from 0 over the whole. Embeddings are
+    the encoder's, without dropout. Arguments are those of ``DocumentEncoder``.
+    """
+
+    def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
+        self.context_encoder = ContextEncoder(cfg)
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
+        """As ``DocumentEncoder.forward``, of the last sentence; its ``memory`` has the context beside it."""
+        current, context, tags = split_context(
+            src_tokens, self.bos, self.eos, self.padding, str(self.cfg.context_of_first) == ITSELF
+        )
+        with self.autocast():
+            beside = {CONTEXT: self._encode_context(context, tags)}
+            found = self.encode(current, beside)
+        if str(self.cfg.context_in) != ENCODER:
+            found["memory"][0].beside = beside
+        return found
+
+    def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
+        layout = Ragged(tokens.ne(self.padding), tags)
+        x = self.embedded(layout.pack(tokens), layout.offset, layout.length)
+        view = View(str(self.cfg.group_attention), layout, {})
+        return Memory(self.context_encoder.run_layers(x, view), layout)
+
+
+def split_context(tokens: Tensor, bos: int, eos: int, padding: int, itself: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The last sentence of each row, and its context.
+
+    Args:
+        tokens: (batch, length) int64, ``<s> a b </s> <s> c </s>``, padded on either side.
+        itself: a single sentence is its own context.
+
+    Returns:
+        current (batch, longest), context and its tags (batch, longest), int64, padded on the right. Tags count the
+        sentences of the context; ``</s>`` at its end is of the last one.
+    """
+    tags, last = group_tags(tokens, bos, padding), last_sentences(tokens, bos, padding)
+    before = tags.amax(dim=1, keepdim=True) - 1
+    chosen = ~last if not itself else ~last | before.eq(0)
+    words = chosen & tokens.ne(bos) & tokens.ne(eos) & tokens.ne(padding)
+    words = torch.cat([words, torch.ones_like(before, dtype=torch.bool)], dim=1)
+    context = torch.cat([tokens, torch.full_like(before, eos)], dim=1)
+    tags = torch.cat([tags, before.clamp(min=1)], dim=1)
+    return kept_alone(tokens, last, padding), kept_alone(context, words, padding), kept_alone(tags, words, 0)
+
+
+NAME = "document_transformer"
+
+
+@register_model(NAME, dataclass=DocumentTransformerConfig)
+class DocumentTransformerModel(DocumentModel):
+    """Self-attention, context attention, in the decoder cross-attention, feed-forward (Eq. 11 to 18)."""
+
+    encoder_class = BesideEncoder
+
+    @classmethod
+    def needs_of(cls, cfg) -> Needs:
+        """Previous sentences in front of the one that it translates."""
+        return Needs(last_sentence_only=True)
+
+    @classmethod
+    def check(cls, cfg: DocumentTransformerConfig) -> None:
+        """UserError for a context encoder without layers, and for unknown names."""
+        if cfg.context_layers < 1:
+            raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
+        check_choices(cfg, context_in=PLACES, context_join=JOINS, context_of_first=FIRST)
+
+    @classmethod
+    def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        return [(AttentionBlock("self_attn", WHOLE), *_context(cfg, DECODER))] * cfg.encoder_layers
+
+    @classmethod
+    def decoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        own = AttentionBlock("self_attn", WHOLE, causal=True)
+        cross = AttentionBlock("encoder_attn", WHOLE, memory="source")
+        return [(own, *_context(cfg, ENCODER), cross)] * cfg.decoder_layers
+
+
+def _context(cfg: DocumentTransformerConfig, other: str) -> list[AttentionBlock]:
+    """Context attention, unless the ``other`` side alone has it."""
+    if str(cfg.context_in) == other:
+        return []
+    return [AttentionBlock("context_attn", WHOLE, memory=CONTEXT, gated=str(cfg.context_join) == GATE)]
+
+
+register_sizes(NAME, DocumentTransformerModel, DocumentTransformerConfig)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from gtransformer.cli.contrastive_table import suite_table, table
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.contrastive import read_items, report, score_items
@@ -25,6 +24,7 @@ from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.evaluation.suite_files import Suite, is_own_suite, read_suite
 from gtransformer.evaluation.suites import DRAWN, score_examples
 from gtransformer.evaluation.suites import report as suite_report
+from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.encode import read_settings
 
@@ -32,9 +32,10 @@ from gtransformer.preprocess.encode import read_settings
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
-    parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
-    parser.add_argument(
+    add = parser.add_argument
+    add("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
+    add("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
+    add(
         "--items",
         type=Path,
         required=True,
@@ -43,43 +44,39 @@ def build_parser() -> argparse.ArgumentParser:
         help="the demo's contrastive.json; contrapro.json or a directory with contrapro.text.{en,de}; or one or "
         "several files of Voita et al.",
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
-    parser.add_argument(
+    add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    add(
         "--placed",
         choices=PLACED,
         help="items over a prepared corpus: where an item's sentence stands; instance: inside the instance that the "
         "model would have it in; last: the last of an instance of its own, behind as much context as the model takes "
         "(default: instance for models trained on instances as prepared or greedy, else last)",
     )
-    parser.add_argument(
+    add(
         "--context",
         "--context-left",
         type=int,
         metavar="N",
         help="ContraPro: at most so many sentences before the one in question (JSON: 1, text: all there are)",
     )
-    parser.add_argument(
-        "--context-right", type=int, default=0, metavar="N", help="ContraPro: and so many behind it (%(default)s)"
-    )
-    parser.add_argument(
-        "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
-    )
-    parser.add_argument(
+    add("--context-right", type=int, default=0, metavar="N", help="ContraPro: and so many behind it (%(default)s)")
+    add("--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de")
+    add(
         "--separator",
         metavar="SYMBOL",
         help="fairseq's translation task: what joined the sentences in training ('' for nothing; default: <s> and </s> "
         "around each, as in a prepared corpus)",
     )
-    parser.add_argument(
+    add(
         "--batch-sentences",
         type=int,
         metavar="N",
         help="models that read their batch: an item is the last of up to N consecutive sentences of its document, or "
         "of N items, drawn, where these hold their own context alone (ContraPro); 1: no global context (default: 16)",
     )
-    parser.add_argument("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
-    parser.add_argument("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add("--max-tokens", type=int, default=4096, help="target tokens per batch (%(default)s)")
+    add("--moses", metavar="DIR", help="Moses, if the corpus was prepared with it (default: as then)")
+    add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
     return parser
 
@@ -99,18 +96,13 @@ def main(argv: list[str] | None = None) -> None:
     head = {"version": 1, "checkpoint": str(args.path), "checkpoint_sha256": sha256(args.path)}
     result = head | result
     write_json(args.output, result | provenance("gtransformer.cli.contrastive", argv))
-    print(table(result) if own else suite_table(result))
+    print(item_table(result) if own else suite_table(result))
     print(f"\nresults: {args.output}")
 
 
 def progress(batches: list) -> tqdm:
     """A progress bar on stderr."""
     return tqdm(batches, desc="contrastive items", unit="batch", file=sys.stderr, mininterval=1.0)
-
-
-def load(args: argparse.Namespace) -> tuple[SentenceScorer, object]:
-    """The scorer of the model, and its task."""
-    return load_scorer(args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences)
 
 
 def batch_of(scorer: SentenceScorer) -> dict[str, int]:
@@ -125,7 +117,9 @@ def score_own(args: argparse.Namespace) -> dict:
             f"{args.items[0]}: --context, --context-right and --documents are for ContraPro; leave them out"
         )
     split, items = read_items(args.items[0])
-    scorer, task = load(args)
+    scorer, task = load_scorer(
+        args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences
+    )
     placed = args.placed or usual_place(task)
     instances = corpus_instances(
         task, args.prepared, split, capacity_of(task, args.prepared) if placed == LAST else None
@@ -144,7 +138,9 @@ def score_suite(args: argparse.Namespace) -> dict:
         raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")
     suite = read_suite(args.items, args.context, args.documents, args.context_right)
     pair = corpus_languages(args.prepared, suite)
-    scorer, task = load(args)
+    scorer, task = load_scorer(
+        args.prepared, args.path, args.max_tokens, args.cpu, args.separator, args.batch_sentences
+    )
     encoders = [
         sentence_encoder(args.prepared, lang, dictionary, args.moses, suite.tokenised)
         for lang, dictionary in zip(pair, (scorer.source, scorer.target), strict=True)
@@ -179,6 +175,69 @@ def corpus_languages(prepared: Path, suite: Suite) -> tuple[str, str]:
     if tuple(lang.partition("_")[0] for lang in pair) != suite.langs:
         raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, but {suite.name} is {'-'.join(suite.langs)}")
     return pair
+
+
+def item_table(result: dict) -> str:
+    """Accuracy of a contrastive set over a prepared corpus, by phenomenon and distance."""
+    if "by_distance_source" in result:
+        lines = [_reach_table(result, side) for side in ("source", "target")]
+        lines.append("(accuracy and standard error of items whose answer the nearest sentence N back discloses)")
+    else:
+        lines = [_distance_table(result), "(at N: solved/items whose deciding sentence stands N sentences back)"]
+    if "context_in_batch" in result:
+        lines.append(
+            f"note: of {result['context_in_batch']} items only the other sentences of the batch tell the answer"
+        )
+    if result["context_out_of_view"]:
+        lines.append(f"note: of {result['context_out_of_view']} items nothing that the model reads tells the answer")
+    return "\n".join(lines)
+
+
+def _distance_table(result: dict) -> str:
+    distances = list(result["by_distance"])
+    rows = [["phenomenon", "all", "items", *(f"at {distance}" for distance in distances)]]
+    parts = {**result["by_phenomenon"], "all": result["total"]}
+    by_distance = {**result["by_phenomenon_and_distance"], "all": result["by_distance"]}
+    for name, part in parts.items():
+        cells = [by_distance[name].get(distance) for distance in distances]
+        shown = [f"{cell['solved']}/{cell['items']}" if cell else "-" for cell in cells]
+        rows.append([name, f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}", *shown])
+    return align(rows, range(1, len(rows[0])))
+
+
+def _reach_table(result: dict, side: str) -> str:
+    """Accuracy by the distance of one side, beside that of guessing; phenomena differ in it, so there is no mean."""
+    distances = list(result[f"by_distance_{side}"])
+    rows = [[f"disclosed by {side}", "items", "chance", *(f"at {distance}" for distance in distances)]]
+    for name, part in result["by_phenomenon"].items():
+        cells = result[f"by_phenomenon_and_distance_{side}"][name]
+        shown = [with_error(cells[distance]) if distance in cells else "-" for distance in distances]
+        rows.append([name, str(part["items"]), f"{part['chance']:.1f}", *shown])
+    return align(rows, range(1, len(rows[0]))) + "\n"
+
+
+def suite_table(result: dict) -> str:
+    """Accuracy of a published suite: in total, then a row for every group of every kind."""
+    rows = [["by", "group", "accuracy", "solved"], ["", "all", *_cells(result["total"])]]
+    for kind in ("phenomenon", "distance", "intrasegmental"):
+        for name, part in result.get(f"by_{kind}", {}).items():
+            rows.append([kind, name, *_cells(part)])
+    if len(result.get("by_phenomenon", {})) > 1:
+        for phenomenon, parts in result.get("by_phenomenon_and_distance", {}).items():
+            rows += [[f"{phenomenon}, distance", name, *_cells(part)] for name, part in parts.items()]
+    lines = [align(rows, range(2, 4))]
+    if "by_distance" in result:
+        lines.append("(distance: sentences back to the antecedent, or to the context that decides)")
+    behind = result["mean_context_sentences_right"]
+    more = f" before and {behind:.2f} behind it" if behind else ""
+    lines.append(
+        f"{result['suite']}, with {result['mean_context_sentences']:.2f} sentences of context{more} on average"
+    )
+    return "\n".join(lines)
+
+
+def _cells(part: dict) -> list[str]:
+    return [f"{part['accuracy']:.1f} %", f"{part['solved']}/{part['items']}"]
 
 
 if __name__ == "__main__":

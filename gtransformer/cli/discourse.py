@@ -21,14 +21,13 @@ from gtransformer.files import write_json
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/discourse.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="English text")
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its German reference")
-    parser.add_argument(
-        "--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its German translations, one per system"
-    )
-    parser.add_argument("--output", type=Path, help="where to write the JSON (beside the first: FILE.discourse.json)")
-    parser.add_argument("--source-model", default=MODELS["en"], help="spaCy model for English (%(default)s)")
-    parser.add_argument("--target-model", default=MODELS["de"], help="spaCy model for German (%(default)s)")
+    add = parser.add_argument
+    add("--source", type=Path, required=True, metavar="FILE", help="English text")
+    add("--reference", type=Path, required=True, metavar="FILE", help="its German reference")
+    add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its German translations, one per system")
+    add("--output", type=Path, help="where to write the JSON (beside the first: FILE.discourse.json)")
+    add("--source-model", default=MODELS["en"], help="spaCy model for English (%(default)s)")
+    add("--target-model", default=MODELS["de"], help="spaCy model for German (%(default)s)")
     return parser
 
 

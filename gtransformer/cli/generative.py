@@ -37,19 +37,18 @@ RULES = {
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/generative.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
-    parser.add_argument(
-        "--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
+    add("--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro")
+    add(
         "--hypotheses",
         nargs="+",
         required=True,
         metavar="[NAME=]FILE",
         help="a translation a system: PREFIX.jsonl as generation writes it or plain text; for ctxpro a line an entry",
     )
-    parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
-    parser.add_argument(
+    add("--output", type=Path, required=True, metavar="JSON", help="where to write the results")
+    add(
         "--align", choices=ALIGNMENTS, default=ORDER, help="of other numbers of sentences, as in score.sh (%(default)s)"
     )
     return parser

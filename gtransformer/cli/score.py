@@ -43,11 +43,10 @@ PAPER = "paper"  # on the command line: the score of the paper's tables, the rel
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/score.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
-    parser.add_argument(
-        "--split", default="test", help="which split was translated: train, valid or test (%(default)s)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
+    add("--split", default="test", help="which split was translated: train, valid or test (%(default)s)")
+    add(
         "--hypotheses",
         nargs="+",
         required=True,
@@ -55,52 +54,46 @@ def build_parser() -> argparse.ArgumentParser:
         help="the translations to score, one file per system: PREFIX.jsonl as generation writes it, or plain text, one "
         "sentence a line; the first is the baseline",
     )
-    parser.add_argument(
+    add(
         "--reference",
         choices=[*REFERENCES, PAPER, "both"],
         default="raw",
         help="; ".join(f"{name}: {what}" for name, what in REFERENCES.items())
         + "; paper: another name of release; both: raw and release (%(default)s)",
     )
-    parser.add_argument(
-        "--paper", action="store_const", const="release", dest="reference", help="short for --reference release"
-    )
-    parser.add_argument(
+    add("--paper", action="store_const", const="release", dest="reference", help="short for --reference release")
+    add(
         "--reference-file",
         type=Path,
         metavar="FILE",
         help="instead of PREPARED: the reference as plain text (documents opened by <d> or separated by blank lines)",
     )
-    parser.add_argument(
-        "--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html"
-    )
-    parser.add_argument(
+    add("--source-file", type=Path, metavar="FILE", help="with --reference-file: the source, for COMET and --html")
+    add(
         "--metrics",
         nargs="+",
         choices=COUNTED,
         default=list(USUAL),
         help=f"which scores; bleu-lc: s-BLEU and d-BLEU of lower-cased text (default: {' '.join(USUAL)})",
     )
-    parser.add_argument(
+    add(
         "--align",
         choices=ALIGNMENTS,
         default=ORDER,
         help="translations of another number of sentences than the source: order: missing ones are empty, surplus ones "
         "joined to the last; mwer: cut anew by document, where word edit distance is least (%(default)s)",
     )
-    parser.add_argument("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
-    parser.add_argument(
+    add("--comet", action="store_true", help="COMET, too (raw reference; pip install '.[comet]')")
+    add(
         "--comet-context",
         type=int,
         default=0,
         metavar="N",
         help="with --comet: each sentence behind N previous ones (Vernikos et al. 2022: 2), only the last one pooled",
     )
-    parser.add_argument("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
-    parser.add_argument(
-        "--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document"
-    )
-    parser.add_argument(
+    add("--comet-model", default=DEFAULT_MODEL, help="name or .ckpt file (%(default)s)")
+    add("--by", nargs="+", choices=list(BREAKDOWNS), default=[], help="scores by document, by position in the document")
+    add(
         "--test",
         nargs="+",
         choices=TESTS,
@@ -109,21 +102,13 @@ def build_parser() -> argparse.ArgumentParser:
         "permutation test that exchanges whole documents; sentences: the same with sentences, for text without "
         "documents; sign (Collins et al. 2005, as in the paper); seed: the variable SACREBLEU_SEED",
     )
-    parser.add_argument("--samples", type=int, help="exchanges drawn where there are too many to make all (10000)")
-    parser.add_argument(
-        "--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language or script, mostly 13a)"
-    )
-    parser.add_argument(
-        "--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)"
-    )
-    parser.add_argument(
-        "--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)"
-    )
-    parser.add_argument("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write a page for a browser, too: the translations side by side"
-    )
-    parser.add_argument(
+    add("--samples", type=int, help="exchanges drawn where there are too many to make all (10000)")
+    add("--tokenize", help="sacrebleu's tokeniser for the raw reference (by target language or script, mostly 13a)")
+    add("--moses", metavar="DIR", help="detokenise for the raw reference with this Moses' scripts (variable MOSES)")
+    add("--output", type=Path, help="where to write the JSON (PREFIX.scores.json; of several systems comparison.json)")
+    add("--text", type=Path, help="where to write the plain-text translation (PREFIX.txt)")
+    add("--html", type=Path, metavar="FILE", help="write a page for a browser, too: the translations side by side")
+    add(
         "--items",
         type=Path,
         metavar="FILE",
@@ -157,7 +142,8 @@ def main(argv: list[str] | None = None) -> None:
     systems = score_systems(named, score, args.metrics, comet, args.comet_context, sources)
     tests = compare_systems(systems, args.test, args.samples)
     first, several = systems[0], len(systems) > 1
-    output = args.output or first.path.with_name("comparison.json" if several else f"{first.stem}.scores.json")
+    own_name = f"{first.hypotheses.name.removesuffix('.jsonl')}.scores.json"
+    output = args.output or first.hypotheses.with_name("comparison.json" if several else own_name)
     written = [system.text for system in systems if system.write_text(args.text)]
     results = {system.name: system.to_json(args.by) for system in systems}
     if several:

@@ -21,12 +21,11 @@ from gtransformer.files import write_json
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="source text, with documents")
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="its reference")
-    parser.add_argument(
-        "--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its translations, one per system"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--source", type=Path, required=True, metavar="FILE", help="source text, with documents")
+    add("--reference", type=Path, required=True, metavar="FILE", help="its reference")
+    add("--hypotheses", nargs="+", required=True, metavar="[NAME=]FILE", help="its translations, one per system")
+    add(
         "--training",
         type=Path,
         nargs=2,
@@ -34,14 +33,14 @@ def build_parser() -> argparse.ArgumentParser:
         help="the text that the lexicon is of, such as PREPARED/text/train.en and train.de; without it it is of source "
         "and reference, which favours translations that are the reference's",
     )
-    parser.add_argument(
+    add(
         "--max-share",
         type=float,
         default=MOST,
         metavar="P",
         help="terms are in at most this share of the lexicon's sentences (%(default)s)",
     )
-    parser.add_argument("--output", type=Path, help="where to write the JSON (beside the first: FILE.terms.json)")
+    add("--output", type=Path, help="where to write the JSON (beside the first: FILE.terms.json)")
     return parser
 
 

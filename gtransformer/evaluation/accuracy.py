@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -66,14 +66,38 @@ def bucket_name(number: int, buckets: Sequence[tuple[int, int | None]] = BUCKETS
     return f"{first}+" if last is None else str(first) if first == last else f"{first}-{last}"
 
 
-def split(items: Iterable[T], key: Callable[[T], Any], name: Callable[[Any], str] = str) -> dict[str, list[T]]:
-    """Items by the name of their key, in the order of the keys."""
+def rows(items: Iterable[T], key: Callable[[T], Any], count: Callable[[list[T]], dict]) -> dict[str, dict]:
+    """What ``count`` says of the items of each key, in the order of the keys; numbers are put together by ``BUCKETS``.
+
+    Items whose key is None are left out.
+    """
     groups: dict[str, list[T]] = {}
-    for item in sorted(items, key=key):
-        groups.setdefault(name(key(item)), []).append(item)
-    return groups
+    for item in sorted((item for item in items if key(item) is not None), key=key):
+        found = key(item)
+        groups.setdefault(bucket_name(found) if isinstance(found, int) else found, []).append(item)
+    return {name: count(group) for name, group in groups.items()}
 
 
-def by_distance(items: Iterable[T], distance: Callable[[T], int], count: Callable[[list[T]], dict]) -> dict[str, dict]:
-    """What ``count`` says of the items in each row of ``BUCKETS``."""
-    return {row: count(part) for row, part in split(items, distance, bucket_name).items()}
+def report(
+    items: Sequence[T],
+    count: Callable[[Sequence[T]], dict],
+    first: str,
+    kinds: Mapping[str, Callable[[T], Any]],
+    alone: Iterable[str],
+    within: Iterable[str],
+) -> dict[str, Any]:
+    """What ``count`` says of all items, and by kind.
+
+    Args:
+        kinds: what items are told apart by; each gives an item's key, or None where it has none.
+        first: the kind whose groups are broken down by those of ``within``, too: by_FIRST_and_KIND.
+        alone: the kinds by which all items are told apart: by_KIND.
+    """
+    result: dict[str, Any] = {"total": count(items)}
+    for kind in alone:
+        result[f"by_{kind}"] = rows(items, kinds[kind], count)
+    for kind in within:
+        result[f"by_{first}_and_{kind}"] = rows(
+            items, kinds[first], lambda part, kind=kind: rows(part, kinds[kind], count)
+        )
+    return result

@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH
-from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, pad_rows, size
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, pad_rows, size
 
 
 class BatchScorer(SentenceScorer):
@@ -31,7 +31,7 @@ class BatchScorer(SentenceScorer):
         super().__init__(model, source, target, max_tokens)
         self.together, self.most_in_front = together, 4 * max_tokens
 
-    def reach(self, before: Sequence[Beside]) -> tuple[int, int]:
+    def reach(self, before: Sequence[Request]) -> tuple[int, int]:
         """How many sentences back the others of a batch are read, as sources and as targets; 0: they are not.
 
         ``before``: instances whose current sentences follow each other up to the one in question.
@@ -47,10 +47,13 @@ class BatchScorer(SentenceScorer):
     def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
         """Requests that follow each other, several batches of theirs at once; one that some share is encoded once."""
         batch: list[int] = []
-        rows = [len(request.before) + 1 for request in requests]
         inside = [size(request.target) for request in requests]  # goes through the layers
-        sources = self._widest(requests, "source")
-        targets = self._widest(requests, "target") if self.model.needs.targets else inside
+        rows = [len(request.before) + 1 for request in requests]
+        sources, targets = (
+            [max(size(getattr(one, side)) for one in (*request.before, request)) for request in requests]
+            for side in ("source", "target")
+        )
+        targets = targets if self.model.needs.targets else inside
         for number in range(len(requests)):
             grown = [*batch, number]
             groups = {same(requests[one]): rows[one] for one in grown}
@@ -64,19 +67,13 @@ class BatchScorer(SentenceScorer):
         if batch:
             yield batch
 
-    @staticmethod
-    def _widest(requests: Sequence[Request], side: str) -> list[int]:
-        """The tokens of the longest instance in each request's batch, on one side."""
-        beside = {
-            id(request.before): max((size(getattr(one, side)) for one in request.before), default=0)
-            for request in firsts(requests)
-        }
-        return [max(beside[id(request.before)], size(getattr(request, side))) for request in requests]
-
     def features(self, requests: Sequence[Request], read: Sequence[Sequence[int]]) -> tuple[Tensor, dict]:
         device, (before, after) = next(self.model.parameters()).device, self.layouts
-        encoder, decoder, groups = self.model.encoder, self.model.decoder, firsts(requests)
-        rows = [(i, one) for i, request in enumerate(groups) for one in (*request.before, request)]
+        encoder, decoder = self.model.encoder, self.model.decoder
+        groups: dict[tuple[int, int], Request] = {}  # the first request about each batch
+        for request in requests:
+            groups.setdefault(same(request), request)
+        rows = [(i, one) for i, request in enumerate(groups.values()) for one in (*request.before, request)]
         sources = [before.source(one.source) for _, one in rows]
         encoder_out = encoder(
             pad_rows(sources, self.source.pad(), device),
@@ -87,7 +84,7 @@ class BatchScorer(SentenceScorer):
                 STRETCH: torch.tensor([i for i, _ in rows], device=device),
             },
         )
-        place = {same(request): i for i, request in enumerate(groups)}
+        place = {key: i for i, key in enumerate(groups)}
         order = torch.tensor([place[same(request)] for request in requests], device=device)
         encoder_out = encoder.reorder_encoder_out(encoder_out, order)
         if not self.model.needs.targets:
@@ -109,11 +106,3 @@ class BatchScorer(SentenceScorer):
 def same(request: Request) -> tuple[int, int]:
     """Requests that have it in common are about the same batch and source."""
     return id(request.source), id(request.before)
-
-
-def firsts(requests: Sequence[Request]) -> list[Request]:
-    """The first request about each batch, in their order."""
-    found: dict[tuple[int, int], Request] = {}
-    for request in requests:
-        found.setdefault(same(request), request)
-    return list(found.values())

@@ -8,16 +8,18 @@ right one is strictly more probable than every wrong one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import SIDES, accuracy, by_distance, is_solved, split
-from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, TokenLists
+from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
+from gtransformer.evaluation.accuracy import report as accuracy_report
+from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent
 from gtransformer.files import read_json
 from gtransformer.preprocess.clean import clean_line
 
@@ -136,7 +138,7 @@ def score_items(
     places: Sequence[Place],
     read: Callable[[int], tuple[TokenLists, TokenLists]],
     encode: Callable[[Sequence[str]], TokenLists],
-    progress: Callable[[Iterable], Iterable] = lambda batches: batches,
+    progress: Progress = silent,
 ) -> list[ItemScores]:
     """Score all items, in their order, each in the instance in which its sentence is current.
 
@@ -172,7 +174,7 @@ def score_items(
         if number not in whole:
             whole[number] = len(requests)
             others = instances_before(item.document, item.sentence, current, scorer.together)
-            before = tuple(Beside(*read(one), places[one].first_sentence + 1) for one in others)
+            before = tuple(Request(*read(one), number=places[one].first_sentence + 1) for one in others)
             begins = places[number].first_sentence + 1
             requests.append(Request(*read(number), tuple(asked[number]), item.name, before, begins))
         given = requests[whole[number]]
@@ -224,22 +226,10 @@ def report(scores: Sequence[ItemScores]) -> dict[str, Any]:
     counts items whose answer nothing that the model reads discloses, so that it could not solve them but by luck;
     ``context_in_batch``, if there are any, those whose answer the batch's other sentences alone disclose.
     """
-    parts = split(scores, lambda score: score.item.phenomenon)
-    views = {
-        name: split(part, lambda score: VIEWS.index(score.view), VIEWS.__getitem__) for name, part in parts.items()
-    }
-    result = {
-        "total": accuracy(scores),
-        "by_phenomenon": {name: accuracy(part) for name, part in parts.items()},
-        "by_phenomenon_and_view": {
-            name: {view: accuracy(some) for view, some in part.items()} for name, part in views.items()
-        },
-    }
     sides = SIDES if all(None not in (s.item.distance_source, s.item.distance_target) for s in scores) else ()
-    for key in ("distance", *sides):
-        rows = partial(by_distance, distance=lambda score, key=key: getattr(score.item, key), count=accuracy)
-        result[f"by_{key}"] = rows(scores)
-        result[f"by_phenomenon_and_{key}"] = {name: rows(part) for name, part in parts.items()}
+    distances = {key: attrgetter(f"item.{key}") for key in ("distance", *sides)}
+    kinds = {"phenomenon": attrgetter("item.phenomenon"), "view": attrgetter("view"), **distances}
+    result = accuracy_report(scores, accuracy, "phenomenon", kinds, ["phenomenon", *distances], ["view", *distances])
     counts = Counter(score.view for score in scores)
     in_batch = {"context_in_batch": counts[IN_BATCH]} if counts[IN_BATCH] else {}
     return result | {"context_out_of_view": counts[OUT_OF_VIEW], **in_batch}

@@ -44,10 +44,7 @@ SECOND = frozenset({"you", "your", "yours", "yourself", "yourselves"})
 THIRD_PLURAL = frozenset({"they", "them", "their", "theirs", "themselves"})
 GENDERS = {"er": "male", "ihn": "male", "sie": "female", "ihr": "female", "es": "neuter"}
 # Formal address is written with a capital; Ihr as a pronoun at the start of a sentence is the informal plural.
-FORMAL = {
-    "PRON": frozenset({"Sie", "Ihnen"}),
-    "DET": frozenset({"Ihr", "Ihre", "Ihrem", "Ihren", "Ihrer", "Ihres"}),
-}
+FORMAL = {"PRON": frozenset({"Sie", "Ihnen"}), "DET": frozenset({"Ihr", "Ihre", "Ihrem", "Ihren", "Ihrer", "Ihres"})}
 INFORMAL = frozenset(
     {"du", "dich", "dir", "euch", "euer", "eure", "eurem", "euren", "eurer", "eures"}
     | {f"dein{ending}" for ending in ("", "e", "em", "en", "er", "es")}

@@ -19,14 +19,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.evaluation.accuracy import SIDES, by_distance, split, standard_error
+from gtransformer.evaluation.accuracy import SIDES, standard_error
+from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.contrastive import Item, check_reference
 from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_target
 from gtransformer.evaluation.realignment import ORDER
@@ -177,12 +178,11 @@ def bare(text: str) -> str:
 
 def report(judged: Sequence[Judged], kind: str = "phenomenon") -> dict[str, Any]:
     """Accuracy in total, by kind, and by every distance that is known, alone and within the kind."""
-    parts = split(judged, lambda one: one.kind)
-    result = {"total": accuracy(judged), f"by_{kind}": {name: accuracy(part) for name, part in parts.items()}}
-    for key in dict.fromkeys(key for one in judged for key in one.distances):
-        rows = partial(by_distance, distance=lambda one, key=key: one.distances[key], count=accuracy)
-        within = {name: rows([one for one in part if key in one.distances]) for name, part in parts.items()}
-        result[f"by_{key}"] = rows([one for one in judged if key in one.distances])
+    distances = list(dict.fromkeys(key for one in judged for key in one.distances))
+    kinds = {kind: attrgetter("kind"), **{key: lambda one, key=key: one.distances.get(key) for key in distances}}
+    result = accuracy_report(judged, accuracy, kind, kinds, [kind, *distances], distances)
+    for key in distances:
+        within = result[f"by_{kind}_and_{key}"]
         result[f"by_{kind}_and_{key}"] = {name: found for name, found in within.items() if found}
     return result
 

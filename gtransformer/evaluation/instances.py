@@ -16,8 +16,8 @@ from torch import Tensor
 from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
-from gtransformer.evaluation.layouts import TokenLists
 from gtransformer.evaluation.prepared_split import find_sidecar
+from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.preprocess.encode import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.grouped import regrouped

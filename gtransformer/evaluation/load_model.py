@@ -9,8 +9,13 @@ from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.batch_scores import BatchScorer
-from gtransformer.evaluation.layouts import Layout, TokenLists, joined_layout, marked_layout
-from gtransformer.evaluation.sentence_scores import SentenceScorer
+from gtransformer.evaluation.sentence_scores import (
+    Layout,
+    SentenceScorer,
+    TokenLists,
+    joined_layout,
+    marked_layout,
+)
 from gtransformer.preprocess.encode import TextEncoder
 
 

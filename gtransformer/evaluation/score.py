@@ -57,8 +57,10 @@ class Evaluation:
 
     Attributes:
         scores: by reference.
+        metrics: that were asked for.
         alignment: how sentences were aligned where a translation has another number of them than its source.
         borders: how a reference of plain text marks its documents (``corpus.MARKED`` ...).
+        name: of the system, in tables.
     """
 
     split: str | None
@@ -67,14 +69,26 @@ class Evaluation:
     counts: dict[str, int]
     scores: dict[str, Scores]
     hypotheses: Path
+    metrics: Sequence[str]
     alignment: str = ORDER
     borders: str | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         self.checksum = sha256(self.hypotheses)
+        self.text = self.hypotheses  # where the translation lies as plain text
 
-    def to_json(self) -> dict[str, Any]:
-        """The evaluation as a JSON object."""
+    def write_text(self, wanted: Path | None) -> bool:
+        """Write a generated translation, beside it or to ``wanted``; without ``wanted`` plain text is left alone."""
+        if self.hypotheses.suffix != ".jsonl" and not wanted:
+            return False
+        self.text = wanted or self.hypotheses.with_suffix(".txt")
+        # Without the raw reference the text is not what a reader wants, but what was scored.
+        write_documents(self.text, next(iter(self.scores.values())).segments.text)
+        return True
+
+    def to_json(self, breakdowns: Sequence[str] = ()) -> dict[str, Any]:
+        """The evaluation as a JSON object with, if asked for, its breakdowns (``BREAKDOWNS``) by reference."""
         return {
             "version": 1,
             "split": self.split,
@@ -90,6 +104,14 @@ class Evaluation:
                 for reference, scores in self.scores.items()
             },
             "scores": {reference: scores.to_json() for reference, scores in self.scores.items()},
+            "text": str(self.text),
+            **{
+                f"by_{name}": {
+                    reference: BREAKDOWNS[name](scores.segments, self.metrics)
+                    for reference, scores in self.scores.items()
+                }
+                for name in breakdowns
+            },
         }
 
 
@@ -148,7 +170,8 @@ def score_translations(
     instances = len(translations) if generated else len(sidecar.instances)
     sentences = sum(count for *_, count in sidecar.instances)
     counts = _counts(sidecar.documents, instances, sentences, len(sidecar.dropped), misaligned)
-    return Evaluation(split, sidecar.source_lang, sidecar.target_lang, counts, scores, hypotheses, alignment)
+    langs = sidecar.source_lang, sidecar.target_lang
+    return Evaluation(split, *langs, counts, scores, hypotheses, metrics, alignment)
 
 
 def score_text(
@@ -173,7 +196,7 @@ def score_text(
     segments = segments_of_text(text, wanted, unit, alignment=alignment)
     counts = _counts(len(wanted), 0, sum(map(len, wanted)), 0, misaligned)
     scores = {"raw": Scores(segments.scores(metrics), segments)}
-    return Evaluation(None, None, None, counts, scores, hypotheses, alignment, borders)
+    return Evaluation(None, None, None, counts, scores, hypotheses, metrics, alignment, borders)
 
 
 def _read_text(
@@ -210,39 +233,6 @@ def read_aligned(like: Path, others: Iterable[Path]) -> tuple[Documents, str, li
     return documents, borders, [read_shaped(path, shape, like) for path in others]
 
 
-@dataclass
-class ScoredSystem:
-    """One system: its name in tables, its file and its scores; ``text``: its translation as plain text."""
-
-    name: str
-    path: Path
-    evaluation: Evaluation
-    metrics: tuple[str, ...]
-    text: Path
-
-    @property
-    def stem(self) -> str:
-        """The file's name without ``.jsonl``; of plain text the whole name."""
-        return self.path.name.removesuffix(".jsonl")
-
-    def write_text(self, wanted: Path | None) -> bool:
-        """Write a generated translation, beside it or to ``wanted``; without ``wanted`` plain text is left alone."""
-        if self.path.suffix != ".jsonl" and not wanted:
-            return False
-        self.text = wanted or self.path.with_name(f"{self.stem}.txt")
-        # Without the raw reference the text is not what a reader wants, but what was scored.
-        write_documents(self.text, next(iter(self.evaluation.scores.values())).documents)
-        return True
-
-    def to_json(self, breakdowns: Sequence[str] = ()) -> dict[str, Any]:
-        """The scores and, if asked for, their breakdowns (``BREAKDOWNS``) by reference."""
-        scores = self.evaluation.scores.items()
-        return self.evaluation.to_json() | {"text": str(self.text)} | {
-            f"by_{name}": {reference: BREAKDOWNS[name](one.segments, self.metrics) for reference, one in scores}
-            for name in breakdowns
-        }  # fmt: skip
-
-
 def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     """(name, file) of every ``[NAME=]FILE``; without a name it is the file's, and its folder's where those are equal.
 
@@ -265,13 +255,13 @@ def name_systems(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def score_systems(
-    named: Sequence[tuple[str, Path]],
+    named: Iterable[tuple[str, Path]],
     score: Callable[..., Evaluation],
     metrics: Sequence[str],
     comet: str | None = None,
     context: int = 0,
     sources: Callable[[], Documents] | None = None,
-) -> list[ScoredSystem]:
+) -> list[Evaluation]:
     """Score every system.
 
     Args:
@@ -281,23 +271,22 @@ def score_systems(
         sources: reads the source documents, which COMET needs.
     """
     loaded = load_comet(comet) if comet else None
-    metrics = tuple(dict.fromkeys(metrics))
     systems = []
     for name, path in named:
-        evaluation = score(hypotheses=path, metrics=metrics)
+        found = score(hypotheses=path, metrics=tuple(dict.fromkeys(metrics)))
+        found.name = name
         if loaded is not None:
-            scores = evaluation.scores["raw"]
-            key = "comet_context" if context else "comet"
+            scores, key = found.scores["raw"], "comet_context" if context else "comet"
             scores.values[key] = comet_of_segments(loaded, comet, sources(), scores.segments, context)
-        systems.append(ScoredSystem(name, path, evaluation, metrics, path))
+        systems.append(found)
     return systems
 
 
-def compare_systems(systems: Sequence[ScoredSystem], tests: Sequence[str], samples: int | None) -> dict[str, Any]:
+def compare_systems(systems: Sequence[Evaluation], tests: Sequence[str], samples: int | None) -> dict[str, Any]:
     """``{reference: {score: {system: {test: result}}}}`` for all systems but the first, as JSON objects."""
     results: dict[str, Any] = {}
-    for reference, scores in systems[0].evaluation.scores.items():
-        segments = {system.name: system.evaluation.scores[reference].segments for system in systems}
+    for reference, scores in systems[0].scores.items():
+        segments = {system.name: system.scores[reference].segments for system in systems}
         for key in scores.values:
             # COMET's own significance tool needs its scores by sentence; instances may differ, or overlap.
             possible = [test for test in dict.fromkeys(tests) if allowed(key, test)]

@@ -7,18 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES, METRICS, Score
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.references import REFERENCES
-from gtransformer.evaluation.score import ScoredSystem, Scores
+from gtransformer.evaluation.score import Evaluation, Scores
 from gtransformer.evaluation.significance import DOCUMENTS, FEWEST, SENTENCES, SIDES
 from gtransformer.evaluation.text_table import align, difference_cell
 
-TEST_NAMES = {
-    "documents": "documents exchanged",
-    "sentences": "sentences exchanged",
-    "sign": "sign test",
-}
+TEST_NAMES = {"documents": "documents exchanged", "sentences": "sentences exchanged", "sign": "sign test"}
 
 
-def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
+def table(systems: Sequence[Evaluation], tests: Mapping) -> str:
     """All scores, a column per system, each with its signature; below a score the tests against the first system.
 
     Systems that translated other instances have their scores over these in rows of their own. Then what a reader must
@@ -27,8 +23,8 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
     names = [system.name for system in systems] if len(systems) > 1 else [""]
     warned: dict[str, None] = {}
     rows = [["reference", "score", *names, "segments", "signature"]]
-    for reference in systems[0].evaluation.scores:
-        found = [system.evaluation.scores[reference] for system in systems]
+    for reference in systems[0].scores:
+        found = [system.scores[reference] for system in systems]
         for key in dict.fromkeys(key for scores in found for key in scores.values):
             title, unit = COLUMNS[key].title, COLUMNS[key].level
             comparable = _comparable(key, found)
@@ -41,9 +37,9 @@ def table(systems: Sequence[ScoredSystem], tests: Mapping) -> str:
                 warned[f"note: {title}: the systems' {unit} differ; compare only what is in one row"] = None
             rows += _test_rows(tests.get(reference, {}).get(key, {}))
     lines = [align(rows, range(2, 2 + len(systems)))]
-    if list(systems[0].evaluation.scores) != ["raw"]:
-        lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].evaluation.scores]
-    borders, counts = systems[0].evaluation.borders, systems[0].evaluation.counts
+    if list(systems[0].scores) != ["raw"]:
+        lines += [f"{reference}: {REFERENCES[reference]}" for reference in systems[0].scores]
+    borders, counts = systems[0].borders, systems[0].counts
     if borders is not None:
         several = "" if counts["documents"] == 1 else "s"
         lines.append(f"{counts['sentences']} sentences in {counts['documents']} document{several}, {borders}")
@@ -95,16 +91,16 @@ def _test_notes(tests: Mapping, documents: int) -> Iterator[str]:
         )
 
 
-def notes(system: ScoredSystem, named: bool) -> Iterator[str]:
+def notes(system: Evaluation, named: bool) -> Iterator[str]:
     """What a reader must know of a system's translations: sentences that are aligned by order, or left out."""
-    counts, start = system.evaluation.counts, f"note: {system.name}: " if named else "note: "
-    if counts["misaligned_instances"] and system.evaluation.alignment == MWER:
+    counts, start = system.counts, f"note: {system.name}: " if named else "note: "
+    if counts["misaligned_instances"] and system.alignment == MWER:
         yield (
             f"{start}{counts['misaligned_instances']} instances (of plain text: documents) have another number of "
             "sentences than their source; for scores over sentences they were cut anew where words differ least"
         )
     elif counts["misaligned_instances"]:
-        overlapping = any(scores.segments.instances is None for scores in system.evaluation.scores.values())
+        overlapping = any(scores.segments.instances is None for scores in system.scores.values())
         yield (
             f"{start}{counts['misaligned_instances']} of {counts['instances']} instances were translated into another "
             "number of sentences than they have; "

@@ -187,11 +187,7 @@ def segments_of_translations(
 
 
 def segments_of_text(
-    hypothesis: Documents,
-    reference: Documents,
-    tokenizer: str,
-    sidecar: Sidecar | None = None,
-    alignment: str = ORDER,
+    hypothesis: Documents, reference: Documents, tokenizer: str, sidecar: Sidecar | None = None, alignment: str = ORDER
 ) -> Segments:
     """Segments of plain text, documents of sentences in the shape of the reference's.
 

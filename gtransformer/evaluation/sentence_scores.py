@@ -1,7 +1,6 @@
 """Log probabilities of the sentences of given document translations (forced decoding).
 
-A target document is ``<s> a b </s> <s> c </s>``; the decoder reads it from its first ``<s>`` on (other models'
-layouts: ``layouts``). The log probability of a sentence is the sum over its tokens and its ``</s>``; its ``<s>`` is not
+The log probability of a sentence is the sum over its tokens and what ends it; the ``<s>`` in front of it is not
 counted, being no choice of the model's (``search.rules``). No position sees later ones, so a sentence's value does not
 depend on the sentences behind it; but where windows lie by the length of the whole target, these move them, and it does
 (``SentenceScorer.minds_length``).
@@ -18,63 +17,106 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.layouts import Layout, TokenLists, document_layout
 
+TokenLists = list[list[int]]
+Progress = Callable[[Iterable], Iterable]
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True)
-class Beside:
-    """Another instance of a batch, with its translation; ``number`` of its first sentence in its document, from 1."""
+def silent(batches: Iterable) -> Iterable:
+    """Show no progress."""
+    return batches
 
-    source: TokenLists
-    target: TokenLists
-    number: int = 1
+
+@dataclass(frozen=True)
+class Layout:
+    """How a model writes a document as one sequence of tokens, all indices of one dictionary; None: nothing stands.
+
+    Attributes:
+        opening: comes before each sentence and is not part of it.
+        between, closing: end each sentence but the document's last, and the last; both count as theirs.
+        final: follows the source document.
+        first: what the decoder reads before the document, where it does not start from the document's own first token.
+    """
+
+    opening: int | None
+    between: int | None
+    closing: int
+    final: int | None
+    first: int | None
+
+    def source(self, sentences: TokenLists) -> list[int]:
+        """The encoder's input."""
+        tokens, _ = self._document(sentences, len(sentences))
+        return tokens if self.final is None else [*tokens, self.final]
+
+    def target(self, sentences: TokenLists, of: int) -> tuple[list[int], list[int], list[tuple[int, int]]]:
+        """The decoder's input, its goal, and per sentence the span (first, one past the last) of its own goal tokens.
+
+        ``sentences`` may be the beginning of a document ``of`` so many sentences: then its last one ends in what
+        stands between sentences. Where the decoder starts from the document's own first token it reads the whole
+        document, as in training: the last token has no goal among these, but counts where windows lie by the length.
+        """
+        tokens, spans = self._document(sentences, of)
+        if self.first is not None:
+            return [self.first, *tokens[:-1]], tokens, spans
+        return tokens, tokens[1:], [(start - 1, end - 1) for start, end in spans]
+
+    def _document(self, sentences: TokenLists, of: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Tokens, and the spans of each sentence's own among them."""
+        tokens: list[int] = []
+        spans = []
+        for number, sentence in enumerate(sentences, 1):
+            tokens += [] if self.opening is None else [self.opening]
+            end = self.closing if number >= of else self.between
+            own = [*sentence, *([] if end is None else [end])]
+            spans.append((len(tokens), len(tokens) + len(own)))
+            tokens += own
+        return tokens, spans
+
+
+def document_layout(dictionary: Dictionary) -> Layout:
+    """The layout of this package's models, ``<s> a b </s> <s> c </s>``; the decoder starts from the first ``<s>``."""
+    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), None, None)
+
+
+def marked_layout(dictionary: Dictionary) -> Layout:
+    """The layout of a model that fairseq's ``translation`` task trained on a prepared corpus: one more ``</s>`` at its
+    end, and the decoder starts from ``</s>``.
+    """
+    return Layout(dictionary.bos(), dictionary.eos(), dictionary.eos(), dictionary.eos(), dictionary.eos())
+
+
+def joined_layout(dictionary: Dictionary, separator: str) -> Layout:
+    """The layout of fairseq's ``transformer`` on sentences joined by a separator, ``a b <sep> c </s>``, or by nothing.
+
+    Raises UserError if the dictionary lacks the separator.
+    """
+    between = dictionary.index(separator) if separator else None
+    if between is not None and between == dictionary.unk():
+        raise UserError(
+            f"the dictionary has no symbol {separator!r}; give as --separator what stood between sentences in training"
+        )
+    return Layout(None, between, dictionary.eos(), None, dictionary.eos())
 
 
 @dataclass(frozen=True)
 class Request:
     """A source document and a translation of its beginning: sentences of token indices, without ``<s>`` and ``</s>``.
 
-    The translation may have fewer sentences than the source. ``asked``: those of its sentences, from 0, whose log
-    probability is wanted; None: all. ``name`` is for messages. For models that read their batch (``batch_scores``):
-    the instances ``before`` it, and the ``number`` in its document of the sentence that it begins with.
+    Attributes:
+        asked: the sentences of the translation, from 0, whose log probability is wanted; None: all.
+        name: for messages.
+        before: for models that read their batch (``batch_scores``), the instances before it.
+        number: for these models, of its first sentence in its document, from 1.
     """
 
     source: TokenLists
     target: TokenLists
     asked: tuple[int, ...] | None = None
     name: str = "a text"
-    before: tuple[Beside, ...] = ()
+    before: tuple[Request, ...] = ()
     number: int = 1
-
-
-def batches(requests: Sequence[Request], max_tokens: int) -> Iterator[list[int]]:
-    """Indices of requests, grouped so that a batch, padded, has at most ``max_tokens`` tokens on the target side.
-
-    Requests with the same source (the same object) come together, so that it is encoded once; the sources of a batch
-    have at most ``max_tokens`` tokens too. A longer request is a batch of its own. The same requests are the same
-    batches in every run, so that scores are, to the last digit.
-    """
-    first: dict[int, int] = {}  # source, by its id -> the first request that has it
-    for number, request in enumerate(requests):
-        first.setdefault(id(request.source), number)
-
-    def order(number: int) -> tuple[int, int, int]:
-        request = requests[number]
-        return size(request.source), first[id(request.source)], size(request.target)
-
-    batch: list[int] = []
-    for number in sorted(range(len(requests)), key=order):
-        grown = [requests[i] for i in (*batch, number)]
-        sources = {id(request.source): size(request.source) for request in grown}
-        target_width = max(size(request.target) for request in grown)
-        if batch and max(target_width * len(grown), max(sources.values()) * len(sources)) > max_tokens:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
 
 
 def size(sentences: TokenLists) -> int:
@@ -82,12 +124,23 @@ def size(sentences: TokenLists) -> int:
     return sum(len(sentence) + 2 for sentence in sentences)
 
 
+def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
+    """Rows of token indices as one (batch, longest) tensor, padded on the right."""
+    tensors = [torch.as_tensor(row, dtype=torch.long) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=pad).to(device)
+
+
 class SentenceScorer:
     """Scores the sentences of translations with one trained model.
 
-    ``model`` is a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries. ``layouts``, of source and
-    target, are for models with another form of document. ``together``: how many consecutive sentences a request should
-    hold, those ``before`` it included; ``in_batches``: whether one sentence of each is in question, the last.
+    Args:
+        model: a fairseq encoder-decoder; ``source`` and ``target`` are its dictionaries.
+        max_tokens: of a batch, padded, on either side.
+        layouts: of source and target, for models with another form of document.
+
+    Attributes:
+        together: how many consecutive sentences a request should hold, those ``before`` it included.
+        in_batches: whether one sentence of each request is in question, the last.
     """
 
     together, in_batches = 1, False
@@ -100,9 +153,7 @@ class SentenceScorer:
         max_tokens: int = 4096,
         layouts: tuple[Layout, Layout] | None = None,
     ) -> None:
-        self.model = model.eval()
-        self.source, self.target = source, target
-        self.max_tokens = max_tokens
+        self.model, self.source, self.target, self.max_tokens = model.eval(), source, target, max_tokens
         self.layouts = layouts or (document_layout(source), document_layout(target))
 
     @property
@@ -113,29 +164,23 @@ class SentenceScorer:
     @property
     def last_only(self) -> bool:
         """Whether the model translates the last sentence of its source alone, so that a target is one sentence."""
-        return getattr(self.model, "needs", None) is not None and self.model.needs.last_sentence_only
+        needs = getattr(self.model, "needs", None)
+        return needs is not None and needs.last_sentence_only
 
-    def score(
-        self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
-    ) -> list[list[float]]:
-        """Per request the log probability (natural logarithm) of every sentence that it asks for.
+    def score(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[float]]:
+        """Return per request the log probability (natural logarithm) of every sentence that it asks for.
 
         The result does not depend on how requests are batched (beyond rounding). ``progress`` wraps the list of
         batches. Raises UserError, before the first batch, for a request that is longer than the model takes.
         """
         return self._answers(requests, progress, lambda tokens: tokens.sum().item())
 
-    def score_tokens(
-        self, requests: Sequence[Request], progress: Callable[[Iterable], Iterable] = lambda batches: batches
-    ) -> list[list[list[float]]]:
+    def score_tokens(self, requests: Sequence[Request], progress: Progress = silent) -> list[list[list[float]]]:
         """As ``score``, but of every sentence the log probability of each of its tokens, the last being ``</s>``."""
         return self._answers(requests, progress, torch.Tensor.tolist)
 
     def _answers(
-        self,
-        requests: Sequence[Request],
-        progress: Callable[[Iterable], Iterable],
-        finish: Callable[[torch.Tensor], Answer],
+        self, requests: Sequence[Request], progress: Progress, finish: Callable[[torch.Tensor], Answer]
     ) -> list[list[Answer]]:
         """``finish`` makes an answer of (tokens,) float64 log probabilities of a sentence."""
         for request in requests:
@@ -152,11 +197,33 @@ class SentenceScorer:
                 results[number] = [finish(part) for part in parts]
         return results
 
-    def batches(self, requests: Sequence[Request]) -> Iterable[list[int]]:
-        """Indices of requests that are scored together."""
-        return batches(requests, self.max_tokens)
+    def batches(self, requests: Sequence[Request]) -> Iterator[list[int]]:
+        """Indices of requests, grouped so that a batch, padded, has at most ``max_tokens`` tokens on either side.
 
-    def _check(self, request: Request | Beside, name: str) -> None:
+        Requests with the same source (the same object) come together, so that it is encoded once. A longer request is a
+        batch of its own. The same requests are the same batches in every run, so that scores are, to the last digit.
+        """
+        first: dict[int, int] = {}  # source, by its id -> the first request that has it
+        for number, request in enumerate(requests):
+            first.setdefault(id(request.source), number)
+
+        def order(number: int) -> tuple[int, int, int]:
+            request = requests[number]
+            return size(request.source), first[id(request.source)], size(request.target)
+
+        batch: list[int] = []
+        for number in sorted(range(len(requests)), key=order):
+            grown = [requests[i] for i in (*batch, number)]
+            sources = {id(request.source): size(request.source) for request in grown}
+            target_width = max(size(request.target) for request in grown)
+            if batch and max(target_width * len(grown), max(sources.values()) * len(sources)) > self.max_tokens:
+                yield batch
+                batch = []
+            batch.append(number)
+        if batch:
+            yield batch
+
+    def _check(self, request: Request, name: str) -> None:
         before, after = self.layouts
         read, _, _ = after.target(request.target, len(request.source))
         for kind, side, tokens in (
@@ -205,11 +272,3 @@ class SentenceScorer:
         tokens = log_probs.gather(1, goal.unsqueeze(1)).squeeze(1).double().cpu()
         parts = iter(tokens.split([end - start for own in spans for start, end in own]))
         return [[next(parts) for _ in own] for own in spans]
-
-
-def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> torch.Tensor:
-    """Rows of token indices as one (batch, longest) tensor, padded on the right."""
-    result = torch.full((len(rows), max(map(len, rows))), pad, dtype=torch.long)
-    for number, row in enumerate(rows):
-        result[number, : len(row)] = torch.as_tensor(row)
-    return result.to(device)

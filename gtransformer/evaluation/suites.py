@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gtransformer.evaluation.accuracy import accuracy, is_solved, split
+from gtransformer.evaluation.accuracy import accuracy, is_solved
+from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.instances import Capacity
-from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer, TokenLists, size
+from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent, size
 
 SEED = 1  # of the batch neighbours that are drawn
 # What a result file says of them.
@@ -71,7 +72,7 @@ def score_examples(
     examples: Sequence[Example],
     encode_source: Encode,
     encode_target: Encode,
-    progress: Callable[[Iterable], Iterable] = lambda batches: batches,
+    progress: Progress = silent,
     capacity: Capacity | None = None,
 ) -> list[ExampleScores]:
     """Score every candidate of every example, each in its context; results in the order of ``examples``.
@@ -95,7 +96,7 @@ def score_examples(
     if scorer.in_batches:  # of either side the last sentence is the one that the batch's others may read
         capacity = replace(capacity, behind=False)
     requests, contexts = [], []  # by example: requests by candidate
-    alone: dict[int, Beside] = {}  # by number: the example with its right candidate
+    alone: dict[int, Request] = {}  # by number: the example with its right candidate
     for number, example in enumerate(examples):
         source = [sources[sentence] for sentence in example.source]
         candidates = [[targets[sentence] for sentence in text] for text in example.candidates]
@@ -116,7 +117,7 @@ def score_examples(
             source = source[around.start : around.stop]
             texts = [text[target_around.start : end] for text in candidates]
             requests.append([[Request(source, text, asked, name)] for text in texts])
-            alone[number] = Beside(source, texts[example.correct])
+            alone[number] = Request(source, texts[example.correct])
         contexts.append((at - around.start, around.stop - at - 1))
     if scorer.together > 1:
         own, context = [], []  # of each example that stands alone, its sentence and those around it, in both languages
@@ -146,12 +147,9 @@ def sentence_by_sentence(
     parts = []
     for end in range(1, len(source) + 1):
         first, begin = (max(0, end - count) for count in most)
-        parts.append(Beside(source[first:end], target[begin:end], begin + 1))
-    requests = []
-    for at, one in enumerate(parts):
-        before = tuple(parts[max(0, at - scorer.together + 1) : at])
-        requests.append(Request(one.source, one.target, (len(one.target) - 1,), name, before, one.number))
-    return requests
+        asked = (end - begin - 1,)  # the last one
+        parts.append(Request(source[first:end], target[begin:end], asked, name, (), begin + 1))
+    return [replace(one, before=tuple(parts[max(0, at - scorer.together + 1) : at])) for at, one in enumerate(parts)]
 
 
 def batch_neighbours(
@@ -193,14 +191,7 @@ def report(scores: Sequence[ExampleScores]) -> dict[str, Any]:
     An example counts under a kind only if it belongs to one of its groups. Digits sort before ">3", and that before
     words.
     """
-
-    def by(some: Sequence[ExampleScores], kind: str) -> dict[str, Any]:
-        known = [score for score in some if kind in score.example.groups]
-        return {name: accuracy(part) for name, part in split(known, lambda score: score.example.groups[kind]).items()}
-
-    kinds = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
-    result = {"total": accuracy(scores), **{f"by_{kind}": by(scores, kind) for kind in kinds}}
-    if {"phenomenon", "distance"} <= set(kinds):
-        phenomena = split(scores, lambda score: score.example.groups.get("phenomenon", ""))
-        result["by_phenomenon_and_distance"] = {name: by(part, "distance") for name, part in phenomena.items()}
-    return result
+    names = list(dict.fromkeys(kind for score in scores for kind in score.example.groups))
+    kinds = {kind: lambda score, kind=kind: score.example.groups.get(kind) for kind in names}
+    within = ["distance"] if {"phenomenon", "distance"} <= kinds.keys() else []
+    return accuracy_report(scores, accuracy, "phenomenon", kinds, names, within)

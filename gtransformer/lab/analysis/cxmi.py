@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gtransformer.evaluation.accuracy import standard_error
 from gtransformer.evaluation.contrastive import current_in, instances_before
 from gtransformer.evaluation.instances import CorpusInstances
-from gtransformer.evaluation.layouts import TokenLists
-from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.preprocess.bpe import SEPARATOR
 from gtransformer.preprocess.pieces import SPACE, spelled
 
@@ -114,7 +114,7 @@ def _whole(corpus: CorpusInstances, current: dict, number: int, together: int) -
     place = corpus.places[number]
     document, sentence = place.document, place.current[0]
     before = tuple(
-        Beside(*corpus.read(one), corpus.places[one].first_sentence + 1)
+        Request(*corpus.read(one), number=corpus.places[one].first_sentence + 1)
         for one in instances_before(document, sentence, current, together)
     )
     source, target = corpus.read(number)
@@ -128,17 +128,17 @@ def cut(whole: Request, most: int | None) -> Request:
         return whole
     before = whole.before[max(0, len(whole.before) - most) :]
     kept = tuple(
-        Beside(*_last(one.source, one.target, most - back, one.number))
-        for back, one in zip(range(len(before), 0, -1), before, strict=True)
+        replace(one, **_last(one, most - back)) for back, one in zip(range(len(before), 0, -1), before, strict=True)
     )
-    source, target, number = _last(whole.source, whole.target, most, whole.number)
-    return Request(source, target, (len(target) - 1,), whole.name, kept, number)
+    shorter = _last(whole, most)
+    return replace(whole, asked=(len(shorter["target"]) - 1,), before=kept, **shorter)
 
 
-def _last(source: TokenLists, target: TokenLists, most: int, number: int) -> tuple[TokenLists, TokenLists, int]:
+def _last(one: Request, most: int) -> dict[str, Any]:
     """The last sentence of both sides behind at most ``most`` others, and the number of the first that is kept."""
-    kept = target[-(most + 1) :]
-    return source[-(most + 1) :], kept, number + len(target) - len(kept)
+    kept = one.target[-(most + 1) :]
+    number = one.number + len(one.target) - len(kept)
+    return {"source": one.source[-(most + 1) :], "target": kept, "number": number}
 
 
 def report(found: Sequence[SentenceTokens], contexts: Sequence[int | None], side: str = BOTH) -> dict:

@@ -15,9 +15,8 @@ import torch
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.evaluation.instances import corpus_instances
-from gtransformer.evaluation.layouts import joined_layout
 from gtransformer.evaluation.prepared_split import find_sidecar
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, joined_layout
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.start_models import AS_IN_THE_PAPER, document_model, sentence_model, start_options
 from gtransformer.tasks.translation_doc import TranslationDocTask

@@ -8,7 +8,7 @@ from dataclasses import fields
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.evaluation.layouts import TokenLists
+from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel

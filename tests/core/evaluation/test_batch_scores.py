@@ -11,7 +11,7 @@ from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.contrastive import IN_BATCH, IN_VIEW, OUT_OF_VIEW, Item, score_items
 from gtransformer.evaluation.instances import Capacity
-from gtransformer.evaluation.sentence_scores import Beside, Request, pad_rows
+from gtransformer.evaluation.sentence_scores import Request, pad_rows
 from gtransformer.evaluation.suites import SEED, Example, score_examples
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
@@ -169,7 +169,7 @@ def requests_of(dictionary) -> list[Request]:
     sides = [[tokens[1:-1] for tokens in side] for side in (batch.source, batch.target)]
     rows = [[side[max(0, i - CONTEXT) : i + 1] for side in sides] for i in range(5)]
     for last in (4, 0):
-        before = tuple(Beside(*rows[i], batch.first[i]) for i in range(last))
+        before = tuple(Request(*rows[i], number=batch.first[i]) for i in range(last))
         source, target = rows[last]
         for words in (target[-1], *WRONG):
             asked = (len(target) - 1,)

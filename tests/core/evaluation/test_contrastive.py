@@ -10,7 +10,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from gtransformer.cli.contrastive_table import table
+from gtransformer.cli.contrastive import item_table as table
 from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import bucket_name, standard_error
@@ -25,9 +25,9 @@ from gtransformer.evaluation.contrastive import (
     report,
     score_items,
 )
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, batches, size
-from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
 from gtransformer.models.window.attention import ALIGNMENTS
+from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.models.test_window import window_model
 
 WORDS = [f"w{number}" for number in range(20)]
@@ -52,21 +52,10 @@ def dictionary() -> Dictionary:
     return result
 
 
-@pytest.fixture(params=["partial", "full"])
-def model(request, dictionary) -> GTransformerModel:
-    """A model of 12 dimensions with random weights, large enough to make sentences differ."""
-    torch.manual_seed(7)
-    sides = {"embed_dim": 12, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 2}
-    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()}
-    context = {"encoder_ctxlayers": 1, "decoder_ctxlayers": 1, "cross_ctxlayers": 1}
-    limits = {"max_source_positions": 1024, "max_target_positions": 1024}
-    cfg = GTransformerConfig(doc_mode=request.param, share_all_embeddings=True, **sizes, **context, **limits)
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = GTransformerModel.build_model(cfg, task).double()
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.6)
-    return model
+@pytest.fixture(params=["gtransformer", "transformer"])
+def model(request, dictionary):
+    """In float64, with weights large enough to make sentences differ."""
+    return make_system(request.param, dictionary)
 
 
 @pytest.fixture
@@ -81,30 +70,6 @@ def read(encode):
     return lambda number: (encode(SOURCES[number]), encode(TARGETS[number]))
 
 
-def tokens(sentences: list[str], dictionary: Dictionary) -> torch.Tensor:
-    """``<s> a b </s> <s> c </s>``, by the dictionary's own reading of the line."""
-    line = " ".join(f"<s> {sentence} </s>" for sentence in sentences)
-    return dictionary.encode_line(line, add_if_not_exist=False, append_eos=False).long()
-
-
-def brute_force(model, dictionary, source: list[str], target: list[str], sentence: int) -> float:
-    """Log probability of one sentence in the whole document, alone in its batch."""
-    previous = tokens(target, dictionary)
-    goal = torch.cat([previous[1:], torch.tensor([dictionary.index("[de]")])])
-    source_tokens = tokens(source, dictionary)
-    model.eval()
-    with torch.no_grad():
-        logits, _ = model(source_tokens[None], torch.tensor([len(source_tokens)]), previous[None])
-    log_probs = torch.log_softmax(logits[0], dim=-1)
-    number, total = 0, 0.0
-    for position, token in enumerate(goal.tolist()):
-        if token == dictionary.bos():
-            number += 1
-        elif number == sentence and position < len(goal) - 1:
-            total += log_probs[position, token].item()
-    return total
-
-
 @pytest.mark.parametrize("max_tokens", [1, 4096])
 def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
     scorer = SentenceScorer(model, dictionary, dictionary, max_tokens)
@@ -116,7 +81,7 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
         expected = []
         for text in (result.item.correct, *result.item.wrong):
             target = [*TARGETS[instance][:sentence], text, *TARGETS[instance][sentence + 1 :]]
-            expected.append(brute_force(model, dictionary, SOURCES[instance], target, sentence))
+            expected.append(score_by_hand(model, dictionary, encode(SOURCES[instance]), encode(target), sentence))
         assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
         assert result.to_json()["solved"] == all(expected[0] > other for other in expected[1:])
         margins += [abs(expected[0] - other) for other in expected[1:]]
@@ -124,7 +89,7 @@ def test_items_equal_brute_force(model, dictionary, encode, read, max_tokens):
     assert [result.view == IN_VIEW for result in results] == [True, True, False, True, True]
 
 
-@pytest.mark.parametrize("model", ["full"], indirect=True)
+@pytest.mark.parametrize("model", ["transformer"], indirect=True)
 @pytest.mark.parametrize(("before", "target_before"), [(2, 2), (2, 0), (1, 3)])
 def test_items_where_instances_overlap(model, dictionary, encode, before, target_before):
     """Each item is scored where its sentence is current, behind so many sentences of either side."""
@@ -142,9 +107,9 @@ def test_items_where_instances_overlap(model, dictionary, encode, before, target
         item = result.item
         current = [(place.document, place.current[0]) for place in places]
         number = current.index((item.document, item.sentence))
-        source, target = instances[number]
-        texts = [item.correct, *item.wrong]
-        expected = [brute_force(model, dictionary, source, [*target[:-1], text], len(target) - 1) for text in texts]
+        source, target = read(number)
+        texts = encode([item.correct, *item.wrong])
+        expected = [score_by_hand(model, dictionary, source, [*target[:-1], text], len(target) - 1) for text in texts]
         assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
         assert (result.view == IN_VIEW) == (item.distance <= max(before, target_before))
 
@@ -177,7 +142,7 @@ def test_batches_hold_every_request_once_within_the_limit(encode):
     source = [encode(SOURCES[0]), encode(SOURCES[2])]
     requests = [Request(source[n % 2], encode(TARGETS[2])[: 1 + n % 4]) for n in range(30)]
     for limit in (1, 15, 40, 1000):
-        groups = list(batches(requests, limit))
+        groups = list(SentenceScorer.batches(SimpleNamespace(max_tokens=limit), requests))
         assert sorted(number for group in groups for number in group) == list(range(30))
         for group in groups:
             width = max(size(requests[number].target) for number in group)
@@ -189,7 +154,8 @@ def test_batches_do_not_depend_on_where_sources_lie_in_memory(encode):
     sources = sorted((encode(SOURCES[0]) for _ in range(20)), key=id)
     for order in (sources, sources[::-1], sources[10:] + sources[:10]):
         requests = [Request(source, encode(TARGETS[0])) for _ in range(2) for source in order]
-        found = list(batches(requests, 4 * size(requests[0].target)))
+        limit = SimpleNamespace(max_tokens=4 * size(requests[0].target))
+        found = list(SentenceScorer.batches(limit, requests))
         assert found == [[n, n + 20, n + 1, n + 21] for n in range(0, 20, 2)]
 
 

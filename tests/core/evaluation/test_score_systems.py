@@ -7,6 +7,7 @@ import sys
 import types
 
 import pytest
+import sacrebleu
 
 from gtransformer.cli.score import main
 from gtransformer.evaluation.comet import load_comet
@@ -35,16 +36,13 @@ def error_of(capsys) -> str:
     return text
 
 
-def test_plain_text_against_a_file(plain, helpers, capsys):
+def test_plain_text_against_a_file(plain, capsys):
     arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", str(plain / "one.txt")]
     assert main([*arguments, "--by", "document", "position"]) == 0
     result = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
     scores = result["scores"]["raw"]
     assert set(scores) == {"s_bleu", "d_bleu", "chrf", "ter"}
-    for key, metric in (("s_bleu", "bleu"), ("chrf", "chrf"), ("ter", "ter")):
-        command = helpers.sacrebleu_command(sentences(SYSTEM), sentences(REFERENCE), plain, "--metrics", metric)
-        assert round(scores[key]["score"], 14) == command["score"]
-        assert scores[key]["signature"] == command["signature"]
+    assert scores["s_bleu"]["score"] == sacrebleu.corpus_bleu(sentences(SYSTEM), [sentences(REFERENCE)]).score
     assert scores["d_bleu"]["segments"] == 2 and scores["s_bleu"]["segments"] == 5
     assert [row["sentences"] for row in result["by_document"]["raw"]] == [3, 2]
     assert result["by_document"]["raw"][1]["s_bleu"] == pytest.approx(100)
@@ -76,23 +74,20 @@ def test_documents_separated_by_blank_lines(plain, capsys):
     ("reference", "hypothesis", "tokenizer"),
     [
         ("你好，世界。\n今天天气很好，我们去公园吧。\n", "你好，世界。\n今天天气不好，我们去公园了。\n", "zh"),
-        ("安装 Windows Server 并配置 PowerShell。\n", "安装 Windows Server 和配置 PowerShell。\n", "zh"),
         ("今日は天気がいいです。\n散歩に行きましょう。\n", "今日は天気が悪いです。\n散歩に行きました。\n", "char"),
         ("วันนี้อากาศดีมาก\nเราไปสวนกันเถอะ\n", "วันนี้อากาศไม่ดี\nเราไปสวนกันเถอะ\n", "char"),
         ("Der Ort heißt auf Chinesisch 北京.\nEr ist groß.\n", "Der Ort heißt chinesisch 北京.\nEr ist groß.\n", "13a"),
     ],
 )
-def test_text_without_spaces_is_not_scored_by_words(tmp_path, helpers, reference, hypothesis, tokenizer):
+def test_text_without_spaces_is_not_scored_by_words(tmp_path, reference, hypothesis, tokenizer):
     """sacrebleu's own score with the tokeniser of the script, also where a corpus calls its language otherwise."""
     (tmp_path / "ref").write_text(reference, encoding="utf-8")
     (tmp_path / "hyp").write_text(hypothesis, encoding="utf-8")
     assert main(["--reference-file", str(tmp_path / "ref"), "--hypotheses", str(tmp_path / "hyp")]) == 0
     score = json.loads((tmp_path / "hyp.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]["s_bleu"]
-    command = helpers.sacrebleu_command(
-        hypothesis.splitlines(), reference.splitlines(), tmp_path, "--tokenize", tokenizer
-    )
-    assert (round(score["score"], 14), score["signature"]) == (command["score"], command["signature"])
-    assert score["score"] > 10 and raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
+    expected = sacrebleu.corpus_bleu(hypothesis.splitlines(), [reference.splitlines()], tokenize=tokenizer).score
+    assert score["score"] == expected > 10 and f"|tok:{tokenizer}|" in score["signature"]
+    assert raw_tokenizer([reference.splitlines()], lang="cn") == tokenizer
 
 
 def test_sentences_too_short_for_bleu(plain, capsys):
@@ -104,27 +99,6 @@ def test_sentences_too_short_for_bleu(plain, capsys):
     assert "note: s-BLEU: no translated segment has four words" in printed and "note: d-BLEU" not in printed
     result = json.loads((plain / "same.scores.json").read_text(encoding="utf-8"))["scores"]["raw"]
     assert (result["s_bleu"]["score"], result["d_bleu"]["score"]) == (0, pytest.approx(100))
-
-
-def test_lower_cased_bleu_on_request(plain, helpers, capsys):
-    """Beside the cased one, of sentences and documents, as sacrebleu's command has it; not counted by case."""
-    (plain / "titles.txt").write_text(SYSTEM.title().replace("<D>", "<d>"), encoding="utf-8")
-    files = [f"base={plain / 'one.txt'}", str(plain / "titles.txt")]
-    arguments = ["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, "--metrics", "bleu", "bleu-lc"]
-    assert main([*arguments, "--by", "document", "--test", "sign"]) == 0
-    result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
-    base, titles = (result["systems"][name]["scores"]["raw"] for name in ("base", "titles"))
-    assert list(base) == ["s_bleu", "d_bleu", "s_bleu_lc", "d_bleu_lc"]
-    command = helpers.sacrebleu_command(sentences(SYSTEM), sentences(REFERENCE), plain, "--lowercase")
-    assert (round(base["s_bleu_lc"]["score"], 14), base["s_bleu_lc"]["signature"]) == (
-        command["score"], command["signature"]
-    )  # fmt: skip
-    assert "|case:lc|" in base["d_bleu_lc"]["signature"] and base["d_bleu_lc"]["segments"] == 2
-    for key in ("s_bleu", "d_bleu"):
-        assert base[f"{key}_lc"]["score"] == titles[f"{key}_lc"]["score"] > titles[key]["score"] + 5
-    assert result["significance"]["raw"]["s_bleu_lc"]["titles"]["sign"]["equal"] == 5
-    printed = capsys.readouterr().out
-    assert "raw        s-BLEU lower-cased" in printed and "d-BLEU lower-cased titles" in printed
 
 
 def test_systems_side_by_side(plain, capsys):
@@ -166,21 +140,19 @@ def test_systems_side_by_side(plain, capsys):
     assert any("p two-sided, documents exchanged" in row and "] p 0.1250" in row for row in rows)
 
 
-def test_few_documents_have_no_p_value(plain, capsys):
+@pytest.mark.parametrize("marked", [True, False])
+def test_few_documents_have_no_p_value(plain, capsys, marked):
     """Plain text without <d> is one document; of two nothing can be told either."""
-    for name, marked in (("two", True), ("one", False)):
-        for file in ("ref.de", "one.txt", "two.txt"):
-            text = (plain / file).read_text(encoding="utf-8")
-            (plain / f"{name}-{file}").write_text(text if marked else text.replace("<d>\n", ""), encoding="utf-8")
-        files = [str(plain / f"{name}-{file}") for file in ("one.txt", "two.txt")]
-        tests = ["--test", "documents", "sentences", "sign", "--output", str(plain / "out.json")]
-        assert main(["--reference-file", str(plain / f"{name}-ref.de"), "--hypotheses", *files, *tests]) == 0
-        found = json.loads((plain / "out.json").read_text(encoding="utf-8"))["significance"]["raw"]
-        assert {part["p_value"] for one in found.values() for part in one[f"{name}-two"].values()} == {None}
-        printed = capsys.readouterr().out
-        assert "too few documents" in printed and "too few sentences" in printed
-        assert f"note: {2 if marked else 1} document(s): a test over documents needs 6" in printed
-        assert ("sentences of a document are not independent" in printed) == marked
+    for file in () if marked else ("ref.de", "one.txt"):
+        (plain / file).write_text("\n".join(sentences((plain / file).read_text(encoding="utf-8"))), encoding="utf-8")
+    files = [str(plain / name) for name in ("one.txt", "two.txt")]
+    tests = ["--test", "documents", "sentences", "sign", "--output", str(plain / "out.json")]
+    assert main(["--reference-file", str(plain / "ref.de"), "--hypotheses", *files, *tests]) == 0
+    found = json.loads((plain / "out.json").read_text(encoding="utf-8"))["significance"]["raw"]
+    assert {part["p_value"] for one in found.values() for part in one["two"].values()} == {None}
+    printed = capsys.readouterr().out
+    assert "too few documents" in printed and "too few sentences" in printed
+    assert f"note: {1 + marked} document(s)" in printed and ("not independent" in printed) == marked
 
 
 def test_generated_beside_plain_text(prepared, hypotheses, tmp_path, helpers):

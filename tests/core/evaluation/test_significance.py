@@ -93,7 +93,7 @@ def rows_of(level: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("key", ["s_bleu", "d_bleu"])
-def test_all_exchanges_of_documents_by_brute_force(systems, key) -> None:
+def test_all_exchanges_of_documents_by_brute_force(systems, key):
     """Eight documents: each of the 2^8 exchanges is made here, and its difference compared with the real one."""
     result = compare(systems, key, "documents")["B"]
     first, second = rows_of("sentences" if key == "s_bleu" else "documents")
@@ -118,7 +118,7 @@ def test_all_exchanges_of_documents_by_brute_force(systems, key) -> None:
     assert result.interval == pytest.approx((real - half, real + half), abs=1e-3 * half)
 
 
-def test_samples_of_exchanges_by_brute_force(systems) -> None:
+def test_samples_of_exchanges_by_brute_force(systems):
     """More sentences than can be exchanged in all ways: the same draws, made and counted here."""
     samples = 300
     result = compare(systems, "s_bleu", "sentences", samples)["B"]
@@ -136,7 +136,7 @@ def test_samples_of_exchanges_by_brute_force(systems) -> None:
 
 
 @pytest.mark.parametrize(("key", "metric"), [("s_bleu", "BLEU"), ("chrf", "chrF2"), ("ter", "TER")])
-def test_agrees_with_sacrebleus_randomisation(systems, key, metric, tmp_path) -> None:
+def test_agrees_with_sacrebleus_randomisation(systems, key, metric, tmp_path):
     """Its command exchanges sentences, too, but draws otherwise and does not count ties, of which TER has many."""
     for name, documents in (("ref", REFERENCE), ("A", BASELINE), ("B", SYSTEM)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in texts("sentences", documents)), encoding="utf-8")
@@ -170,7 +170,7 @@ def scores(sums: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [6, 9, 20])
-def test_false_positives_and_coverage(count) -> None:
+def test_false_positives_and_coverage(count):
     """Of two systems that are equally good 5 % are told apart at 0.05, and the interval holds the truth in 95 %."""
     draw, trials = np.random.default_rng(count), 400
     found = [paired_test(*documents_of(draw, count, 0.0), scores, "documents", 200)[0] for _ in range(trials)]
@@ -181,8 +181,8 @@ def test_false_positives_and_coverage(count) -> None:
     assert sum(one.p_value <= 0.05 for one in better) >= 36, "a difference that is there is found"
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_too_few_documents(count) -> None:
+@pytest.mark.parametrize("count", [1, 5])
+def test_too_few_documents(count):
     """However large the difference."""
     first, second = documents_of(np.random.default_rng(1), count, 3.0)
     (result,) = paired_test(first, second, scores, "documents")
@@ -190,7 +190,7 @@ def test_too_few_documents(count) -> None:
     assert result.units == count and result.signature.startswith("too few documents")
 
 
-def test_ties_make_nothing_significant() -> None:
+def test_ties_make_nothing_significant():
     """Where every exchange has the same difference, as where one document differs, p is 1."""
     first = np.ones((10, 10)) * 50
     second = first.copy()
@@ -204,7 +204,7 @@ def test_ties_make_nothing_significant() -> None:
 @pytest.mark.parametrize(
     ("metric", "level"), [("bleu", "sentences"), ("bleu", "documents"), ("chrf", "sentences"), ("ter", "sentences")]
 )
-def test_sign_test_by_definition(metric, level) -> None:
+def test_sign_test_by_definition(metric, level):
     """Put one segment of the system among the baseline's and score the whole corpus again, for every segment."""
     base, new, reference = (texts(level, side) for side in (BASELINE, SYSTEM, REFERENCE))
 
@@ -223,7 +223,7 @@ def test_sign_test_by_definition(metric, level) -> None:
     assert result.p_value == binomial_p_value(found["better"], found["worse"])
 
 
-def test_exact_binomial() -> None:
+def test_exact_binomial():
     """All 2^n outcomes of n coins, counted one by one; then Collins et al.'s 2000 sentences in another order of sum."""
     for better, worse in [(0, 0), (1, 0), (5, 1), (1, 5), (4, 4), (9, 2), (10, 0)]:
         coins = better + worse
@@ -236,7 +236,7 @@ def test_exact_binomial() -> None:
 
 
 @pytest.mark.parametrize("test", ["documents", "sentences", "sign"])
-def test_a_system_against_itself(systems, test) -> None:
+def test_a_system_against_itself(systems, test):
     result = compare({"A": systems["A"], "again": systems["A"]}, "s_bleu", test, 20)["again"].to_json()
     assert result["p_value"] == 1.0 and result["sides"] == "two-sided"
     if test == "sign":
@@ -245,7 +245,7 @@ def test_a_system_against_itself(systems, test) -> None:
         assert result["difference"] == 0 and result["interval"] == (0, 0)
 
 
-def test_direction_does_not_matter(systems) -> None:
+def test_direction_does_not_matter(systems):
     """Two-sided: the same p-value from either side, and the interval turned round."""
     there = compare(systems, "d_bleu", "documents")["B"]
     back = compare({"B": systems["B"], "A": systems["A"]}, "d_bleu", "documents")["A"]
@@ -253,7 +253,7 @@ def test_direction_does_not_matter(systems) -> None:
     assert there.interval == pytest.approx([-one for one in back.interval[::-1]])
 
 
-def test_seed(systems, monkeypatch) -> None:
+def test_seed(systems, monkeypatch):
     """Every number is one, 0, too; none is another draw each time."""
 
     def p_value(seed: str | None) -> float:

@@ -9,7 +9,7 @@ import pytest
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.layouts import document_layout, joined_layout, marked_layout
+from gtransformer.evaluation.sentence_scores import document_layout, joined_layout, marked_layout
 from gtransformer.evaluation.suite_files import differing_word, distance_name, is_own_suite, read_suite
 from tests.support import SHARED
 

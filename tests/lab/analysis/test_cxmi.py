@@ -10,7 +10,7 @@ import pytest
 from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.instances import capacity_of, corpus_instances
-from gtransformer.evaluation.sentence_scores import Beside, Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
     ALL,
     SentenceTokens,
@@ -171,7 +171,7 @@ def test_how_far_back_a_request_reads():
     """Two sentences before the one in question; a model that reads no batch has its own context alone."""
     one = [[4]]
     scorer = Namespace(reach=lambda before: (len(before), 0))
-    before = (Beside(one * 2, one * 2, 1), Beside(one, one, 3))
+    before = (Request(one * 2, one * 2, number=1), Request(one, one, number=3))
     whole = Request(one, one, (0,), "x", before, 4)
     assert [_reach(scorer, cut(whole, most)) for most in (0, 1, 2, ALL)] == [0, 1, 2, 2]
     assert _reach(scorer, Request(one * 3, one, (0,), "x", (), 1)) == 2

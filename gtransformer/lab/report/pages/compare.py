@@ -11,7 +11,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import bucket_name
 from gtransformer.evaluation.contrastive import Item
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES
-from gtransformer.evaluation.score import ScoredSystem
+from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.score_table import notes, score_cell
 from gtransformer.evaluation.segments import POSITIONS, Segments
 from gtransformer.lab.report.pages.colours import system_colours
@@ -24,7 +24,7 @@ WORD = re.compile(r"\w+|[^\w\s]")  # as the page's script cuts text
 
 def write_comparison(
     path: str | Path,
-    systems: Sequence[ScoredSystem],
+    systems: Sequence[Evaluation],
     source: Documents | None,
     items: Sequence[Item] = (),
     title: str = "Translations side by side",
@@ -38,13 +38,13 @@ def write_comparison(
 
     Raises UserError for items of another text.
     """
-    evaluations = [system.evaluation.scores[REFERENCE] for system in systems]
+    evaluations = [system.scores[REFERENCE] for system in systems]
     first = evaluations[0].segments
     names = [system.name for system in systems]
     colours = system_colours(names)
     marks = marked(items, first)
     shown = [{"name": name, "colour": colours[name]} for name in names]
-    languages = systems[0].evaluation.source_lang, systems[0].evaluation.target_lang
+    languages = systems[0].source_lang, systems[0].target_lang
     ranges = {bucket_name(place, POSITIONS) for _, place in first.places}
     phenomena = sorted({mark[0] for some in marks.values() for mark in some})
     data = {

@@ -12,23 +12,22 @@ import importlib
 import importlib.util
 import json
 import os
-import random
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 TURNS = ("old", "new", "old again")
 ALLOWED = 0.05  # slower by so much, or by what the old checkout differs from itself, is not slower
 PLACES = ("gtransformer.lab.benchmark", "gtransformer.benchmark")  # where checkouts have it, now and before
-LIKE_STEPS = ("passes", "varied")  # methods that need the batch and criterion of a training step
 
 
 def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict:
-    """Call a method of System, ``passes`` or ``varied``: once to warm up, then until ``seconds`` have passed.
+    """Call a method of System: once to warm up, then until ``seconds`` have passed.
 
     Of ``setting``, what the checkout does not know yet is left out: it concerns systems that it has not.
 
@@ -43,34 +42,11 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
     baseline = memory.peak_memory()
     known = {field.name for field in fields(systems.Setting)}
     system = systems.System(systems.Setting(**{name: value for name, value in setting.items() if name in known}))
-    draw = random.Random(1)  # the same documents in every process
-
-    def passes() -> dict:
-        """Loss and backward pass of a training step, without what the optimizer does."""
-        began = systems.now(setting["device"])
-        loss, _, _ = system.criterion(system.model, system.batch)
-        system.model.zero_grad()
-        loss.backward()
-        return {"seconds": systems.now(setting["device"]) - began, "tokens": system.batch["ntokens"]}
-
-    def varied() -> dict:
-        """Do so with two batches, documents of one up to a fifth shorter, those of the other as much longer."""
-        usual, shift, results = system.setting, draw.uniform(-0.2, 0.2), []
-        for times in (1 - shift, 1 + shift):
-            system.setting = replace(usual, tokens=round(usual.tokens * times))
-            system.batch = system._batch(usual.documents)
-            results.append(passes())
-        system.setting = usual
-        return {key: sum(result[key] for result in results) for key in ("seconds", "tokens")}
-
-    call = {"passes": passes, "varied": varied}.get(method) or getattr(system, method)
-    if method in LIKE_STEPS:
-        system.train_step()
-    else:
-        call(**arguments)
+    call = partial(getattr(system, method), **arguments)
+    call()
     passed, calls, began = 0.0, 0, time.process_time()
     while not calls or passed < seconds:
-        result = call(**arguments)
+        result = call()
         passed, calls = passed + result["seconds"], calls + 1
     cpu, gpu = time.process_time() - began, setting["device"] == "cuda"
     return {
@@ -167,8 +143,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, default=Path("exp_logs/benchmark/commits.json"), help="(%(default)s)")
     for name, default, about in (
         ("--train", "1x512,16x512,1x2048,16x2048", "documents x tokens trained on; '' for none"),
-        ("--passes", "", "the same without the optimizer, which may differ between commits"),
-        ("--varied", "", "as --passes, two batches with documents of 0.8 to 1.2 times the length"),
         ("--decode", "1x2048,16x128", "documents x tokens decoded at once"),
     ):
         parser.add_argument(name, type=cases, default=default, help=f"{about} ('%(default)s')", metavar="DxT,...")
@@ -210,7 +184,7 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
     shared = ("arch", "vocabulary", "sentence", "context", "dropout", "precision")
     same = {name: getattr(options, name) for name in shared}
     same |= {"system": options.engine, "device": "cuda" if torch.cuda.is_available() else "cpu"}
-    for option, method in (("train", "train_step"), ("passes",) * 2, ("varied",) * 2, ("decode",) * 2):
+    for option, method in (("train", "train_step"), ("decode", "decode")):
         for documents, tokens in getattr(options, option):
             setting = {**same, "tokens": tokens, "batch_tokens": documents * tokens}
             arguments = {"documents": documents, "beam": options.beam} if method == "decode" else {}
@@ -226,7 +200,7 @@ def compare(options: argparse.Namespace, argv: Sequence[str] | None) -> None:
             write_json(options.output, results)
             print(line(row), flush=True)
     if not results["rows"]:
-        raise UserError("nothing to measure; give cases with --train, --passes, --varied or --decode")
+        raise UserError("nothing to measure; give cases with --train or --decode")
 
 
 def main(argv: list[str] | None = None) -> int:

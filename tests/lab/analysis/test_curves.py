@@ -69,10 +69,6 @@ def test_validation_of_words_is_drawn_where_all_have_it(log, tmp_path, monkeypat
     assert {label.partition(" (")[0] for label in drawn[1]} == {"one, validation", "other, validation"}
 
 
-def test_epochs_stand_in_where_no_updates_were_logged(log) -> None:
-    assert read_curve(log(entry("train", train_ppl=20.0, train_num_updates=8))).train == [(8, 20.0)]
-
-
 def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> None:
     curve = read_curve(
         log(
@@ -87,13 +83,11 @@ def test_a_resumed_training_replaces_what_it_repeats_and_adds_its_time(log) -> N
     assert curve.seconds == 15 + 8
 
 
-def test_other_validation_sets(log) -> None:
+def test_other_forms_of_logs(log) -> None:
+    """Another validation set; epochs where no updates were logged; without prefix, every entry several times."""
     path = log(entry("valid", valid_ppl=2.0, valid_num_updates=1), entry("dev2", dev2_ppl=3.0, dev2_num_updates=1))
     assert read_curve(path, valid="dev2").valid == [(1, 3.0)]
-
-
-def test_bare_and_repeated_entries_of_a_log_file(log) -> None:
-    """What fairseq writes with --log-file: no prefix, and every entry once per epoch begun."""
+    assert read_curve(log(entry("train", train_ppl=20.0, train_num_updates=8))).train == [(8, 20.0)]
     bare = [
         entry("train_inner", ppl=9.5, num_updates=16, update=0.2, wall=7),
         entry("valid", valid_ppl=3.5, valid_num_updates=16),
@@ -116,28 +110,25 @@ def test_errors(log, tmp_path) -> None:
         read_curve(tmp_path / "no.log")
 
 
-def test_picture_shows_every_curve_on_a_logarithmic_axis(tmp_path, monkeypatch) -> None:
+def test_picture_shows_every_curve(log, tmp_path, monkeypatch) -> None:
+    """On a logarithmic axis, in the systems' own colours; one that lies upon another is marked."""
     from matplotlib.figure import Figure
-    from matplotlib.image import imread
 
-    drawn = []
-    original = Figure.savefig
+    drawn, original = [], Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
+    points = [(1, 9.0), (2, 8.0), (3, 7.0)]
     curves = {
-        "G-Transformer": Curve(train=[(1, 90.0), (2, 5.0)], valid=[(2, 4.0)]),
-        "Transformer": Curve(train=[(1, 95.0), (2, 50.0)], valid=[]),
+        "G-Transformer": Curve(train=[(1, 90.0), (2, 5.0)], valid=points),
+        "Transformer": Curve(valid=[(1, 9.0), (2, 8.0), (3, 7.001)]),
+        "other": Curve(valid=[(1, 9.0), (2, 8.1), (3, 7.0)]),
     }
-    path = tmp_path / "curves.png"
-    plot_learning_curves(curves, path, "Perplexity")
+    plot_learning_curves(curves, tmp_path / "curves.png", "Perplexity")
     (axes,) = drawn[0].axes
-    assert axes.get_yscale() == "log"
-    assert axes.get_title() == "Perplexity"
-    lines = {line.get_label(): list(map(tuple, line.get_xydata())) for line in axes.get_lines()}
-    assert lines == {
-        "G-Transformer, training": [(1, 90), (2, 5)],
-        "G-Transformer, validation": [(2, 4)],
-        "Transformer, training": [(1, 95), (2, 50)],
-    }
-    assert [line.get_color() for line in axes.get_lines()] == ["#3461c9", "#3461c9", "#c43f40"]  # the systems' own
-    assert imread(path).shape[:2] == (675, 1125)
-    assert [p.name for p in tmp_path.iterdir()] == ["curves.png"]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines) == [
+        "G-Transformer, training", "G-Transformer, validation",
+        "Transformer, validation (on G-Transformer, validation's line)", "other, validation",
+    ]  # fmt: skip
+    assert axes.get_yscale() == "log" and list(map(tuple, lines["G-Transformer, validation"].get_xydata())) == points
+    assert [line.get_color() for line in lines.values()][:3] == ["#3461c9", "#3461c9", "#c43f40"]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".png"] == ["curves.png"]

@@ -47,13 +47,13 @@ def test_one_document_of_a_file(inspect, saved_model):
 
 @pytest.mark.slow
 def test_a_long_document_is_shown_by_instances(inspect):
-    folder, output, _ = inspect(DOCUMENT * 5)
+    folder, output, _ = inspect(DOCUMENT * 3)
     instances = json.loads((folder / "inspection.json").read_text(encoding="utf-8"))["instances"]
-    assert len(instances) > 2 and sum(len(one["source"]) for one in instances) == 15
+    assert len(instances) > 1 and sum(len(one["source"]) for one in instances) == 9
     assert [one["first_sentence"] for one in instances][0] == 1 and instances[1]["first_sentence"] > 1
     names = {path.name for path in folder.iterdir()}
     assert {f"attention.{number}.png" for number in range(1, len(instances) + 1)} <= names
-    assert (folder / "sources.txt").read_text(encoding="utf-8").count("\n      drew on ") == 15
+    assert (folder / "sources.txt").read_text(encoding="utf-8").count("\n      drew on ") == 9
     assert "sentences 1 to" in output
 
 
@@ -66,8 +66,10 @@ def test_a_given_translation(inspect, tmp_path):
     assert instance["translation"] == lines[1:]
     for text in ("eins\n", "eins\nzwei\ndrei\nvier\n"):  # as many as the text, not only as the document
         other.write_text(text, encoding="utf-8")
-        message = f"{other}: has {text.count(chr(10))} lines, but the text has 5; give a line for each line"
-        assert message in inspect([*DOCUMENT, "", "More."], "--translation", other, status=1)[2]
+        assert (
+            f"{other}: has {text.count(chr(10))} lines"
+            in inspect([*DOCUMENT, "", "More."], "--translation", other, status=1)[2]
+        )
 
 
 def test_mistakes_and_pipes(inspect, saved_model, tmp_path, monkeypatch, capsys):

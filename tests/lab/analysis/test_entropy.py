@@ -74,16 +74,6 @@ def test_keys_of_group_cross_attention(engine):
     assert bits.squeeze(1).tolist() == pytest.approx([math.log2(n) if n else 0 for n in expected], abs=1e-5)
 
 
-def test_attention_to_one_key_has_no_entropy():
-    layout = ragged(SOURCE)
-    keys = torch.zeros(layout.total, 2, 4)
-    keys[3] = 200.0  # far above all others
-    bits, _ = query_entropies(
-        torch.ones(layout.total, 2, 4), keys, make_local_or_global("packed", layout, layout, False, False)
-    )
-    assert bits[: len(SOURCE[0])].abs().max() < 1e-6
-
-
 def test_mean_of_heads_and_each_head():
     """Two heads that look at one key each: 0 bits each, 1 bit for their mean."""
     layout = ragged([[1, 1]])
@@ -97,7 +87,7 @@ def test_mean_of_heads_and_each_head():
 
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("per_head", [False, True])
-@pytest.mark.parametrize("limit", [1, 40, 1 << 24])
+@pytest.mark.parametrize("limit", [40, 1 << 24])
 @pytest.mark.parametrize(
     ("local", "causal", "cross"),
     [(True, False, False), (True, True, False), (False, False, False), (False, True, False), (True, False, True),

@@ -8,11 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 
-from gtransformer.lab.benchmark.systems import Setting, System
+from gtransformer.lab.benchmark.systems import Setting
 from gtransformer.lab.cli.benchmark_commits import cases, line, main, measure, summary
-from gtransformer.optim.fused_adam import FusedAdam
 from tests.support import ROOT
 
 pytestmark = pytest.mark.slow
@@ -54,33 +52,6 @@ def test_decoding_of_a_checkout_of_before_a_setting_was_there():
     setting = asdict(Setting("packed", 16, 32, context=1, **SIZES)) | {"of_later": 1}
     result = measure(setting, "decode", {"documents": 2, "beam": 2}, 0)
     assert (result["tokens"], result["calls"]) == (2 * 16, 1) and result["seconds"] > 0
-
-
-def test_passes_leave_the_optimizer_out(monkeypatch):
-    """Its step is taken once, by the training step that makes the batch; gradients are made anew by every call."""
-    systems, steps = [], []
-    build, step = System.__init__, FusedAdam.step
-    monkeypatch.setattr(System, "__init__", lambda self, setting: (build(self, setting), systems.append(self))[0])
-    monkeypatch.setattr(
-        FusedAdam, "step", lambda self, *given, **named: (steps.append(1), step(self, *given, **named))[1]
-    )
-    result = measure(asdict(Setting("packed", 16, 32, **SIZES)), "passes", {}, 0)
-    assert (result["tokens"], result["calls"], len(steps)) == (32, 1, 1) and result["cpu_seconds"] > 0
-    (system,) = systems
-    found = [parameter.grad.clone() for parameter in system.model.parameters()]
-    system.model.zero_grad()
-    system.criterion(system.model, system.batch)[0].backward()
-    for one, parameter in zip(found, system.model.parameters(), strict=True):
-        torch.testing.assert_close(one, parameter.grad)
-
-
-def test_varied_passes_have_documents_of_other_lengths(monkeypatch):
-    made, make = [], System._batch
-    monkeypatch.setattr(System, "_batch", lambda self, count: made.append(make(self, count)) or made[-1])
-    assert measure(asdict(Setting("packed", 50, 100, **SIZES)), "varied", {}, 0.2)["tokens"] == 200
-    lengths = [batch["target"].shape[1] for batch in made[1:]]  # the first is that of the warm-up
-    assert len(set(lengths)) > 1 and all(40 <= length <= 60 for length in lengths)
-    assert all(sum(pair) == 100 for pair in zip(lengths[::2], lengths[1::2], strict=True))
 
 
 def measured(*seconds: float) -> list[dict]:

@@ -100,29 +100,25 @@ def test_telling_words():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"document": 2}, "contrastive item 0: the text has no sentence 2 of document 2; use the items that belong"),
-        ({"sentence": 3}, "contrastive item 0: the text has no sentence 3 of document 0"),
-        ({"correct": "Ist sie neu?"}, "its right translation 'Ist sie neu?' is not the reference of sentence 2 of"),
-    ],
+    "change",
+    [{"document": 2}, {"sentence": 3}, {"correct": "Ist sie neu?"}],
 )
-def test_items_of_another_text(score, change, message):
+def test_items_of_another_text(score, change):
     path, error = score(SOURCE, REFERENCE, {"a": BASE}, items=[ITEM | change], status=1)
-    assert message in error and error.count("\n") == 1 and not path.exists()
+    assert "contrastive item 0" in error and error.count("\n") == 1 and not path.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["--items", "i.json", "--reference-file", "r"], "--items marks words on a page; name its file with --html"),
-        (["--html", ".", "--reference-file", "r"], ".: is a directory; name a file"),
-        (["--html", "p.html", "p", "--reference", "release"], "--html shows untouched text; use the raw reference"),
+        (["--items", "i.json", "--reference-file", "r"], "--items"),
+        (["--html", ".", "--reference-file", "r"], "directory"),
+        (["--html", "p.html", "p", "--reference", "release"], "--html"),
     ],
 )
-def test_options_that_do_not_go_together(arguments, message, capsys):
+def test_options_that_do_not_go_together(arguments, named, capsys):
     assert main(["--hypotheses", "a.jsonl", *arguments]) == 1
-    assert message in capsys.readouterr().err
+    assert named in capsys.readouterr().err
 
 
 def test_a_hundred_documents_are_a_small_page(score):

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gtransformer.data.group_tags import group_tags, tag_of_newest
-from gtransformer.models.common.watching import AttentionSite, watching
-from gtransformer.models.common.weights import per_query, projections
+from gtransformer.models.common.watching import AttentionSite, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 
 

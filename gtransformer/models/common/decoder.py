@@ -163,7 +163,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     @property
     def output_is_product(self) -> bool:
         """Whether logits are the top states times ``output_weight`` and nothing else."""
-        return overridden(self, DocumentDecoder, "output_layer") is None
+        return type(self).output_layer is DocumentDecoder.output_layer
 
     @property
     def output_weight(self) -> Tensor:

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.watching import AttentionSite, can_be_watched, watching
-from gtransformer.models.common.weights import per_query, projections
+from gtransformer.models.common.watching import AttentionSite, can_be_watched, per_query, projections, watching
 from gtransformer.modules.attention import MultiheadAttention, Pattern
 
 
@@ -34,7 +33,7 @@ def query_entropies(
     """Entropy of each query's attention.
 
     Args:
-        q, k, pattern, relative: as of ``weights.per_query``.
+        q, k, pattern, relative: as of ``watching.per_query``.
         per_head: an entropy for each head instead of one of the mean over heads.
 
     Returns:

@@ -63,7 +63,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
 
     Raises UserError listing what is missing, unexpected, of another shape, or untied although the model ties it.
     """
-    own, state = model.state_dict(), as_of_today(state)
+    own, state = model.state_dict(), upgraded(state)
     given = {PLAIN_ATTENTION.sub(r".\1_local.", name): value for name, value in state.items()}
     given = {name: value for name, value in given.items() if name in own or not BOOKKEEPING.search(name)}
     tied = _tied_names(model)
@@ -72,7 +72,7 @@ def from_transformer(state: dict[str, Tensor], model: nn.Module, global_from_loc
             given[name] = given[first]
     _check_names(given, own, model.is_pretrained)
     added = len(own["decoder.output_projection.weight"]) - len(model.decoder.output_weight)
-    given |= {name: _grown(given[name], own[name], added) for name in TABLES if name in given}
+    given |= {name: _with_own_symbols(given[name], own[name], added) for name in TABLES if name in given}
     given |= {name: _widened(value, own[name]) for name, value in given.items() if name.endswith(".out_proj.weight")}
     _check_shapes(given, own)
     _check_ties(given, tied)
@@ -107,7 +107,7 @@ def make_neutral(state: dict[str, Tensor], fresh: Iterable[str], bias: float) ->
         state[f"{gate}.bias"] = torch.full_like(state[f"{gate}.bias"], bias)
 
 
-def as_of_today(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def upgraded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Parameters of a Transformer as fairseq names and cuts them since version 0.9."""
     found: dict[str, Tensor] = {}
     for name, value in state.items():
@@ -122,7 +122,7 @@ def as_of_today(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def _grown(table: Tensor, own: Tensor, added: int) -> Tensor:
+def _with_own_symbols(table: Tensor, own: Tensor, added: int) -> Tensor:
     """A table (words, channels) with the model's own rows for the ``added`` symbols that it lacks, if it does."""
     rows = len(own) - added
     return torch.cat([table, own[rows:].to(table)]) if added and len(table) == rows else table
@@ -148,12 +148,8 @@ def _tied_names(model: nn.Module) -> dict[str, str]:
 
 def _check_names(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained: Callable[[str], bool]) -> None:
     missing = [name for name in own if name not in given and is_pretrained(name) and not BOOKKEEPING.search(name)]
-    unexpected = [name for name in given if name not in own]
-    reasons = []
-    if missing:
-        reasons.append(f"it lacks {', '.join(missing)}")
-    if unexpected:
-        reasons.append(f"this model has no {', '.join(unexpected)}")
+    lists = {"it lacks": missing, "this model has no": [name for name in given if name not in own]}
+    reasons = [f"{what} {', '.join(names)}" for what, names in lists.items() if names]
     if reasons:
         raise UserError(
             f"the pretrained checkpoint is of another structure: {'; '.join(reasons)} (layers, layer norms and kinds "
@@ -162,17 +158,18 @@ def _check_names(given: dict[str, Tensor], own: dict[str, Tensor], is_pretrained
 
 
 def _check_shapes(given: dict[str, Tensor], own: dict[str, Tensor]) -> None:
-    different = [name for name in given if given[name].shape != own[name].shape]
-    for name in different:
-        (rows, *rest), (wanted, *others) = given[name].shape, own[name].shape
+    shapes = {name: (tuple(given[name].shape), tuple(own[name].shape)) for name in given}
+    different = {name: sizes for name, sizes in shapes.items() if sizes[0] != sizes[1]}
+    for name, ((rows, *rest), (wanted, *others)) in different.items():
         if name.endswith("embed_tokens.weight") and rest == others:
             raise UserError(
                 f"the pretrained checkpoint's dictionary has {rows} entries, this data's {wanted} ({name}): "
                 "fine-tuning needs the same dictionary, so prepare the data with that of the pretrained model"
             )
     if different:
-        shapes = (f"{name} is {_shape(given[name])}, not {_shape(own[name])}" for name in different)
-        raise UserError(f"the pretrained checkpoint is of another size: {'; '.join(shapes)}")
+        sizes = ((name, *(" x ".join(map(str, shape)) for shape in both)) for name, both in different.items())
+        listed = (f"{name} is {theirs}, not {ours}" for name, theirs, ours in sizes)
+        raise UserError(f"the pretrained checkpoint is of another size: {'; '.join(listed)}")
 
 
 def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
@@ -182,7 +179,3 @@ def _check_ties(given: dict[str, Tensor], tied: dict[str, str]) -> None:
                 f"the pretrained checkpoint has a {name} of its own, but this model shares it with {first}: train with "
                 "the options for sharing embeddings that it was trained with"
             )
-
-
-def _shape(value: Tensor) -> str:
-    return " x ".join(map(str, value.shape))

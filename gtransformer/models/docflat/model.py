@@ -4,7 +4,6 @@ Instances are pseudo-documents, ``--instances sliding --context-sentences K --co
 consecutive sentences of a document, ``--batch-order document``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fairseq.data import Dictionary
@@ -79,31 +78,27 @@ class BatchFront(nn.Module):
     The norm stays where a side has no such attention, so that models with and without differ in it alone [ours].
 
     Args:
-        cfg: the model's configuration.
+        cfg: the model's configuration; where it has gates the attention is DocFlat's, else ABD's.
         side: "encoder" or "decoder".
-        across: the class of the attention, made of both.
     """
 
-    def __init__(self, cfg: BatchAttentionConfig, side: str, across: Callable[[BatchAttentionConfig, str], nn.Module]):
+    def __init__(self, cfg: BatchAttentionConfig, side: str):
         super().__init__()
         channels = getattr(cfg, f"{side}_embed_dim")
+        across = FlatBatchAttention if hasattr(cfg, "context_gate") else AttentionBetweenInstances
         self.numbers = SentenceNumbers(channels) if str(cfg.sentence_numbers) == ON else None
         self.across = across(cfg, side) if str(cfg.batch_attention_in) in (side, BOTH) else None
         self.layer_norm = nn.LayerNorm(channels)
 
 
 class FrontEmbedding(DocumentEmbedding):
-    """Mixed into encoder and decoder; all rows of what they are given are the batch.
-
-    ``side`` is which of them it is; a system says what the class of its attention ``across`` the batch is.
-    """
+    """Mixed into encoder and decoder, ``side`` says which; all rows of what they are given are the batch."""
 
     side = ""
-    across: type[nn.Module]
 
     def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.batch_front = BatchFront(cfg, self.side, self.across)
+        self.batch_front = BatchFront(cfg, self.side)
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
@@ -191,32 +186,10 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
 DOCFLAT, ABD = "docflat", "abd"
 
 
-class FlatEncoder(FrontEncoder):
-    """With flat-batch attention."""
-
-    across = FlatBatchAttention
-
-
-class FlatDecoder(FrontDecoder):
-    """With flat-batch attention."""
-
-    across = FlatBatchAttention
-
-
-class AbdEncoder(FrontEncoder):
-    """With attention between datapoints."""
-
-    across = AttentionBetweenInstances
-
-
-class AbdDecoder(FrontDecoder):
-    """With attention between datapoints."""
-
-    across = AttentionBetweenInstances
-
-
 class BatchAttentionModel(InstanceTransformerModel):
     """A Transformer over pseudo-documents, with attention across the batch in front of its layers."""
+
+    encoder_class, decoder_class = FrontEncoder, FrontDecoder
 
     @classmethod
     def check(cls, cfg: DocumentModelConfig) -> None:
@@ -238,8 +211,6 @@ class BatchAttentionModel(InstanceTransformerModel):
 @register_model(DOCFLAT, dataclass=DocFlatConfig)
 class DocFlatModel(BatchAttentionModel):
     """Flat-batch attention with a gate."""
-
-    encoder_class, decoder_class = FlatEncoder, FlatDecoder
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
@@ -263,8 +234,6 @@ class DocFlatModel(BatchAttentionModel):
 @register_model(ABD, dataclass=AbdConfig)
 class AbdModel(BatchAttentionModel):
     """Attention between the means of instances (Kossen et al. 2021); in the decoder, of whole targets."""
-
-    encoder_class, decoder_class = AbdEncoder, AbdDecoder
 
     @classmethod
     def needs_of(cls, cfg: AbdConfig) -> Needs:

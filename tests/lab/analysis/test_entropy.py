@@ -94,7 +94,7 @@ def test_mean_of_heads_and_each_head():
      (False, False, True)],
 )  # fmt: skip
 def test_packed_equals_dense_whatever_the_block(monkeypatch, relative, per_head, limit, local, causal, cross):
-    monkeypatch.setattr("gtransformer.models.common.weights.WEIGHTS_AT_ONCE", limit)
+    monkeypatch.setattr("gtransformer.models.common.watching.WEIGHTS_AT_ONCE", limit)
     source, target = ragged(SOURCE), ragged(TARGET)
     queries, keys = (target if causal or cross else source), (target if causal else source)
     q, k = torch.randn(queries.total, 2, 4, dtype=torch.float64), torch.randn(keys.total, 2, 4, dtype=torch.float64)

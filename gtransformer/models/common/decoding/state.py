@@ -42,7 +42,6 @@ class DecodingState:
     @property
     def steps(self) -> int:
         """Tokens of every row already taken in (of documents that began together)."""
-        raise NotImplementedError
 
     def step(self, tokens: Tensor, opens: np.ndarray, tags: np.ndarray) -> Tensor:
         """Take in a new last token of every row.
@@ -54,25 +53,21 @@ class DecodingState:
         Returns:
             top states of the new tokens, (rows, channels).
         """
-        raise NotImplementedError
 
     def force(self, prefixes: Sequence[Tensor]) -> None:
         """Take in what the rows of each group begin with, in front of the first step.
 
         ``prefixes``: for each group (length,) int64 on the device, whole sentences; the next token will be ``<s>``.
         """
-        raise NotImplementedError
 
     def logits(self, features: Tensor) -> Tensor:
         """(n, channels) -> (n, vocabulary)."""
-        raise NotImplementedError
 
     def reorder(self, order: Tensor) -> None:
         """Row i goes on with what row ``order[i]`` was; documents may leave, beams may change places.
 
         Raises ValueError if rows of several documents would become one group.
         """
-        raise NotImplementedError
 
     def replace(self, group: int, document: int) -> None:
         """Let the rows of a group begin another document of ``memory``."""

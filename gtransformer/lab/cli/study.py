@@ -21,7 +21,6 @@ from gtransformer.lab.studies.plan import listing, study_names
 from gtransformer.lab.studies.questions import Questions
 from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.progress import say
 from gtransformer.run.recipe import load_recipe
 
@@ -36,47 +35,29 @@ MEMORY_OPTIONS = (
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
-    parser.add_argument("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
-    parser.add_argument(
-        "corpus", nargs="?", help="ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
+    add = parser.add_argument
+    add("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
+    text = "ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
+    add("corpus", nargs="?", help=text)
+    add("output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")
+    add("--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo")
+    add("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
+    text = "change all recipes; repeatable"
+    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    text = "ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)"
+    add("--items", type=Path, nargs="+", default=[], metavar="FILE", help=text)
+    text = "ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
+    add("--documents", type=Path, metavar="DIR", help=text)
+    text = (
+        "ContraPro: at most so many sentences before the one in question (default: as many as the instances of each "
+        "system have; else one, or all that the items hold)"
     )
-    parser.add_argument(
-        "output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png"
-    )
-    parser.add_argument(
-        "--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo"
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change all recipes; repeatable"
-    )
-    parser.add_argument(
-        "--items",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)",
-    )
-    parser.add_argument(
-        "--documents", type=Path, metavar="DIR", help="ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
-    )
-    parser.add_argument(
-        "--context",
-        type=int,
-        metavar="N",
-        help="ContraPro: at most so many sentences before the one in question (default: as many as the instances of "
-        "each system have; else one, or all that the items hold)",
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="show the runs and which are done, and stop; by itself: the studies"
-    )
-    parser.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="make the figure or table without runs that fail; it says how many",
-    )
-    parser.add_argument("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
+    add("--context", type=int, metavar="N", help=text)
+    text = "show the runs and which are done, and stop; by itself: the studies"
+    add("--list", action="store_true", help=text)
+    text = "make the figure or table without runs that fail; it says how many"
+    add("--allow-missing", action="store_true", help=text)
+    add("--keep-checkpoints", action="store_true", help="else a run's go when its result is written")
     return parser
 
 
@@ -106,8 +87,7 @@ def main(argv: list[str] | None = None) -> int | None:
     check_counts(args, "jobs")
     study = make_study(args)
     recipe = load_recipe(next(iter(study.recipes.values())), study.changes)
-    pipeline = Pipeline(args.output.absolute(), "study")
-    corpora = Corpora(pipeline, args.corpus, study.corpus, recipe, args.items)
+    corpora = Corpora(args.output, args.corpus, study.corpus, recipe, args.items)
     jobs = args.jobs or (1 if torch.cuda.is_available() else min(2, available_cores()))
     questions = Questions(tuple(args.items), args.documents, args.context)
     runner = Runner(study, corpora, jobs, args.keep_checkpoints, questions)
@@ -115,9 +95,9 @@ def main(argv: list[str] | None = None) -> int | None:
         show(runner)
         return None
     questions.check(study, corpora)
-    with pipeline:
+    with corpora.pipeline:
         size = "miniature" if study.miniature else "full"
-        say(f"{study.figure}, {size}, in {pipeline.directory}: {device_name()}")
+        say(f"{study.figure}, {size}, in {corpora.directory}: {device_name()}")
         if BFLOAT16 in study.changes and recipe.sections["train"].get("autocast") == "bfloat16":
             say(f"{BFLOAT16}, which is faster on this CPU; --set train.autocast= trains in float32 (other runs)")
         make_figure(runner, argv, args.allow_missing)

@@ -11,14 +11,16 @@ from pathlib import Path
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
-from gtransformer.files import atomic_write, digest, read_json, read_lines, sha256
+from gtransformer.files import digest, read_json, read_lines, sha256
 from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
+from gtransformer.lab.planner import Planner
+from gtransformer.lab.recipe_set import write_split
 from gtransformer.lab.studies.study import Data
-from gtransformer.preprocess.corpus import Pair, document_lines, find_splits, read_documents
+from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
-from gtransformer.run.pipeline import Pipeline, Program, Stage
+from gtransformer.run.pipeline import Program
 from gtransformer.run.progress import last_line
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.run.run_places import BENCHMARKS, corpus_directory
@@ -27,9 +29,11 @@ DEMO = "demo"  # as a corpus: the demonstration's, which is generated
 ASKED = "contrastive-items"  # the size that says that models are asked about the demonstration's own items
 SAMPLE_SEED = 1  # training instances are drawn once for all systems and seeds of training
 
+Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)
 
-class Corpora:
-    """The corpus of a study and its derivatives under the pipeline's directory: corpora/NAME (raw), prepared/NAME.
+
+class Corpora(Planner):
+    """The corpus of a study and its derivatives in the study's directory: corpora/NAME (raw), prepared/NAME.
 
     A name ends in what identifies the stage that makes it: what other settings make lies elsewhere, so that no run goes
     on with other data than it was begun with.
@@ -46,28 +50,25 @@ class Corpora:
     raw: Path  # once it is found
     fingerprint: str  # of its files
 
-    def __init__(
-        self, pipeline: Pipeline, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()
-    ):
+    def __init__(self, directory: Path, corpus: str, sizes: dict[str, int], recipe: Recipe, items: Sequence[Path] = ()):
+        super().__init__(directory, "study")
         self.items = [path.absolute() for path in items]
-        self.pipeline, self.directory = pipeline, pipeline.directory
         self.corpus, self.options = corpus, recipe.preparing()
         self.pair = str(self.options.get("source-lang", "en")), str(self.options.get("target-lang", "de"))
         self.length = int(self.options.get("max-instance-tokens", 512))
         self.base = Data(self.length)  # the corpus as the recipe prepares it
         self._stages: dict[Data, str] = {}
         if corpus == DEMO:
-            self.generated = self.directory / "corpora" / f"demo-{pipeline.identify(sizes)[:8]}"
+            self.generated = self.directory / "corpora" / f"demo-{self.pipeline.identify(sizes)[:8]}"
             maker = "lab.cli.reach_corpus" if "items" in sizes else "lab.cli.demo_corpus"
-            if "items" in sizes and not items:
-                self.items = [self.generated / SET / ITEMS]
-            elif ASKED in sizes and not items:
-                self.items = [self.generated / DEMO_ITEMS]
+            own = self.generated / (Path(SET, ITEMS) if "items" in sizes else DEMO_ITEMS)
+            if not items and {"items", ASKED} & sizes.keys():
+                self.items = [own]
             work = partial(call_command, maker, {"output": self.generated, **sizes})
-            pipeline.add(Stage(self.generated.name, sizes, [self.generated], work))
+            self.add(self.generated.name, sizes, [self.generated], work)
 
     def begin(self) -> None:
-        """The raw corpus, found or generated, and prepared as the recipe says."""
+        """Find or generate the raw corpus, and prepare it as the recipe says."""
         self.pipeline.run("corpus")
         self._read_raw()
         self.prepared(self.base)
@@ -102,14 +103,6 @@ class Corpora:
         manifest = self.folder(replace(data, instances=None)) / "manifest.json"
         return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
 
-    def source(self, data: Data) -> Data | None:
-        """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
-        if data.instances is not None:
-            return replace(data, instances=None)
-        if data.share is not None:
-            return replace(data, share=None)
-        return self.base if data.min_document_tokens is not None else None
-
     def folder(self, data: Data) -> Path:
         """Where some data is prepared."""
         return self.pipeline.stages[self._stage(data)].outputs[0]
@@ -122,8 +115,7 @@ class Corpora:
 
     def asked(self) -> Path:
         """The prepared corpus to which the contrastive items belong, made if need be."""
-        own = self.corpus == DEMO and self.items == [self.generated / SET / ITEMS]
-        if not own:
+        if self.corpus != DEMO or self.items != [self.generated / SET / ITEMS]:
             return self.prepared(self.base)
         after = [self.generated.name, self._stage(self.base)]
         name = self._preparing("set", self.generated / SET, self._derived(self.base), after)
@@ -143,40 +135,44 @@ class Corpora:
         shared = self.prepared(replace(data, length=self.length))
         return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
+    def _source(self, data: Data) -> Data | None:
+        """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
+        for key in ("instances", "share"):
+            if getattr(data, key) is not None:
+                return replace(data, **{key: None})
+        return self.base if data.min_document_tokens is not None else None
+
     def _stage(self, data: Data) -> str:
         """The stage that prepares some data, added to the pipeline behind those that make what it is made from."""
         if data in self._stages:
             return self._stages[data]
-        source, raw, after = self.source(data), self.raw, []
-        if source is not None:
+        raw, after = self.raw, []
+        if source := self._source(data):
             whole, after = self.folder(source), [self._stage(source)]
             settings = {"data": data.settings, "seed": SAMPLE_SEED}
             raw = self.directory / "corpora" / f"{data.name}-{self.pipeline.identify(settings, after)[:8]}"
-            draw = Stage(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)
-            self.pipeline.add(draw)
-            after = [draw.name]
-        options = self.options
-        if data != self.base:
-            options, after = self._derived(data), [*after, self._stage(self.base)]
-        self._stages[data] = self._preparing("base" if data == self.base else data.name, raw, options, after)
+            after = [self.add(f"corpus-{raw.name}", settings, [raw], partial(self._draw, data, whole, raw), after)]
+        if data == self.base:
+            name, options = "base", self.options
+        else:
+            name, options, after = data.name, self._derived(data), [*after, self._stage(self.base)]
+        self._stages[data] = self._preparing(name, raw, options, after)
         return self._stages[data]
 
     def _derived(self, data: Data) -> Options:
         """How other text is prepared with the dictionary of the corpus."""
-        return {key: value for key, value in self.options.items() if key != "bpe-merges"} | {
-            "max-instance-tokens": data.length
-        }
+        own = {key: value for key, value in self.options.items() if key != "bpe-merges"}
+        return own | {"max-instance-tokens": data.length}
 
     def _preparing(self, name: str, raw: Path, options: Options, after: Sequence[str]) -> str:
         """Add the stage that prepares a raw corpus, unless it is there; without merges, with the base's dictionary."""
         settings = {"corpus": self.fingerprint, "options": options}
         target = self.directory / "prepared" / f"{name}-{self.pipeline.identify(settings, after)[:8]}"
         stage, log = f"prepare-{target.name}", target.with_name(f"{target.name}.log")
-        vocabulary = {} if options is self.options else {"vocabulary": self.folder(self.base)}
-        command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
         if stage not in self.pipeline.stages:
-            work = Program(command, log, partial(last_line, log))
-            self.pipeline.add(Stage(stage, settings, [target], work, after))
+            vocabulary = {} if options is self.options else {"vocabulary": self.folder(self.base)}
+            command = python_command("gtransformer.cli.prepare", str(raw), str(target), options | vocabulary)
+            self.add(stage, settings, [target], Program(command, log, partial(last_line, log)), after)
         return stage
 
     def _draw(self, data: Data, source: Path, target: Path) -> None:
@@ -189,18 +185,13 @@ class Corpora:
         else:
             cuts = long_documents(sidecar, source, self.pair, data.min_document_tokens or 0)
         if not cuts:
-            raise UserError(
-                f"{self.raw}: no training document has {data.min_document_tokens} tokens, which this study asks for"
-            )
+            tokens = data.min_document_tokens
+            raise UserError(f"{self.raw}: no training document has {tokens} tokens, which this study asks for")
         write_part(source, target, self.pair, cuts)
         for split, files in find_splits(self.raw, *self.pair).items():
-            if split != "train":
-                for path in files:
-                    (target / path.name).unlink(missing_ok=True)
-                    (target / path.name).symlink_to(path.resolve())
-
-
-Cuts = dict[int, list[tuple[int, int | None]]]  # document -> (first sentence, sentences; None: to its end)
+            for path in files if split != "train" else ():
+                (target / path.name).unlink(missing_ok=True)
+                (target / path.name).symlink_to(path.resolve())
 
 
 def sampled(sidecar: Sidecar, number: int) -> Cuts:
@@ -236,10 +227,10 @@ def long_documents(sidecar: Sidecar, prepared: Path, pair: tuple[str, str], toke
 
 def write_part(prepared: Path, target: Path, pair: tuple[str, str], cuts: Cuts) -> None:
     """Write the chosen runs of sentences of the training text as documents in the raw corpus format."""
-    chosen: list[list[Pair]] = []
-    for number, document in enumerate(read_documents(*(prepared / "text" / f"train.{lang}" for lang in pair))):
-        for first, count in cuts.get(number, []):
-            chosen.append(document[first : None if count is None else first + count])
-    for side, lang in enumerate(pair):
-        with atomic_write(target / f"concatenated_{pair[0]}2{pair[1]}_train_{lang}.txt") as stream:
-            stream.writelines(document_lines([[sentence[side] for sentence in document] for document in chosen]))
+    documents = enumerate(read_documents(*(prepared / "text" / f"train.{lang}" for lang in pair)))
+    chosen = (
+        document[first : None if count is None else first + count]
+        for number, document in documents
+        for first, count in cuts.get(number, [])
+    )
+    write_split(chosen, target, pair, "train")

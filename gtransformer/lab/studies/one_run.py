@@ -1,12 +1,18 @@
-"""One run of a study: train, translate, score, and the run's result."""
+"""One run of a study: train, translate, score, and its result (``python -m gtransformer.lab.studies.one_run DIR``).
+
+``DIR/run.json`` says what to do, ``DIR/result.json`` that it is done. Every stage goes on where it stopped. Checkpoints
+go at the end, if the order says so.
+"""
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
@@ -33,7 +39,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
     import_user_dir(run.recipe.training().get("user-dir"))
     if not order.get("model_of"):
         run.execute("train")
-    if translates(order):
+    if order.get("translate", True):
         run.execute("generate")
         score_test(run, order.get("metrics", ["bleu"]))
     if order.get("contrastive"):
@@ -42,11 +48,6 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
         write_json(directory / ATTENTION, to_json(look_across(run.prepared, run.checkpoint, "test", 1)))
     write_json(directory / RESULT, result_of(run, order, argv))
     remove_checkpoints(directory)
-
-
-def translates(order: dict[str, Any]) -> bool:
-    """Whether the model of a run is to translate."""
-    return order.get("translate", True)
 
 
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
@@ -60,12 +61,6 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
     return Run(recipe, Corpus(raw.name, raw), directory, prepared, None, checkpoint, "test", [], pretrained=pretrained)
 
 
-def read_curves(log: Path) -> dict[str, list[tuple[int, float]]]:
-    """Losses and entropies over updates, in bits: train_loss, valid_loss, valid_entropy_cross_global and so on."""
-    training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
-    return training | read_series(log, VALIDATION)
-
-
 def score_test(run: Run, metrics: Sequence[str]) -> None:
     """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
@@ -73,21 +68,15 @@ def score_test(run: Run, metrics: Sequence[str]) -> None:
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
-def ask(
-    run: Run,
-    prepared: str,
-    items: Sequence[str],
-    batch_sentences: int | None = None,
-    documents: str | None = None,
-    context: int | None = None,
-) -> None:
+def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
     """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
 
-    ``batch_sentences``: how many sentences are a batch, an item the last of them; None: as many as in translating.
-    ``documents``, ``context``: of ContraPro, as the command takes them.
+    Args:
+        how: as the command takes them: ``batch_sentences`` (how many are a batch, an item the last of them; as many as
+            in translating), and ContraPro's ``documents`` and ``context``.
     """
-    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE}
-    options |= {"batch-sentences": batch_sentences, "documents": documents, "context": context}
+    how = {key.replace("_", "-"): value for key, value in how.items()}
+    options = {"path": run.checkpoint, "items": items, "output": run.directory / CONTRASTIVE, **how}
     call_command("contrastive", str((run.directory / prepared).resolve()), options)
 
 
@@ -98,7 +87,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
     appendix A). Of a model that does not translate there are no scores.
     """
     reference, scores, counts, seconds = None, {}, None, None
-    if translates(order):
+    if order.get("translate", True):
         found = read_json(run.directory / "test.scores.json")
         # The first is the raw one, unless the recipe asks for another alone.
         (reference, best), counts = next(iter(found["scores"].items())), found["counts"]
@@ -106,6 +95,7 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         scores = {name: score if aligned or name not in ALIGNED else None for name, score in best.items()}
         seconds = read_json(run.directory / "generate.test.json")["seconds"]
     log = run.checkpoint.parent.parent / "train.log"
+    training = {f"train_{name}": points for name, points in read_series(log, TRAINING).items()}
     return {
         "version": 1,
         "run": order,
@@ -113,10 +103,10 @@ def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[s
         "reference": reference,
         "scores": scores,
         "counts": counts,
-        "curves": read_curves(log),
+        "curves": training | read_series(log, VALIDATION),  # losses and entropies over updates, in bits
         "seconds": {"train": read_curve(log).seconds, "generate": seconds},
         "device": device_name(),
-        **provenance("gtransformer.lab.cli.study_run", argv),
+        **provenance("gtransformer.lab.studies.one_run", argv),
     }
 
 
@@ -125,3 +115,15 @@ def remove_checkpoints(directory: Path) -> None:
     checkpoints = directory / "checkpoints"
     if checkpoints.is_dir() and not read_json(directory / ORDER).get("keep_checkpoints", True):
         shutil.rmtree(checkpoints)
+
+
+@cli_main
+def main(argv: list[str] | None = None) -> None:
+    """Do what a run lacks, and write its result."""
+    parser = argparse.ArgumentParser(prog="python -m gtransformer.lab.studies.one_run", description=__doc__)
+    parser.add_argument("directory", type=Path, help="the run's directory, with its run.json")
+    do_run(parser.parse_args(argv).directory, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,37 +1,174 @@
-"""Reading the files of ``configs/studies/``: the runs that a figure or a table asks for."""
+"""The files of ``configs/studies/``: what they may hold, and the runs that a figure or a table asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.installation import config_directory
-from gtransformer.lab.studies.check import (
-    ALL,
-    AXES,
-    PANELS,
-    AccuracySettings,
-    AttentionSettings,
-    CurvesSettings,
-    LineSettings,
-    RowSettings,
-    RunSettings,
-    ScoresSettings,
-    StudyFile,
-    StudySettings,
-    SystemSettings,
-    TableSettings,
-    check_changes,
+from gtransformer.lab.studies.study import (
+    ACCURACY,
+    ATTENTION,
+    CURVES,
+    SCORES,
+    TABLE,
+    Data,
+    Line,
+    Panel,
+    Study,
+    StudyRun,
 )
-from gtransformer.lab.studies.study import Data, Line, Panel, Study, StudyRun
 from gtransformer.run.needs import start_of
 from gtransformer.run.recipe import load_recipe
-from gtransformer.settings import Entries, check_value, read_settings, typed
+from gtransformer.settings import Entries, check_value, count, dashed, read_settings, setting, typed
 
 COMMON = "common"  # the file with what all studies share
+ALL = "all"  # as a number of instances: all that there are
+AXES = ("length", "instances", "model")
+SECTIONS = ("task", "train", "generate")  # of which an axis may be an option, SECTION.OPTION
+QUANTITIES = ("d_bleu", "s_bleu", "accuracy")
+SIDES = ("encoder", "decoder")
+# What a panel of each kind must hold, and what it may hold besides title and what is said of its runs.
+NEEDED = {
+    SCORES: ("systems", "axis", "values"),
+    CURVES: ("quantity", "lines"),
+    TABLE: ("columns", "rows"),
+    ACCURACY: ("columns", "rows", "by"),
+    ATTENTION: ("system", "side"),
+}
+POSSIBLE = {SCORES: ("quantity", "training"), ACCURACY: ("baseline",)}
+# Options that a study sets itself, and why.
+OWN_OPTIONS = {
+    "train.seed": "a study trains with several seeds; list them in its file (seeds: [1, 2])",
+    "train.log-format": "a study reads its curves from the log that it has chosen",
+}
+
+
+@dataclass
+class StudyFile:
+    """A figure or table, or what all share: in full, and as a miniature. Both hold ``StudySettings``."""
+
+    description: str | None = None
+    full: dict[str, Any] | None = None
+    miniature: dict[str, Any] | None = None
+
+
+@dataclass
+class StudySettings:
+    """What the runs of a study share, those of ``common.yaml`` and of the study's own file together."""
+
+    seeds: list[int] = setting(
+        "a list of different whole numbers, such as [1, 2]", lambda seeds: len(set(seeds)) == len(seeds)
+    )
+    systems: dict[str, Any] = setting("a name and a recipe for each", bool)
+    length: int = count()  # tokens of an instance, at most
+    start_seed: int | None = count(None)  # of all that trainings start from; None: each its own training's
+    entropy: bool = True  # whether figures measure attention entropy while training
+    corpus: dict[str, int] | None = setting(
+        "whole numbers of at least 1, such as {documents: 500}", lambda sizes: min(sizes.values()) > 0, None
+    )
+    changes: dict[str, Any] | None = setting("lines of the form 'SECTION.OPTION: value'", default=None)
+
+
+@dataclass
+class SystemSettings:
+    """A system, by its key."""
+
+    name: str
+    recipe: str
+
+
+def _instances() -> Any:
+    """A field for a number of training instances."""
+    return setting(
+        f"a whole number of at least 1, or {ALL}",
+        lambda number: number == ALL or (isinstance(number, int) and number > 0),
+        None,
+    )
+
+
+def _changes_of(*sections: str) -> Any:
+    """A field for changes in some sections of a recipe."""
+    forms = " or ".join(f"'{section}.OPTION: value'" for section in sections)
+    return setting(
+        f"lines of the form {forms}", lambda given: all(key.partition(".")[0] in sections for key in given), None
+    )
+
+
+@dataclass(kw_only=True)
+class RunSettings:
+    """What a panel, or one line of it, may choose for its runs; see ``Data`` and ``StudyRun``."""
+
+    length: int | None = count(None)
+    instances: int | str | None = _instances()
+    model: str | None = None
+    min_document_tokens: int | None = count(None)
+    share: float | None = setting("a share of the documents, above 0 and below 1", lambda share: 0 < share < 1, None)
+
+
+@dataclass(kw_only=True)
+class LineSettings(RunSettings):
+    """A line of a diagram, or a row of a table.
+
+    Attributes:
+        curve, flat: of a diagram: what is drawn, and whether what flat attention would have is drawn, too.
+        start_instances: so many training instances for the model that training starts from, if not its own.
+        training, decoding: what is changed in training, and in translating with the trained model.
+        translate: false for a model that cannot, so that it is asked about contrastive items alone.
+    """
+
+    system: str
+    label: str | None = None
+    curve: str | None = None
+    flat: bool | None = None
+    start_instances: int | str | None = _instances()
+    training: dict[str, Any] | None = _changes_of("train", "task")
+    decoding: dict[str, Any] | None = _changes_of("generate")
+    translate: bool = True
+
+
+@dataclass(kw_only=True)
+class PanelSettings(RunSettings):
+    """A diagram or a table; which keys belong to which kind, ``NEEDED`` and ``POSSIBLE`` say.
+
+    Attributes:
+        systems, axis, values: scores: a point for each system and value of the axis, which may be an option.
+        training: scores over an option of training: what else each value changes.
+        quantity: which score; of curves what they are.
+        lines, rows: entries of ``LineSettings``.
+        columns: what the labels of rows say.
+        by, baseline: what contrastive accuracy is told apart by, and the label of the row it is drawn against.
+        system, side: attention across a batch, of the system's first seed.
+    """
+
+    title: str
+    kind: str = setting(f"one of {', '.join(NEEDED)}", NEEDED.__contains__)
+    quantity: str | None = None
+    systems: list[str] | None = setting("a list of their keys", default=None)
+    axis: str | None = setting(
+        f"one of {', '.join(AXES)}, or an option SECTION.OPTION of {', '.join(SECTIONS)}",
+        lambda axis: axis in AXES or axis.partition(".")[0] in SECTIONS,
+        None,
+    )
+    values: list[Any] | None = setting("a list of what the axis shows", lambda values: None not in values, None)
+    training: list[Any] | None = setting(
+        "a list, of each value what else its trainings change",
+        lambda changes: all(isinstance(one, dict) for one in changes),
+        None,
+    )
+    lines: list[Any] | None = setting("a list with an entry for each line", default=None)
+    columns: str | None = None
+    rows: list[Any] | None = setting("a list with an entry for each row", default=None)
+    by: str | None = None
+    baseline: str | None = None
+    system: str | None = None
+    side: str | None = setting(f"one of {', '.join(SIDES)}", SIDES.__contains__, None)
+
+
+RUN = [one.name for one in fields(RunSettings)]
 
 
 def study_names() -> list[str]:
@@ -41,10 +178,16 @@ def study_names() -> list[str]:
 
 def listing() -> str:
     """One line for each study: its name and what it is."""
-    names = study_names()
-    folder = config_directory() / "studies"
+    names, folder = study_names(), config_directory() / "studies"
     found = {name: read_settings(folder / f"{name}.yaml", StudyFile).description or "" for name in names}
     return "\n".join(f"  {name:{max(map(len, names))}}  {' '.join(found[name].split())}" for name in names)
+
+
+def check_changes(options: Iterable[str], where: str) -> None:
+    """UserError for a change (``SECTION.OPTION``, ``=VALUE`` behind it or not) of what a study sets itself."""
+    for change in options:
+        if reason := OWN_OPTIONS.get(dashed(change.partition("=")[0])):
+            raise UserError(f"{where}{change}: {reason}")
 
 
 def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) -> Study:
@@ -62,10 +205,8 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         raise UserError(
             f"unknown study '{name}': known are {', '.join(study_names())}; or give the path of a YAML file"
         )
-    size = "miniature" if miniature else "full"
-    own, common = read_settings(path, StudyFile), path.with_name(f"{COMMON}.yaml")
-    if not common.is_file():
-        raise UserError(f"{common}: no such file; a study needs it beside its own")
+    size, common = "miniature" if miniature else "full", path.with_name(f"{COMMON}.yaml")
+    own = read_settings(path, StudyFile)
     section = _section(own, size, path)
     panels = section.pop("panels", None)
     if not isinstance(panels, list) or not panels:
@@ -86,128 +227,11 @@ def load_study(name: str, miniature: bool = False, changes: Sequence[str] = ()) 
         changes=[*_changes(shared.changes, f"{entries.at('changes')}, {size}, changes"), *changes],
         length=shared.length,
         corpus=dict(shared.corpus or {}),
-        panels=[],
         entropy=shared.entropy,
         start_seed=shared.start_seed,
     )
     study.panels = [_panel(study, entry, section.place, f"{size}, panel {i}") for i, entry in enumerate(panels, 1)]
     return study
-
-
-def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
-    kind = entry.get("kind") if isinstance(entry, Entries) else "scores"
-    if kind not in list(PANELS):
-        raise UserError(f"{entry.place}, {inside}: kind is {kind!r}; give one of {', '.join(PANELS)}")
-    panel = typed(entry, PANELS[kind], place, inside)
-    if isinstance(panel, CurvesSettings):
-        lines = _entries(study, panel.lines, LineSettings, entry.at("lines"), inside, "lines")
-        lines = [
-            Line(line.system, _runs(study, line.system, line), None, line.curve, line.label, bool(line.flat))
-            for line in lines
-        ]
-        return Panel(kind, panel.title, panel.quantity, lines)
-    if isinstance(panel, TableSettings):
-        lines = []
-        for row in _entries(study, panel.rows, RowSettings, entry.at("rows"), inside, "rows"):
-            where = f"{entry.at('rows')}, {inside}, row '{row.label}'"
-            changes = (_changes(part, where) for part in (row.training, row.decoding))
-            runs = _runs(study, row.system, row, *changes)
-            if row.start_instances is not None:
-                runs = [_started_on(run, _number(row.start_instances), where) for run in runs]
-            if not row.translate and row.decoding:
-                raise UserError(f"{where}: translate is false, but decoding says how; leave one of them out")
-            runs = [replace(run, translate=row.translate) for run in runs]
-            lines.append(Line(row.system, runs, label=row.label))
-        chosen = {}
-        if isinstance(panel, AccuracySettings):
-            chosen = {"by": panel.by, "baseline": panel.baseline}
-            if panel.baseline not in (None, *(line.label for line in lines)):
-                raise UserError(
-                    f"{entry.at('baseline')}, {inside}: baseline is {panel.baseline!r}; give the label of a row"
-                )
-        return Panel(kind, panel.title, panel.columns, lines, **chosen)
-    if isinstance(panel, AttentionSettings):
-        _check_systems(study, [panel.system], f"{entry.at('system')}, {inside}")
-        run = _runs(study, panel.system, panel)[0]
-        return Panel(kind, panel.title, panel.side, [Line(panel.system, [run], curve=panel.side)])
-    if panel.axis not in AXES:
-        return _over_options(study, panel, f"{entry.at('systems')}, {inside}")
-    for value in panel.values:
-        check_value(RunSettings, panel.axis, value, f"{entry.at('values')}, {inside}, values")
-    _check_systems(study, panel.systems, f"{entry.at('systems')}, {inside}")
-    lines = [
-        Line(system, _runs(study, system, replace(panel, **{panel.axis: value})), value)
-        for system in panel.systems
-        for value in panel.values
-    ]
-    return Panel(kind, panel.title, panel.axis, lines, panel.quantity)
-
-
-def _over_options(study: Study, panel: ScoresSettings, where: str) -> Panel:
-    """A panel whose axis is an option: of translating with one model, or of training."""
-    _check_systems(study, panel.systems, where)
-    part = "decoding" if panel.axis.startswith("generate.") else "training"
-    more = panel.training or [{}] * len(panel.values)
-    if len(more) != len(panel.values) or (panel.training and part == "decoding"):
-        raise UserError(f"{where}: training has {len(more)} entries; give one for each of {len(panel.values)} values")
-    lines = [
-        Line(system, _runs(study, system, panel, **{part: _changes({panel.axis: value, **other}, where)}), value)
-        for system in panel.systems
-        for value, other in zip(panel.values, more, strict=True)
-    ]
-    return Panel(panel.kind, panel.title, panel.axis, lines, panel.quantity)
-
-
-def _entries(study: Study, found: Sequence[Any], schema: type, place: str, inside: str, key: str) -> list[Any]:
-    """The entries of a panel's list, each of a system that there is."""
-    entries = [typed(one, schema, place, f"{inside}, entry {number} of {key}") for number, one in enumerate(found, 1)]
-    _check_systems(study, [one.system for one in entries], f"{place}, {inside}")
-    return entries
-
-
-def _check_systems(study: Study, systems: Sequence[str], where: str) -> None:
-    for system in systems:
-        if system not in study.recipes:
-            raise UserError(f"{where}: unknown system '{system}'; known are {', '.join(study.recipes)}")
-
-
-def _runs(
-    study: Study, system: str, chosen: RunSettings, training: Sequence[str] = (), decoding: Sequence[str] = ()
-) -> list[StudyRun]:
-    """A run for each seed."""
-    data = Data(
-        chosen.length or study.length,
-        _number(chosen.instances),
-        chosen.min_document_tokens,
-        chosen.share,
-    )
-    model = chosen.model
-    if model == study_arch(study, system):
-        model = None  # the recipe's own: the same run as without it
-    run = StudyRun(study.recipes[system], tuple(study.changes), data, 0, model, tuple(training), tuple(decoding))
-    if decoding and run.settings().sections == run.needed.settings().sections:
-        run = run.needed  # what the recipe does anyway
-    if training and run.settings().sections == replace(run, training=()).settings().sections:
-        run = replace(run, training=())
-    return [replace(run, seed=seed, start_seed=study.start_seed) for seed in study.seeds]
-
-
-def _number(instances: int | str | None) -> int | None:
-    """How many training instances; None: all."""
-    return None if instances == ALL else instances
-
-
-def _started_on(run: StudyRun, instances: int | None, where: str) -> StudyRun:
-    """The run behind a start on so many instances. UserError if it starts from nothing."""
-    if start_of(run.recipe) is None:
-        raise UserError(f"{where}: recipe '{run.recipe}' starts from no other's model; leave start-instances out")
-    data = replace(run.data, instances=instances, share=None)
-    return replace(run, start_data=None if data == run.data else data)
-
-
-def study_arch(study: Study, system: str) -> str:
-    """The architecture of a system's recipe."""
-    return load_recipe(study.recipes[system], study.changes).sections["train"].get("arch", "")
 
 
 def _section(file: StudyFile, size: str, path: Path) -> Entries:
@@ -217,14 +241,96 @@ def _section(file: StudyFile, size: str, path: Path) -> Entries:
     return section
 
 
+def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
+    panel = typed(entry, PanelSettings, place, inside)
+    needed, where = NEEDED[panel.kind], f"{entry.place}, {inside}"
+    if missing := [key for key in needed if getattr(panel, key) is None]:
+        raise UserError(f"{where}: lacks {', '.join(missing)}")
+    known = {"title", "kind", *needed, *POSSIBLE.get(panel.kind, ()), *RUN}
+    for key in entry:
+        if key.replace("-", "_") not in known:
+            raise UserError(f"{entry.at(key)}, {inside}: unknown key '{key}' in a panel of kind {panel.kind}")
+    if panel.kind == SCORES:
+        quantity = panel.quantity or QUANTITIES[0]
+        if quantity not in QUANTITIES:
+            raise UserError(f"{where}: quantity is '{quantity}'; give one of {', '.join(QUANTITIES)}")
+        return Panel(panel.kind, panel.title, panel.axis, _points(study, panel, entry, inside), quantity)
+    if panel.kind == ATTENTION:
+        settings = LineSettings(system=panel.system, curve=panel.side, **{key: getattr(panel, key) for key in RUN})
+        line = _line(study, settings, where)
+        return Panel(panel.kind, panel.title, panel.side, [replace(line, runs=line.runs[:1])])
+    key, wanted = ("lines", "curve") if panel.kind == CURVES else ("rows", "label")
+    lines = []
+    for number, one in enumerate(getattr(panel, key), 1):
+        within = f"{inside}, entry {number} of {key}"
+        settings = typed(one, LineSettings, entry.at(key), within)
+        if getattr(settings, wanted) is None:
+            raise UserError(f"{one.place}, {within}: lacks {wanted}")
+        lines.append(_line(study, settings, f"{entry.at(key)}, {within}"))
+    if panel.baseline not in (None, *(line.label for line in lines)):
+        raise UserError(f"{entry.at('baseline')}, {inside}: baseline is '{panel.baseline}'; give the label of a row")
+    title = panel.quantity if panel.kind == CURVES else panel.columns
+    return Panel(panel.kind, panel.title, title, lines, by=panel.by, baseline=panel.baseline)
+
+
+def _points(study: Study, panel: PanelSettings, entry: Entries, inside: str) -> list[Line]:
+    """A point for each system and value of the axis: of the data, or of an option of training or translating."""
+    where, is_option = f"{entry.at('values')}, {inside}, values", panel.axis not in AXES
+    part = "decoding" if panel.axis.startswith("generate.") else "training"
+    more = panel.training or [{}] * len(panel.values)
+    if len(more) != len(panel.values) or (panel.training and (part == "decoding" or not is_option)):
+        raise UserError(f"{where}: training has {len(more)} entries; give one for each of {len(panel.values)} values")
+    lines, own = [], {key: getattr(panel, key) for key in RUN}
+    for system in panel.systems:
+        for value, other in zip(panel.values, more, strict=True):
+            if not is_option:
+                check_value(RunSettings, panel.axis, value, where)
+            chosen = {part: {panel.axis: value, **other}} if is_option else {panel.axis: value}
+            lines.append(replace(_line(study, LineSettings(system=system, **(own | chosen)), where), x=value))
+    return lines
+
+
+def _line(study: Study, line: LineSettings, where: str) -> Line:
+    """The runs of a line, one for each seed."""
+    if line.system not in study.recipes:
+        raise UserError(f"{where}: unknown system '{line.system}'; known are {', '.join(study.recipes)}")
+    recipe = study.recipes[line.system]
+    training, decoding = (tuple(_changes(part, where)) for part in (line.training, line.decoding))
+    data = Data(line.length or study.length, _number(line.instances), line.min_document_tokens, line.share)
+    own = load_recipe(recipe, study.changes).sections["train"].get("arch")
+    model = None if line.model == own else line.model  # the recipe's own: the same run as without it
+    run = StudyRun(recipe, tuple(study.changes), data, 0, model, training, decoding)
+    if decoding and run.settings().sections == run.needed.settings().sections:
+        run = run.needed  # what the recipe does anyway
+    if training and run.settings().sections == replace(run, training=()).settings().sections:
+        run = replace(run, training=())
+    if line.start_instances is not None:
+        if start_of(recipe) is None:
+            raise UserError(f"{where}: recipe '{recipe}' starts from no other's model; leave start-instances out")
+        start = replace(data, instances=_number(line.start_instances), share=None)
+        run = replace(run, start_data=None if start == data else start)
+    if not line.translate and line.decoding:
+        raise UserError(f"{where}: translate is false, but decoding says how; leave one of them out")
+    run = replace(run, translate=line.translate, start_seed=study.start_seed)
+    return Line(
+        line.system,
+        [replace(run, seed=seed) for seed in study.seeds],
+        curve=line.curve,
+        label=line.label,
+        flat=bool(line.flat),
+    )
+
+
+def _number(instances: int | str | None) -> int | None:
+    """How many training instances; None: all."""
+    return None if instances == ALL else instances
+
+
 def _changes(options: Mapping[str, Any] | None, where: str) -> list[str]:
-    """Options as changes of a recipe. UserError for one that a study sets itself."""
+    """Options as changes of a recipe; null takes one away. UserError for one that a study sets itself."""
     check_changes(options or {}, f"{where}: ")
-    return [f"{key}={_text(value)}" for key, value in (options or {}).items()]
-
-
-def _text(value: Any) -> str:
-    """A YAML value as it is written after ``OPTION=``; nothing for null, which takes the option away."""
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    texts = {
+        key: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in (options or {}).items()
+    }
+    return [f"{key}={text}" for key, text in texts.items()]

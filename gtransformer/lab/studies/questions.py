@@ -12,20 +12,20 @@ from gtransformer.evaluation.accuracy import SIDES
 from gtransformer.evaluation.contrastive import read_items
 from gtransformer.evaluation.suite_files import CONTRAPRO, Suite, is_own_suite, read_suite
 from gtransformer.files import read_json
-from gtransformer.lab.studies.check import ACCURACY
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ORDER
-from gtransformer.lab.studies.study import Study
+from gtransformer.lab.studies.study import ACCURACY, Study
 from gtransformer.run.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Questions:
-    """How ``scripts/contrastive.sh`` is asked.
+    """How ``scripts/contrastive.sh`` is called.
 
-    items: the files of ``--items``; none: the generated corpus may have some.
-    documents: those that ContraPro's context is taken from, if it is not in its file.
-    context: previous sentences of ContraPro's items, at most; None: as many as each system has.
+    Attributes:
+        items: the files of ``--items``; none: the generated corpus may have some.
+        documents: those that ContraPro's context is taken from, if it is not in its file.
+        context: previous sentences of ContraPro's items, at most; None: as many as each system has.
     """
 
     items: tuple[Path, ...] = ()
@@ -50,34 +50,29 @@ class Questions:
 
     def check(self, study: Study, corpora: Corpora) -> None:
         """Raise UserError for items that models of a corpus cannot be asked about, or not as the study wants."""
-        given = {"documents": self.documents, "context": self.context}
-        for name, value in given.items():
-            if value is not None and not self.items:
-                raise UserError(f"--{name} {value}: says how the items of --items are read; give them, or leave it out")
-        if self.context is not None and self.context < 0:
+        given = [f"--{key}" for key in ("documents", "context") if getattr(self, key) is not None]
+        own_suite = bool(self.items) and self.suite is None
+        if given and (not self.items or own_suite):
+            raise UserError(f"{' and '.join(given)}: for ContraPro's items; give these with --items, or leave it out")
+        if (self.context or 0) < 0:
             raise UserError(f"--context {self.context}: a number of sentences is expected, 0 or more")
         panels = [panel for panel in study.panels if panel.kind == ACCURACY]
-        about = [panel.title for panel in panels]
-        about += [line.label for panel in study.panels for line in panel.lines if not line.runs[0].translate]
+        about = [*(panel.title for panel in panels), *(one.label for one in study.lines if not one.runs[0].translate)]
         if about and not corpora.items:
             raise UserError(
                 f"{study.figure}: '{about[0]}' is about contrastive items alone; give some with --items FILE"
             )
         if not self.items:
             return
-        pair, kinds = corpora.pair, self.kinds
-        if self.suite is None and any(value is not None for value in given.values()):
-            raise UserError(f"{self.items[0]}: --documents and --context are for ContraPro; leave them out")
-        if self.suite is not None and tuple(lang.partition("_")[0] for lang in pair) != self.suite.langs:
-            raise UserError(
-                f"{self.items[0]}: {self.suite.name} is {'-'.join(self.suite.langs)}, the recipes are for "
-                f"{'-'.join(pair)}; give items of these languages"
-            )
+        langs = tuple(lang.partition("_")[0] for lang in corpora.pair)
+        if self.suite is not None and langs != self.suite.langs:
+            theirs = "-".join(self.suite.langs)
+            raise UserError(f"{self.items[0]}: {self.suite.name} is {theirs}, the recipes are for {'-'.join(langs)}")
         for panel in panels:
-            if panel.by not in kinds:
+            if panel.by not in self.kinds:
                 raise UserError(
                     f"{self.items[0]}: the items do not say their {panel.by}, by which '{panel.title}' tells them "
-                    f"apart, but {', '.join(sorted(kinds))}; give items that do"
+                    f"apart, but {', '.join(sorted(self.kinds))}; give items that do"
                 )
 
     def options(self, recipe: Recipe) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,18 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
-from gtransformer.lab.studies.check import ALL, check_changes
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
-from gtransformer.lab.studies.plan import load_study
+from gtransformer.lab.studies.plan import ALL, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
-from gtransformer.lab.studies.study import Study, StudyRun
+from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
 from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.pipeline import Program, Stage
 from gtransformer.run.progress import batch_status, duration, say, training_status
-from gtransformer.run.recipe import Recipe, load_recipe
+from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import model_file
 
@@ -42,7 +42,10 @@ MORE_OF_PANELS = ("quantity", "by", "baseline")  # what only some have
 
 @dataclass
 class Runner:
-    """Does what a study lacks in the directory of its corpora's pipeline."""
+    """Does what a study lacks in the directory of its corpora.
+
+    A run is one stage: its program trains, translates and scores, and its checkpoints go when the result is written.
+    """
 
     study: Study
     corpora: Corpora
@@ -95,9 +98,9 @@ class Runner:
             say(f"{stage.name} {reason} (its output: {stage.work.log}); {left} to go")
 
         for run in todo:
-            self.order(run)
+            write_json(self.folder(run) / ORDER, self.order(run))
         pipeline = self.corpora.pipeline
-        for run in todo:
+        for run in todo:  # one by one: a run waits for those that are there before it
             if self.folder(run).name not in pipeline.stages:
                 pipeline.add(self.stage(run))
         pipeline.run(self.study.figure, *shares(self.jobs), finished, failed)
@@ -109,12 +112,11 @@ class Runner:
             return self.corpora.prepared(run.data), []
         return self.corpora.read(run.data)
 
-    def order(self, run: StudyRun) -> None:
-        """Write what a run is to do."""
-        folder, recipe = self.folder(run), run.settings()
+    def order(self, run: StudyRun) -> dict[str, Any]:
+        """What a run is to do."""
+        folder, (prepared, loading) = self.folder(run), self.data(run)
         of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
-        prepared, loading = self.data(run)
-        order = {
+        return {
             "name": folder.name,
             "recipe": run.recipe,
             "changes": run.all_changes,
@@ -125,13 +127,12 @@ class Runner:
             "loading": loading,
             "model_of": of[run.needed] if run.decoding else None,
             "pretrained": of.get(run.first if run.decoding else run.needed),
-            "metrics": self.metrics(recipe),
+            "metrics": self.metrics(run),
             "contrastive": self.items(run, folder),
             "attention": run in self.study.looked_at(),
             "translate": run.translate,
             "keep_checkpoints": self.keep_checkpoints or bool(self.users(run)),
         }
-        write_json(folder / ORDER, order)
 
     def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
         """The contrastive items that a run's model is asked about, their corpus, and sizes of batch and context."""
@@ -142,27 +143,19 @@ class Runner:
         size = {} if together is None else {"batch_sentences": int(together.removeprefix(TOGETHER))}
         return asked | size | self.questions.options(run.settings())
 
-    def metrics(self, recipe: Recipe) -> list[str]:
+    def metrics(self, run: StudyRun) -> list[str]:
         """What a run is scored with."""
-        lower = ["bleu-lc"] if "bleu-lc" in recipe.sections["score"].get("metrics", ()) else []
+        lower = ["bleu-lc"] if "bleu-lc" in run.settings().sections["score"].get("metrics", ()) else []
         # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
         return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
 
     def stage(self, run: StudyRun) -> Stage:
         """A run, by a program that reads its order."""
-        folder = self.folder(run)
-
-        def status() -> str | None:
-            translating = folder / "generate.test.log"
-            if translating.is_file():
-                return f"translates {batch_status(translating) or ''}"
-            return training_status(folder / "train.log", updates)
-
+        folder, needed = self.folder(run), [self.folder(run.needed).name] if run.needed else []
         updates = run.settings().sections["train"].get("max-update", "?")
-        command = python_command("gtransformer.lab.cli.study_run", str(folder))
-        work = Program(command, folder / LOG, status, keeps_log=True)
-        needed = [self.folder(run.needed).name] if run.needed else []
-        waits_for = [name for name in needed if name in self.corpora.pipeline.stages]  # others are done
+        command = python_command("gtransformer.lab.studies.one_run", str(folder))
+        work = Program(command, folder / LOG, partial(_status, folder, updates), keeps_log=True)
+        waits_for = [name for name in needed if self.corpora.pipeline.stages.get(name)]  # others are done
         return Stage(folder.name, folder.name, self.outputs(run), work, waits_for=waits_for)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
@@ -171,27 +164,6 @@ class Runner:
         Runs that failed are left out, and named with the reason under ``missing``.
         """
         names = {run: name for run in self.study.runs() if (name := self.folder(run).name) not in failures}
-        panels = [
-            {
-                "kind": panel.kind,
-                "title": panel.title,
-                "axis": panel.axis,
-                **{key: getattr(panel, key) for key in MORE_OF_PANELS if getattr(panel, key)},
-                "lines": [
-                    {
-                        "system": line.system,
-                        "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
-                        "curve": line.curve,
-                        "label": line.label,
-                        "flat": line.flat,
-                        "runs": [names[run] for run in line.runs if run in names],
-                    }
-                    for line in panel.lines
-                    if not names.keys().isdisjoint(line.runs)
-                ],
-            }
-            for panel in self.study.panels
-        ]
         results = {names[run]: read_result(self.folder(run)) for run in names}
         return {
             "version": 1,
@@ -200,10 +172,35 @@ class Runner:
             "miniature": self.study.miniature,
             "corpus": self.corpora.corpus,
             "systems": self.study.systems,
-            "panels": summary(panels, results),
+            "panels": summary([self._panel(panel, names) for panel in self.study.panels], results),
             "missing": dict(failures),
             "runs": results,
         }
+
+    def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
+        """A panel with those of its lines that have a run among ``names``."""
+        lines = [
+            {
+                "system": line.system,
+                "x": self.corpora.instances(line.runs[0].data) if line.x == ALL else line.x,
+                "curve": line.curve,
+                "label": line.label,
+                "flat": line.flat,
+                "runs": [names[run] for run in line.runs if run in names],
+            }
+            for line in panel.lines
+            if not names.keys().isdisjoint(line.runs)
+        ]
+        more = {key: getattr(panel, key) for key in MORE_OF_PANELS if getattr(panel, key)}
+        return {"kind": panel.kind, "title": panel.title, "axis": panel.axis, **more, "lines": lines}
+
+
+def _status(folder: Path, updates: Any) -> str | None:
+    """How far a run is."""
+    translating = folder / "generate.test.log"
+    if translating.is_file():
+        return f"translates {batch_status(translating) or ''}"
+    return training_status(folder / "train.log", updates)
 
 
 def read_result(folder: Path) -> dict[str, Any]:
@@ -225,16 +222,15 @@ def make_study(args: argparse.Namespace) -> Study:
     if args.miniature and not torch.cuda.is_available() and trains_faster_in_bfloat16():
         changes.append(BFLOAT16)
     study = load_study(args.figure, args.miniature, [*changes, *args.set])
-    first, *others = dict.fromkeys(run.recipe for run in study.runs())
-    sharing = load_recipe(first, study.changes)
+    runs = study.runs()
+    sharing, *others = (load_recipe(name, study.changes) for name in dict.fromkeys(run.recipe for run in runs))
     for recipe in others:
-        if load_recipe(recipe, study.changes).preparing() != sharing.preparing():
+        if recipe.preparing() != sharing.preparing():
             raise UserError(
-                f"{study.figure}: recipes '{first}' and '{recipe}' prepare the corpus differently, but the systems of "
-                "a study share it; change one of them, or set the option for both with --set prepare.OPTION=VALUE"
+                f"{study.figure}: recipes '{sharing.name}' and '{recipe.name}' prepare the corpus differently, but the "
+                "systems of a study share it; set the option for both with --set prepare.OPTION=VALUE"
             )
     check_recipe(sharing, ["prepare"])
-    runs = study.runs()
     alike = {"data": runs[0].data, "start_data": None, "seed": 0}  # these do not matter here
     for run in dict.fromkeys(replace(run, **alike) for run in runs):
         settings = run.settings()
@@ -249,29 +245,17 @@ def make_study(args: argparse.Namespace) -> Study:
     return study
 
 
-def check_complete(study: Study, runner: Runner, failures: Mapping[str, str], allowed: bool) -> None:
-    """UserError if runs failed, unless that is allowed and there are others."""
-    total = len(study.runs())
-    if failures and not (allowed and len(failures) < total):
-        logs = ", ".join(str(runner.corpora.directory / "runs" / name / LOG) for name in failures)
-        raise UserError(
-            f"{study.figure}: {len(failures)} of {total} runs failed, see {logs}; the same command goes on with them, "
-            "--allow-missing makes the figure or table without those that fail again"
-        )
-
-
 def show(runner: Runner) -> None:
     """Print the runs and which are done, as far as that can be told without making anything."""
     study, corpora = runner.study, runner.corpora
     missing = corpora.look()
     notes = [f"{missing} (what is done is not known before)"] if missing else study.limit(corpora.known_instances)
-    runs = study.runs()
-    drawn = [run for run in runs if run.data.instances]
+    drawn = [run for run in study.runs() if run.data.instances]
     if drawn and (missing or any(corpora.known_instances(run.data) is None for run in drawn)):
         notes.append("points larger than the corpus will be left out; its instances are counted when it is prepared")
     for note in notes:
         say(note)
-    for run in runs:
+    for run in study.runs():
         done = missing is None and runner.is_done(run)
         print(f"{'done' if done else 'to do'}  {run.label if missing else runner.folder(run).name}")
 
@@ -286,7 +270,12 @@ def make_figure(runner: Runner, argv: Sequence[str] | None, allow_missing: bool)
     if not runs:
         raise UserError(f"{corpora.corpus}: too small for every point of {study.figure}; use a larger corpus")
     failures = runner.run(runs)
-    check_complete(study, runner, failures, allow_missing)
+    if failures and not (allow_missing and len(failures) < len(runs)):
+        logs = ", ".join(str(corpora.directory / "runs" / name / LOG) for name in failures)
+        raise UserError(
+            f"{study.figure}: {len(failures)} of {len(runs)} runs failed, see {logs}; the same command goes on with "
+            "them, --allow-missing makes the figure or table without those that fail again"
+        )
     result = runner.collect(failures) | {"device": device_name(), **provenance("gtransformer.lab.cli.study", argv)}
     path = corpora.directory / f"{study.figure}.json"
     write_json(path, result)

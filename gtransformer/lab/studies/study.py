@@ -9,19 +9,22 @@ from functools import cached_property
 from pathlib import Path
 
 from gtransformer.files import digest
-from gtransformer.lab.studies.check import ATTENTION, TABLE
 from gtransformer.run.needs import start_of
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.run import FIRST_PASS, START
+
+SCORES, CURVES, TABLE, ACCURACY, ATTENTION = "scores", "curves", "table", "accuracy", "attention"  # kinds of panels
 
 
 @dataclass(frozen=True)
 class Data:
     """Which data a run is trained and tested on.
 
-    length: limit of an instance in tokens, of all splits; instances: so many training instances, drawn at random (None:
-    all); min_document_tokens: only training documents of at least so many tokens (None: all); share: of all training
-    documents, drawn at random, whole (None: all).
+    Attributes:
+        length: limit of an instance in tokens, of all splits.
+        instances: so many training instances, drawn at random; None: all.
+        min_document_tokens: only training documents of at least so many tokens; None: all.
+        share: of all training documents, drawn at random, whole; None: all.
     """
 
     length: int
@@ -48,10 +51,13 @@ class Data:
 class StudyRun:
     """One training, or another translation by a trained model: a recipe with changes, data, and a seed.
 
-    changes: those of all runs of a study, ``SECTION.OPTION=VALUE``; model: another architecture than the recipe's;
-    training: what else this run changes; decoding: what it changes in translating with the model that the same run
-    without them trains; start_data, start_seed: of what its training starts from, None: the same; translate: whether
-    its model translates and is scored.
+    Attributes:
+        changes: those of all runs of a study, ``SECTION.OPTION=VALUE``.
+        model: another architecture than the recipe's.
+        training: what else this run changes.
+        decoding: what it changes in translating with the model that the same run without them trains.
+        start_data, start_seed: of what its training starts from; None: the same.
+        translate: whether its model translates and is scored.
     """
 
     recipe: str
@@ -122,10 +128,9 @@ class StudyRun:
 
 @dataclass
 class Line:
-    """Runs that belong together: the seeds of one point of a score panel, of a row, or of a line of curves.
+    """Runs that belong together: the seeds of one point, of a row, or of a line of curves; see ``plan.LineSettings``.
 
-    x: the point's place on the axis; curve, label, flat: what is drawn of a line and how it is called, and whether what
-    flat attention would have is drawn, too. Of attention, curve is the side.
+    ``x``: a point's place on the axis. Of attention, ``curve`` is the side.
     """
 
     system: str
@@ -138,15 +143,15 @@ class Line:
 
 @dataclass
 class Panel:
-    """One diagram of a figure; ``axis``: what the axis shows (scores), the curves are, or the rows' labels say.
+    """One diagram of a figure, or a table; see ``plan.PanelSettings``.
 
-    quantity: which score (scores); by, baseline: what accuracy is told apart by, and the row that it is drawn against.
+    ``axis``: what the axis shows (scores), the curves are, or the rows' labels say.
     """
 
     kind: str
     title: str
     axis: str
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Line]
     quantity: str | None = None
     by: str | None = None
     baseline: str | None = None
@@ -165,9 +170,14 @@ class Study:
     changes: list[str]
     length: int
     corpus: dict[str, int]
-    panels: list[Panel]
+    panels: list[Panel] = field(default_factory=list)
     entropy: bool = True
     start_seed: int | None = None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Those of all panels."""
+        return [line for panel in self.panels for line in panel.lines]
 
     @property
     def is_table(self) -> bool:
@@ -176,8 +186,7 @@ class Study:
 
     def runs(self) -> list[StudyRun]:
         """All runs and those that they need, each once; the first seed of everything comes first."""
-        lines = [line for panel in self.panels for line in panel.lines]
-        found = dict.fromkeys(needed for line in lines for run in line.runs for needed in run.with_needed)
+        found = dict.fromkeys(needed for line in self.lines for run in line.runs for needed in run.with_needed)
         order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be none of them
         return sorted(found, key=lambda run: order.get(run.seed, -1))
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from gtransformer.evaluation.text_table import align
-from gtransformer.lab.studies.check import ACCURACY, ATTENTION, TABLE
+from gtransformer.lab.studies.study import ACCURACY, ATTENTION, CURVES, TABLE
 
 CHOICES = "accuracy"  # among the numbers: of contrastive choices
 BEST = "best_update"  # among the numbers: after how many updates validation loss was lowest, where the model is from
@@ -71,7 +71,7 @@ def _numbers(panel: dict, line: dict, results: Mapping[str, dict[str, Any]]) -> 
     runs = [results[name] for name in line["runs"]]
     if panel["kind"] == ATTENTION:
         return {}
-    if panel["kind"] == "curves":
+    if panel["kind"] == CURVES:
         values = [[value for _, value in run["curves"].get(line["curve"], [])] for run in runs]
         if not all(values):
             return {"last": None, "lowest": None}
@@ -116,7 +116,7 @@ def table(result: Mapping[str, Any]) -> str:
         rows = [[*_head(panel, more), *kinds]]
         for line in panel["lines"]:
             name = result["systems"][line["system"]]
-            if panel["kind"] == "curves":
+            if panel["kind"] == CURVES:
                 name = ", ".join(filter(None, [name, line["label"]]))
                 rows.append([name, shown(line["last"]), shown(line["lowest"])])
                 continue
@@ -136,7 +136,7 @@ def table(result: Mapping[str, Any]) -> str:
 
 
 def _head(panel: Mapping[str, Any], more: Sequence[str]) -> list[str]:
-    if panel["kind"] == "curves":
+    if panel["kind"] == CURVES:
         return ["line", "last", "lowest"]
     if panel["kind"] == ACCURACY:
         return [panel["axis"], "all items"]

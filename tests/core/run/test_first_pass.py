@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from gtransformer.lab.studies.one_run import ordered_run
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner
 from gtransformer.run import run as module
-from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.run import make_run
 from gtransformer.run.run_places import RUNS
@@ -98,15 +96,12 @@ def test_runs_of_a_study_that_translate_with_a_trained_model(tmp_path: Path, mon
     study = load_study(str(tmp_path / "mine.yaml"), miniature=True)
     start, trained, other = study.runs()
     assert (trained.first, other.first, start.first) == (start, start, None) and other.needed == trained
-    corpora = Corpora(Pipeline(tmp_path, "study"), "demo", {}, load_recipe("arena/start"))
+    corpora = Corpora(tmp_path, "demo", {}, load_recipe("arena/start"))
     corpora.fingerprint = "f"
     monkeypatch.setattr(Corpora, "prepared", lambda *_: tmp_path / "prepared")
     runner = Runner(study, corpora, jobs=1)
     assert runner.users(start) == [trained, other] and runner.users(trained) == [other]
-    for run in study.runs():
-        runner.folder(run).mkdir(parents=True)
-        runner.order(run)
-    orders = [json.loads((runner.folder(run) / "run.json").read_text()) for run in (trained, other)]
+    orders = [runner.order(run) for run in (trained, other)]
     assert [order["pretrained"] for order in orders] == [f"../{runner.folder(start).name}"] * 2
     ran = ordered_run(runner.folder(other), orders[1])
     assert ran.pretrained == runner.folder(start) / "checkpoints" / "checkpoint_best.pt"

@@ -16,7 +16,7 @@ from gtransformer.lab.studies import runner
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import study_names
 from gtransformer.run.pipeline import Pipeline
-from tests.lab.studies.test_study_plan import COMMON, FIGURE
+from tests.lab.studies.conftest import COMMON, FIGURE
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Where the data of a study lies: other settings, another place, for all that is derived from what they change."""
+"""The data of a study: where it lies, what is drawn, and which corpus a run reads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gtransformer.data.sidecar import Sidecar
+from gtransformer.errors import UserError
 from gtransformer.files import write_json
-from gtransformer.lab.studies.data import Corpora
-from gtransformer.lab.studies.plan import Data
+from gtransformer.lab.studies.data import Corpora, long_documents, sampled, sampled_documents, write_part
+from gtransformer.lab.studies.study import Data
 from gtransformer.run import pipeline as pipeline_module
-from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.recipe import load_recipe
 
 WANTED = [Data(512), Data(64), Data(64, 5), Data(64, 5, 768)]
@@ -40,8 +41,8 @@ def prepare(tmp_path, monkeypatch):
 
     def preparer(*changes: str):
         commands.clear()
-        with Pipeline(tmp_path / "out", "study") as pipeline:
-            corpora = Corpora(pipeline, str(raw), {}, load_recipe("demo", list(changes)))
+        corpora = Corpora(tmp_path / "out", str(raw), {}, load_recipe("demo", list(changes)))
+        with corpora.pipeline:
             corpora.begin()
             folders = [corpora.prepared(data) for data in WANTED]
             assert corpora.instances(Data(64, 5)) == corpora.known_instances(Data(64, 5)) == 9
@@ -50,45 +51,106 @@ def prepare(tmp_path, monkeypatch):
     return preparer
 
 
-@pytest.mark.parametrize("change", ["prepare.bpe-merges=1000", "prepare.max-sents=3", "task.langs=de,en"])
-def test_data_follows_from_all_that_it_was_derived_from(prepare, change):
+@pytest.mark.parametrize("change", ["prepare.bpe-merges=1000", "prepare.max-sents=3", "task.langs=de,en", "corpus"])
+def test_data_follows_from_all_that_it_was_derived_from(prepare, tmp_path, change):
     commands, folders = prepare()
     # Base, the three others, and the long documents that the last is drawn from.
-    assert len(commands) == 5 and [folder.name.rsplit("-", 1)[0] for folder in folders] == [
-        "base", "len64", "len64-5", "len64-from768-5"
-    ]  # fmt: skip
-    changed_commands, changed = prepare(change)
+    names = ["base", "len64", "len64-5", "len64-from768-5"]
+    assert len(commands) == 5 and [folder.name.rsplit("-", 1)[0] for folder in folders] == names
+    text = tmp_path / "raw" / "concatenated_en2de_train_de.txt"
+    if change == "corpus":
+        text.write_text("<d>\nanders\n")
+    changed_commands, changed = prepare(*[change] * (change != "corpus"))
     assert len(changed_commands) == 5 and set(folders).isdisjoint(changed), "nothing of the old settings is kept"
     raws = [{command[0] for command in one} for one in (commands, changed_commands)]
     assert len(raws[0] & raws[1]) == 1, "all but the corpus itself was drawn anew"
     for command in changed_commands[1:]:
         assert command[command.index("--vocabulary") + 1] == str(changed[0])
+    text.write_text("<d>\nde\n")
     assert prepare() == ([], folders), "the first settings' data is still there"
 
 
-def test_lengths_share_a_corpus(prepare, tmp_path):
+@pytest.mark.parametrize("change", [None, "prepare.max-sents=3"])
+def test_lengths_share_a_corpus(prepare, tmp_path, change):
     """Unless a number of sentences cuts instances, too, or some of them are drawn."""
-    _, (base, shorter, drawn, _) = prepare()
-    for change, expected in (
-        (None, (base, ["task.instances=greedy", "task.instance-tokens=64"])),
-        ("prepare.max-sents=3", None),
+    prepare()
+    recipe = load_recipe("demo", [change] if change else [])
+    corpora = Corpora(tmp_path / "out", str(tmp_path / "raw"), {}, recipe)
+    with corpora.pipeline:
+        corpora.begin()
+        grouped = [] if change else ["task.instances=greedy", "task.instance-tokens=64"]
+        for documents in (None, 768):
+            whole, short = Data(512, None, documents), Data(64, None, documents)
+            assert corpora.read(whole) == (corpora.prepared(whole), [])
+            assert corpora.read(short) == (corpora.prepared(short if change else whole), grouped)
+        assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
+
+
+def test_items_of_the_generated_corpus(tmp_path: Path):
+    """A set that shows reach, or the demonstration's own where the study says how many; given ones come first."""
+    recipe, given = load_recipe("arena/start"), tmp_path / "a.json"
+    for sizes, name, maker in (
+        ({"items": 3}, "set/contrastive_reach.json", "reach_corpus"),
+        ({"contrastive-items": 3}, "contrastive.json", "demo_corpus"),
+        ({"documents": 2}, None, "demo_corpus"),
     ):
-        recipe = load_recipe("demo", [change] if change else [])
-        with Pipeline(tmp_path / "out", "study") as pipeline:
-            corpora = Corpora(pipeline, str(tmp_path / "raw"), {}, recipe)
-            corpora.begin()
-            assert corpora.read(Data(512)) == (corpora.prepared(Data(512)), [])
-            assert corpora.read(Data(64)) == (expected or (corpora.prepared(Data(64)), []))
-            if expected:
-                long = corpora.prepared(Data(512, None, 768))
-                assert corpora.read(Data(64, None, 768)) == (long, expected[1])
-                assert corpora.read(Data(512, None, 768)) == (long, [])
-            assert corpora.read(Data(64, 5)) == (corpora.prepared(Data(64, 5)), [])
-    assert base != shorter != drawn
+        corpora = Corpora(tmp_path, "demo", sizes, recipe)
+        assert corpora.items == ([corpora.generated / name] if name else [])
+        assert corpora.pipeline.stages[corpora.generated.name].work.args[0].endswith(maker)
+        assert Corpora(tmp_path, "demo", sizes, recipe, [given]).items == [given]
 
 
-def test_another_corpus_is_other_data(prepare, tmp_path):
-    _, folders = prepare()
-    (tmp_path / "raw" / "concatenated_en2de_train_de.txt").write_text("<d>\nanders\n")
-    commands, others = prepare()
-    assert len(commands) == 5 and set(folders).isdisjoint(others)
+# Two documents; instances of at most 9 tokens: two and one sentence, then one.
+TEXT = {
+    "en": ["<d>", "a b", "c", "d e f", "<d>", "g"],
+    "de": ["<d>", "A B C", "D", "E F", "<d>", "G H"],
+}
+INSTANCES = {
+    "en": ["<s> a b </s> <s> c </s>", "<s> d e f </s>", "<s> g </s>"],
+    "de": ["<s> A B C </s> <s> D </s>", "<s> E F </s>", "<s> G H </s>"],
+}
+SIDECAR = Sidecar("train", "en", "de", documents=2, instances=[(0, 0, 2), (0, 2, 1), (1, 0, 1)])
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """As much of a prepared directory as is read."""
+    for folder, texts in (("text", TEXT), ("instances", INSTANCES)):
+        (tmp_path / folder).mkdir()
+        for lang, lines in texts.items():
+            (tmp_path / folder / f"train.{lang}").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def written(folder) -> dict[str, list[str]]:
+    return {lang: (folder / f"concatenated_en2de_train_{lang}.txt").read_text().splitlines() for lang in ("en", "de")}
+
+
+def test_documents_by_length(prepared):
+    """Costs: max(2, 3) + 2, 1 + 2 and 3 + 2 tokens in the first document, 2 + 2 in the second."""
+    for tokens, documents in ((4, {0, 1}), (5, {0}), (13, {0}), (14, set())):
+        assert set(long_documents(SIDECAR, prepared, ("en", "de"), tokens)) == documents
+    write_part(prepared, prepared / "part", ("en", "de"), {0: [(0, None)]})
+    assert written(prepared / "part") == {lang: lines[:4] for lang, lines in TEXT.items()}
+
+
+def test_sampled_instances_become_documents(prepared):
+    cuts = sampled(SIDECAR, 3)
+    assert cuts == {0: [(0, 2), (2, 1)], 1: [(0, 1)]}
+    write_part(prepared, prepared / "part", ("en", "de"), cuts)
+    assert written(prepared / "part") == {
+        "en": ["<d>", "a b", "c", "<d>", "d e f", "<d>", "g"],
+        "de": ["<d>", "A B C", "D", "<d>", "E F", "<d>", "G H"],
+    }
+    assert sampled(SIDECAR, 1) == sampled(SIDECAR, 1), "the draw can be repeated"
+    draws = [sampled(Sidecar("train", "en", "de", 100, [(i, 0, 1) for i in range(100)]), n) for n in (10, 50)]
+    assert [len(draw) for draw in draws] == [10, 50] and list(draws[1]) != list(range(50))
+    with pytest.raises(UserError, match="3"):
+        sampled(SIDECAR, 4)
+
+
+def test_sampled_documents_are_whole_and_a_smaller_share_is_part_of_a_larger():
+    sidecar = Sidecar("train", "en", "de", 20, [(document, first, 2) for document in range(20) for first in (0, 2)])
+    shares = [sampled_documents(sidecar, share) for share in (0.01, 0.1, 0.5)]
+    assert [len(one) for one in shares] == [1, 2, 10] and set(shares[0]) < set(shares[1]) < set(shares[2])
+    assert all(cut == [(0, None)] for cut in shares[2].values())

@@ -1,112 +1,99 @@
-"""Studies: the files of configs/studies/, the grid of runs they make, and what runs are called."""
+"""Studies: the files of configs/studies/, the runs they make, what runs are called and what they need."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import replace
 
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.lab.studies.plan import Data, StudyRun, load_study, study_names
+from gtransformer.lab.report.paper import PAPER, read_paper
+from gtransformer.lab.studies.plan import load_study, study_names
+from gtransformer.lab.studies.study import Data, StudyRun
+from gtransformer.run.recipe_check import check_recipe
+from tests.lab.studies.conftest import COMMON, FIGURE, TABLE
 
-pytestmark = pytest.mark.slow
-
-FIGURES = ["figure2", "figure3", "figure4", "figure5", "figure7", "figure8"]
 CURVES = {
     *(f"{split}_{kind}" for split in ("train", "valid") for kind in ("loss", "nll_loss")),
     *(f"valid_entropy_{part}_{reach}" for part in ("encoder", "decoder", "cross") for reach in ("group", "global")),
 }
-COMMON = """
-description: settings
-miniature:
-  seeds: [3, 1]
-  systems: {plain: {name: Plain, recipe: demo_full}, ours: {name: Ours, recipe: demo}}
-  length: 512
-  changes: {train.max-update: 5, train.patience: null, generate.quiet: false}
-"""
-FIGURE = """
-description: a figure
-miniature:
-  panels:
-    - {title: a, kind: scores, systems: [plain, ours], axis: length, values: [64, 512]}
-    - title: b
-      kind: curves
-      quantity: loss
-      lines: [{system: ours, length: 64, curve: valid_loss, label: validation}]
-"""
 
 
-@pytest.fixture
-def write(tmp_path):
-    """A function that writes a study and its common.yaml, and returns its path."""
-
-    def writer(figure: str = FIGURE, common: str = COMMON) -> str:
-        (tmp_path / "common.yaml").write_text(common)
-        (tmp_path / "figure.yaml").write_text(figure)
-        return str(tmp_path / "figure.yaml")
-
-    return writer
+# The package's studies
 
 
-DOCFLAT = [name for name in study_names() if name.startswith("docflat_")]  # test_docflat_studies says which there are
-DRAWN = [*FIGURES, *(name for name in DOCFLAT if "figure" in name), "docflat_table6"]  # accuracies are drawn, too
-THREE = ["document_table7", "docflat_table2", "docflat_table6", "docflat_figure4"]  # seeds, as miniatures
-
-
-def test_the_papers_figures_are_there():
-    assert study_names() == [
-        *DOCFLAT,
-        *(f"document_table{number}" for number in (1, 2, 7, 8, 9)),
-        *FIGURES,
-        "scratch",
-        "table3",
-        "table4",
-        "warm",
-        "warm_longer",
-    ]
-
-
-@pytest.mark.parametrize("miniature", [False, True])
-@pytest.mark.parametrize("name", study_names())
-def test_every_study_can_be_made(name, miniature):
-    study = load_study(name, miniature)
-    several = 3 if miniature and name in THREE else 1
-    assert len(study.seeds) == (several if name not in FIGURES else 2 if miniature else 5)
-    assert study.is_table == (name not in DRAWN)
-    assert study.panels and all(panel.lines for panel in study.panels)
-    for run in study.runs():
-        assert run.settings().sections["train"]["seed"] == run.seed
-    for panel in study.panels:
-        for line in panel.lines:
-            assert len(line.runs) == len(study.seeds)
-            assert panel.kind != "curves" or line.curve in CURVES
+@pytest.mark.slow
+def test_every_study_can_be_made():
+    """One corpus serves all of a study's recipes, and fairseq takes the options of every training, once."""
+    checked = {}
+    for name in study_names():
+        for miniature in (False, True):
+            study = load_study(name, miniature)
+            assert study.panels and all(panel.lines for panel in study.panels)
+            assert all(line.curve in CURVES for panel in study.panels if panel.kind == "curves" for line in panel.lines)
+            assert len({json.dumps(run.settings().preparing(), sort_keys=True) for run in study.runs()}) == 1
+            for run in study.runs():
+                assert run.settings().sections["train"]["seed"] == run.seed
+                if not run.decoding:
+                    checked.setdefault(json.dumps([run.recipe, run.model, run.training]), run.settings())
+    for settings in checked.values():
+        check_recipe(settings, ["train"])
+    assert len(checked) > 80
 
 
 @pytest.mark.parametrize("miniature", [False, True])
 def test_figures_share_their_runs(miniature):
     """Figures 2 to 5 and 8 need no run that Figure 7 does not have; names are the same, too."""
-    runs = {name: {run.name("c") for run in load_study(name, miniature).runs()} for name in FIGURES}
-    assert all(names <= runs["figure7"] for names in runs.values())
-    assert len(runs["figure7"]) == len(load_study("figure7", miniature).runs())
+    whole = {run.name("c") for run in load_study("figure7", miniature).runs()}
+    for number in (2, 3, 4, 5, 8):
+        assert {run.name("c") for run in load_study(f"figure{number}", miniature).runs()} <= whole
 
 
-def test_full_sizes_are_the_papers():
-    """Section 3.1: lengths 64 to 1024 with training documents of 768 tokens or more; 1.25K to 160K instances of 512."""
-    for name, systems in (("figure2", ["transformer"]), ("figure7", ["transformer", "gtransformer"])):
-        length, scale, size = load_study(name).panels
-        assert [(line.system, line.x) for line in length.lines] == [
-            (system, tokens) for system in systems for tokens in (64, 128, 256, 512, 1024)
-        ]
-        assert {line.runs[0].data.min_document_tokens for line in length.lines} == {768}
-        scales = [1250 * 2**n for n in range(8)]
-        assert [(line.system, line.x) for line in scale.lines] == [(s, n) for s in systems for n in scales]
-        assert {line.runs[0].data.length for line in scale.lines} == {512}
-        assert [line.x for line in size.lines[:3]] == [f"gtransformer_{x}" for x in ("base", "big", "large")]
-        assert [line.runs[0].model for line in size.lines[:3]] == [None, "gtransformer_big", "gtransformer_large"]
-    study = load_study("figure7")
-    modes = {system: study.recipes[system] for system in study.systems}
-    assert modes == {"transformer": "doc_base", "gtransformer": "base"}
-    assert [[line.runs[0].data.instances for line in p.lines] for p in load_study("figure3").panels] == [
-        [20000, 20000], [40000, 40000]
-    ]  # fmt: skip
+def test_tables_are_the_paper_s_rows_in_its_order():
+    """But for the one that did not converge there; the full ones are those whose scores stand beside the paper's."""
+    papers = {table.name: table.rows for table in read_paper(PAPER.with_name("window_attention.yaml")).tables}
+    for name, wanted in (("table3", papers["Table 3"]), ("table4", papers["Table 4"])):
+        rows = [row for row in wanted if row.paper[0] != "N/A"]
+        for miniature in (False, True):
+            (panel,) = load_study(name, miniature).panels
+            assert [line.label for line in panel.lines] == [row.method for row in rows]
+            for line, row in zip(panel.lines if not miniature else (), rows, strict=False):
+                (run,) = line.runs
+                assert run.recipe == row.recipe and sorted((*run.training, *run.decoding)) == sorted(row.changes)
+
+
+@pytest.mark.parametrize("miniature", [False, True])
+def test_a_training_serves_all_searches(miniature):
+    starts = 1 if miniature else 0  # the sentence model that all start from
+    three, four = (load_study(name, miniature).runs() for name in ("table3", "table4"))
+    for runs, rows, trainings in ((three, 9, 5), (four, 11, 7)):
+        assert len(runs) == rows + starts
+        assert sum(not run.decoding for run in runs) == trainings + starts
+        assert all(run.needed is None or runs.index(run.needed) < runs.index(run) for run in runs)
+    shared = {run.name("c") for run in three} & {run.name("c") for run in four}
+    assert len(shared) == 2 + starts, "documents, and windows of 20 with relative positions"
+
+
+def test_an_update_has_as_many_sentences_whatever_the_context():
+    for name, miniature, option in (
+        ("document_table1", False, "update-freq"),
+        ("document_table1", True, "max-tokens"),
+        ("docflat_figure5", True, "max-tokens"),
+    ):
+        runs = [run.settings().sections for line in load_study(name, miniature).panels[0].lines for run in line.runs]
+        assert len({run["train"][option] / (1 + run["task"]["context-sentences"]) for run in runs}) == 1
+
+
+def test_models_that_read_what_is_to_be_predicted_do_not_translate():
+    """Attention between datapoints in the decoder; what they start from translates."""
+    for miniature in (False, True):
+        for line in load_study("docflat_table7", miniature).panels[0].lines:
+            sides = line.runs[0].settings().sections["train"].get("batch-attention-in", "none")
+            assert line.runs[0].translate == (sides in ("none", "encoder")) and line.runs[0].needed.translate
+
+
+# What files make
 
 
 def test_grid(write):
@@ -121,92 +108,157 @@ def test_grid(write):
     assert study.panels[1].lines[0].runs == study.panels[0].lines[2].runs, "the curves are those of the scored runs"
 
 
+def test_rows(table):
+    """One start for all; searches share a model; a changed training is not its start's, nor other data."""
+    plain, beam, after, before, mute = (line.runs[0] for line in table.panels[0].lines)
+    assert {run.needed for run in (plain, after, before, mute)} == {plain.needed}
+    assert (plain.needed.recipe, plain.needed.seed, plain.seed, plain.needed.needed) == ("arena/start", 1, 2, None)
+    assert beam.needed == plain and beam.first == plain.first == plain.needed
+    assert before.settings().options("task", "generate")["context-sentences"] == 1
+    assert before.needed.settings().sections["task"]["context-sentences"] == 0
+    assert after.data.instances == 5 and after.needed.data.instances is None
+    assert after.label == "arena-pseudo_documents-len512-5-after-len512-seed2"
+    assert not mute.translate and mute.needed.translate and mute.name("c") != replace(mute, translate=True).name("c")
+    one, three = (line.runs[0] for line in table.panels[3].lines)
+    assert (one, three) == (before, table.panels[1].lines[1].runs[0]), "the recipe's own value is the recipe as it is"
+    assert [run.seed for run in table.looked_at()] == [2] and not table.is_table
+    assert table.runs()[0] == plain.needed and len(table.runs()) == 1 + 2 * 6
+
+
+def test_a_start_on_the_same_data_is_the_same_run(write):
+    same = TABLE.replace("instances: 5, start-instances: all", "start-instances: all")
+    plain, _, line, *_ = load_study(write(same), miniature=True).panels[0].lines
+    assert line.runs == plain.runs
+
+
+def test_a_share_of_the_documents(write):
+    """The start has all."""
+    rows = TABLE.replace("instances: 5, start-instances: all", "share: 0.1, start-instances: all")
+    after = load_study(write(rows), miniature=True).panels[0].lines[2].runs[0]
+    assert after.data == Data(512, share=0.1) and after.needed.data == Data(512)
+    assert after.label == "arena-pseudo_documents-len512-share0.1-after-len512-seed2"
+
+
+def test_what_the_recipe_does_anyway_is_no_other_translation(write):
+    lines = load_study(write(), miniature=True).panels[0].lines
+    beam = lines[0].runs[0].settings().sections["generate"]["beam"]
+    rows = "[{system: plain, label: a}, {system: plain, label: b, decoding: {generate.beam: %s}}]"
+    panel = "    - {title: t, kind: table, columns: c, rows: %s}\n"
+    for number, same in ((beam, True), (beam + 1, False)):
+        study = load_study(write(FIGURE + panel % rows % number), miniature=True)
+        first, second = study.panels[2].lines
+        assert (first.runs == second.runs) == same
+
+
 def test_names_say_what_a_run_is_and_change_with_its_settings():
     run = StudyRun("demo", ("train.max-update=5",), Data(64, 100, 768), 2)
-    name = run.name("corpus")
-    assert name.startswith("demo-len64-from768-100-seed2-")
+    assert run.name("corpus").startswith("demo-len64-from768-100-seed2-")
+    assert Data(512, 5).settings == {"length": 512, "instances": 5, "min_document_tokens": None}, "as before shares"
     others = [
-        StudyRun("demo", ("train.max-update=6",), run.data, 2),
-        StudyRun("demo", run.changes, Data(64, 101, 768), 2),
-        StudyRun("demo", run.changes, run.data, 3),
-        StudyRun("demo_full", run.changes, run.data, 2),
-        StudyRun("demo", run.changes, run.data, 2, "gtransformer_compact"),
+        replace(run, changes=("train.max-update=6",)),
+        replace(run, data=Data(64, 101, 768)),
+        replace(run, seed=3),
+        replace(run, recipe="demo_full"),
+        replace(run, model="gtransformer_compact"),
     ]
-    names = {name, run.name("another"), *(other.name("corpus") for other in others)}
-    assert len(names) == 7
-    assert StudyRun("demo", run.changes, Data(64, 100, 768), 2).name("corpus") == name
+    assert len({run.name("corpus"), run.name("another"), *(other.name("corpus") for other in others)}) == 7
 
 
 def test_points_larger_than_the_corpus_are_left_out(write):
+    """A start, too."""
     figure = FIGURE.replace("axis: length, values: [64, 512]", "axis: instances, values: [10, 20, all]")
     study = load_study(write(figure), miniature=True)
-    assert study.limit(lambda data: 15) == ["a: 20 instances left out, the corpus has 15"]
+    assert len(study.limit(lambda data: 15)) == 1
     assert [line.x for line in study.panels[0].lines] == [10, "all"] * 2
     assert {run.data.instances for run in study.runs()} == {10, None}
+    study = load_study(write(TABLE.replace("start-instances: all", "start-instances: 30")), miniature=True)
+    assert len(study.limit(lambda data: 20)) == 1
+    assert "few after all" not in [line.label for line in study.panels[0].lines]
+
+
+# Mistakes
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "word"),
     [
-        ("kind: scores", "kind: score", "panel 1: kind is 'score'; give one of scores, curves"),
-        ("axis: length", "axis: size", "panel 1: axis is 'size'; give one of length, instances, model"),
-        ("title: b", "titel: b", "panel 2: unknown key 'titel'"),
-        ("system: ours", "system: theirs", "panel 2: unknown system 'theirs'; known are plain, ours"),
-        ("curve: valid_loss", "curves: valid_loss", "unknown key 'curves'"),
-        ("miniature:", "full:", "has no section 'miniature'"),
-        ("description: a figure", "descripton: a figure", "unknown key 'descripton'"),
-        ("description: a figure", "description: [", "not valid YAML"),
-        ("curve: valid_loss, ", "", "panel 2, entry 1 of lines: lacks curve"),
-        ("{system: ours, length", "{length", "panel 2, entry 1 of lines: lacks system"),
-        ("label: validation}", "label: validation, flat: 3}", "panel 2, entry 1 of lines: flat is 3; give bool"),
-        ("{title: a, ", "{", "panel 1: lacks title"),
-        (", values: [64, 512]", "", "panel 1: lacks values"),
-        ("values: [64, 512]", "values: 64", "panel 1: values is 64; give a list"),
-        ("values: [64, 512]", "values: [64, x]", "panel 1, values: length is 'x'; give a whole number of at least 1"),
-        ("values: [64, 512]", "values: [64, null]", "panel 1: values is [64, None]; give a list of what"),
-        ("systems: [plain, ours]", "systems: plain", "panel 1: systems is 'plain'; give a list"),
-        ("quantity: loss", "quantity:", "figure.yaml, line 6, miniature, panel 2: lacks quantity"),
-        ("quantity: loss", "kind: curves", "figure.yaml, line 8: 'kind' stands twice"),
-        ("lines: [", "lines: [3, ", "panel 2, entry 1 of lines: is 3; give lines of the form 'key: value'"),
-        ("length: 64", "length: all", "panel 2, entry 1 of lines: length is 'all'; give a whole number of at least 1"),
-        ("  panels:\n", "  panels:\n    - x\n", "panel 1: is 'x'"),
-        ("  panels:\n", "  panels: 3\n  seeds:\n", "panels is 3; give a list of panels"),
+        ("kind: scores", "kind: score", "score"),
+        ("axis: length", "axis: size", "size"),
+        ("title: b", "titel: b", "titel"),
+        ("title: b", "title: b\n      by: distance", "'by'"),
+        ("system: ours", "system: theirs", "'theirs'"),
+        ("curve: valid_loss", "curves: valid_loss", "curves"),
+        ("miniature:", "full:", "'miniature'"),
+        ("description: a figure", "description: [", "YAML"),
+        ("curve: valid_loss, ", "", "entry 1 of lines"),
+        ("{system: ours, length", "{length", "system"),
+        ("{title: a, ", "{", "title"),
+        (", values: [64, 512]", "", "values"),
+        ("values: [64, 512]", "values: 64", "values"),
+        ("values: [64, 512]", "values: [64, x]", "'x'"),
+        ("quantity: loss", "quantity:", "quantity"),
+        ("quantity: loss", "kind: curves", "kind"),
+        ("lines: [", "lines: [3, ", "entry 1 of lines"),
+        ("  panels:\n", "  panels:\n    - x\n", "panel 1"),
+        ("  panels:\n", "  panels: 3\n  seeds:\n", "panels"),
     ],
 )
-def test_damaged_studies(write, old, new, message):
+def test_damaged_figures(write, old, new, word):
     assert old in FIGURE
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match="figure.yaml") as error:
         load_study(write(FIGURE.replace(old, new)), miniature=True).runs()
-    assert message in str(error.value) and "figure.yaml" in str(error.value) and "\n" not in str(error.value)
+    assert word in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "word"),
     [
-        ("[3, 1]", "1", "seeds is 1; give a list of different whole numbers, such as [1, 2]"),
-        ("[3, 1]", "[1, 1]", "seeds is [1, 1]; give a list of different whole numbers"),
-        ("{name: Ours, recipe: demo}", "{recipe: demo}", "system ours: lacks name"),
-        ("{name: Ours, recipe: demo}", "{name: Ours}", "system ours: lacks recipe"),
-        ("{name: Ours, recipe: demo}", "demo", "system ours: is 'demo'; give lines of the form 'key: value'"),
-        ("length: 512", "corpus: {documents: 3}", "lacks length"),
-        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus is {'documents': 'x'}; give whole numbers of"),
-        ("{train.max-update: 5", "{train.seed: 5", "changes: train.seed: a study trains with several seeds"),
-        ("{train.max-update: 5, train.patience: null, generate.quiet: false}", "[a]", "changes is ['a']; give lines"),
+        ("label: beam", "name: x", "name"),
+        ("system: plain, label: beam", "system: wide, label: beam", "'wide'"),
+        ("generate.beam: 7", "train.lr: 5", "train.lr"),
+        ("task.context-sentences: 1}", "generate.beam: 2}", "generate.beam"),
+        ("task.context-sentences: 1}", "train.seed: 2}", "train.seed"),
+        ("system: plain, label: plain}\n", "system: start, label: plain, start-instances: 5}\n", "arena/start"),
+        ("instances: 5, start", "share: 1.5, start", "share"),
+        ("start-instances: all", "start-instances: 0", "start-instances"),
+        ("translate: false", "translate: false, decoding: {generate.batch-sentences: 2}", "translate"),
+        ("baseline: plain", "baseline: none", "baseline"),
+        ("side: encoder", "side: top", "side"),
+        ("axis: task.context-sentences", "axis: score.metrics", "axis"),
+        ("quantity: accuracy", "quantity: comet", "quantity"),
     ],
 )
-def test_damaged_common_settings(write, old, new, message):
+def test_damaged_tables(write, old, new, word):
+    assert TABLE.count(old) == 1
+    with pytest.raises(UserError, match="figure.yaml") as error:
+        load_study(write(TABLE.replace(old, new)), miniature=True)
+    assert word in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("[3, 1]", "[1, 1]", "seeds"),
+        ("{name: Ours, recipe: demo}", "{recipe: demo}", "name"),
+        ("{name: Ours, recipe: demo}", "demo", "system ours"),
+        ("length: 512", "corpus: {documents: 3}", "length"),
+        ("length: 512", "length: 512\n  corpus: {documents: x}", "corpus"),
+        ("{train.max-update: 5", "{train.seed: 5", "train.seed"),
+        ("{train.max-update: 5, train.patience: null, generate.quiet: false}", "[a]", "changes"),
+    ],
+)
+def test_damaged_common_settings(write, old, new, word):
     assert old in COMMON
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match="common.yaml") as error:
         load_study(write(common=COMMON.replace(old, new)), miniature=True)
-    assert message in str(error.value) and "common.yaml" in str(error.value) and "\n" not in str(error.value)
+    assert word in str(error.value) and "\n" not in str(error.value)
 
 
-def test_other_errors(write, tmp_path):
-    with pytest.raises(UserError, match="unknown study 'figure9': known are docflat_figure4, .*, figure2, "):
-        load_study("figure9")
-    with pytest.raises(UserError, match="unknown study 'common'"):
-        load_study("common")
+def test_unknown_studies(write, tmp_path):
+    for name in ("figure9", "common"):
+        with pytest.raises(UserError, match=name):
+            load_study(name)
     path = write()
     (tmp_path / "common.yaml").unlink()
-    with pytest.raises(UserError, match="common.yaml: no such file; a study needs it"):
+    with pytest.raises(UserError, match="common.yaml"):
         load_study(path, miniature=True)

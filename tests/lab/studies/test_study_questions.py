@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,9 @@ from gtransformer.lab.cli.study import main
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.questions import Questions
-from gtransformer.run.pipeline import Pipeline
 from gtransformer.run.recipe import load_recipe
 from tests.core.evaluation.test_suites import contrapro_entry, write_json, write_text_form
 from tests.support import ROOT
-
-pytestmark = pytest.mark.slow
 
 OWN = ROOT / "tests" / "compatibility" / "contrastive.json"
 VOITA = {"src": "a _eos b", "dst": ["c _eos d", "c _eos e"], "true_ind": 0}
@@ -70,58 +68,45 @@ def study(place: Path, *options: object, figure: str = "docflat_figure4") -> int
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "word"),
     [
-        (["--items", "contrapro.jsn"], "contrapro.jsn: no such file"),
-        (["--items", "contrapro.json"], "the context is not in this file; give the documents of OpenSubtitles2018 "),
-        (["--items", "contrapro.json", "--documents", "subtitle"], "subtitle: no such directory"),
-        (["--items", "text"], "the items do not say their distance, by which 'accuracy by distance' tells them apart, "
-         "but phenomenon; give items that do"),
-        (["--items", "text", "--documents", "subtitles"], "ContraPro's text form holds its context; leave out --docum"),
-        (["--items", "contrapro.json", "--context", "-1"], "--context -1: a number of sentences is expected, 0 or"),
-        (["--items", OWN, "--context", "2"], "--documents and --context are for ContraPro; leave them out"),
-        (["--items", "lex.json"], "lex.json: Voita et al. 2019 is en-ru, the recipes are for en-de"),
-        (["--context", "2"], "--context 2: says how the items of --items are read; give them, or leave it out"),
-        ([], "docflat_figure4: 'accuracy by distance' is about contrastive items alone; give some with --it"),
+        (["--items", "contrapro.jsn"], "contrapro.jsn"),
+        (["--items", "contrapro.json"], "documents"),
+        (["--items", "contrapro.json", "--documents", "subtitle"], "subtitle"),
+        (["--items", "text"], "distance"),
+        (["--items", "text", "--documents", "subtitles"], "--docum"),
+        (["--items", "contrapro.json", "--context", "-1"], "--context"),
+        (["--items", OWN, "--context", "2"], "--context"),
+        (["--items", "lex.json"], "lex.json"),
+        (["--context", "2"], "--context"),
+        ([], "--items"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_asked_is_said_before_anything_runs(suites: Path, capsys, monkeypatch, options, message):
+)
+def test_what_cannot_be_asked_is_said_before_anything_runs(suites: Path, capsys, monkeypatch, options, word):
     monkeypatch.chdir(suites)
     assert study(suites, *options) == 1
     error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1 and not (suites / "out").exists()
+    assert word in error and error.count("\n") == 1 and not (suites / "out").exists()
+    assert study(suites, figure="docflat_table7") == 1, "a row that does not translate is asked, or not run"
 
 
 def test_what_was_asked_before_is_not_taken_for_something_else(suites: Path):
-    """In one OUTPUT runs that are done are kept, and so are their accuracies."""
-    recipe, questions = load_recipe("docflat/c"), Questions((suites / "text",))
-    write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"], **questions.options(recipe)}})
-    questions.check_asked(suites, recipe)
-    Questions().check_asked(suites, recipe)
+    """In one OUTPUT runs that are done are kept, and so are their accuracies; earlier versions noted no context."""
+    recipe, text = load_recipe("docflat/c"), Questions((suites / "text",))
     others = (
-        Questions((suites / "text",), context=1),
+        replace(text, context=1),
         Questions((suites / "contrapro.json",), suites / "subtitles"),
         Questions((OWN,)),
     )
-    for other in others:
-        with pytest.raises(UserError, match="was asked with --items text --context 3 before; .* or another OUTPUT"):
-            other.check_asked(suites, recipe)
-
-
-def test_what_an_earlier_version_asked_is_kept(suites: Path):
-    """It noted no context, or no items at all."""
-    recipe, text = load_recipe("docflat/c"), (suites / "text",)
-    write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"]}})
-    Questions(text).check_asked(suites, recipe)
-    with pytest.raises(UserError, match="was asked with --items text before; give the same"):
-        Questions(text, context=1).check_asked(suites, recipe)
+    for noted, refused in ((text.options(recipe), others), ({}, others[:1])):
+        write_json(suites / "run.json", {"contrastive": {"items": ["/elsewhere/text"], **noted}})
+        text.check_asked(suites, recipe)
+        Questions().check_asked(suites, recipe)
+        for other in refused:
+            with pytest.raises(UserError, match="--items text"):
+                other.check_asked(suites, recipe)
     write_json(suites / "run.json", {})
-    Questions(text).check_asked(suites, recipe)
-
-
-def test_what_does_not_translate_is_asked_or_not_run(suites: Path, capsys):
-    assert study(suites, figure="docflat_table7") == 1
-    assert "'ABD, -, -' is about contrastive items alone; give some with --items FILE" in capsys.readouterr().err
+    text.check_asked(suites, recipe)
 
 
 def test_what_can_be_asked(suites: Path):
@@ -137,14 +122,4 @@ def test_what_can_be_asked(suites: Path):
     ):
         asked = load_study(name, miniature)
         corpus = "demo" if miniature else str(suites)
-        questions.check(asked, Corpora(Pipeline(suites, "study"), corpus, asked.corpus, recipe, questions.items))
-
-
-@pytest.mark.parametrize("items", [(), (OWN,)])
-def test_the_demonstrations_own_items_are_asked_where_the_study_says_how_many(suites: Path, items):
-    """Other studies of the demonstration corpus ask nothing, and items that are given come first."""
-    asked, recipe = load_study("warm", True), load_recipe("arena/start")
-    assert asked.corpus["contrastive-items"] > 0
-    corpora = Corpora(Pipeline(suites, "study"), "demo", asked.corpus, recipe, items)
-    assert corpora.items == ([OWN.absolute()] if items else [corpora.generated / "contrastive.json"])
-    assert Corpora(Pipeline(suites, "other"), "demo", {"documents": 1}, recipe).items == []
+        questions.check(asked, Corpora(suites, corpus, asked.corpus, recipe, questions.items))

@@ -1,241 +1,163 @@
-"""Studies of tables: one training for all rows that differ in decoding alone, and what their results become."""
+"""What a study makes of its runs' results: means over seeds, differences, a table, pictures."""
 
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
 
-from gtransformer.errors import UserError
-from gtransformer.lab.report.paper import PAPER, read_paper
-from gtransformer.lab.studies.one_run import ordered_run
-from gtransformer.lab.studies.plan import load_study
-from gtransformer.lab.studies.runner import Runner
-from gtransformer.lab.studies.table import table
-from gtransformer.run.pipeline import Pipeline, Stage
-
-pytestmark = pytest.mark.slow
-
-COMMON = """
-description: settings
-miniature:
-  seeds: [1]
-  systems: {plain: {name: Plain, recipe: START/fine.yaml}}
-  length: 512
-"""
-ROWS = """
-description: a table
-miniature:
-  panels:
-    - title: Table
-      kind: table
-      columns: system, search
-      rows:
-        - {system: plain, label: "plain, full"}
-        - {system: plain, label: "plain, sequential", decoding: {generate.strategy: sequential}}
-        - {system: plain, label: "plain, beam", decoding: {generate.beam: 7}}
-        - {system: plain, label: "wide, full", training: {train.dropout: 0.2}}
-"""
+from gtransformer.lab.analysis.study_figures import draw_study
+from gtransformer.lab.studies.table import spread, summary, table
 
 
-@pytest.fixture
-def write(tmp_path):
-    """A function that writes the table, with what it needs, and returns its path. All start from another model."""
-    (tmp_path / "start.yaml").write_text("based-on: demo_full\nprepared-from: null\ntask: {instances: greedy}\n")
-    (tmp_path / "fine.yaml").write_text("based-on: start\npretrained-from: start\n")
-
-    def writer(rows: str = ROWS) -> str:
-        (tmp_path / "common.yaml").write_text(COMMON.replace("START", str(tmp_path)))
-        (tmp_path / "mine.yaml").write_text(rows)
-        return str(tmp_path / "mine.yaml")
-
-    return writer
+def cells(line: str) -> list[str]:
+    """The cells of an aligned row."""
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-@pytest.mark.parametrize("miniature", [False, True])
-def test_rows_are_the_paper_s(miniature):
-    """All rows of the paper, in its order, but for the one that did not converge there."""
-    papers = {table.name: table for table in read_paper(PAPER.with_name("window_attention.yaml")).tables}
-    for name, wanted in (("table3", papers["Table 3"]), ("table4", papers["Table 4"])):
-        (panel,) = load_study(name, miniature).panels
-        assert [line.label for line in panel.lines] == [row.method for row in wanted.rows if row.paper[0] != "N/A"]
+def result(score: float, curve: list[float], aligned: bool = True) -> dict:
+    """A run's result, as far as a study reads it."""
+    bleu = {"score": score, "signature": "nrefs:1"}
+    points = [[10 * number, value] for number, value in enumerate(curve, 1)]
+    curves = {"valid_loss": points, "valid_loss_flat": [[update, 9.0] for update, _ in points]}
+    return {"scores": {"d_bleu": bleu, "s_bleu": bleu if aligned else None}, "curves": curves}
 
 
-def test_full_tables_are_the_rows_of_the_results_page():
-    """The model and the search of each row are those whose scores would stand beside the paper's figure."""
-    for name, table_name in (("table3", "Table 3"), ("table4", "Table 4")):
-        (panel,), rows = load_study(name).panels, read_paper(PAPER.with_name("window_attention.yaml")).tables
-        rows = {row.method: row for table in rows if table.name == table_name for row in table.rows}
-        for line in panel.lines:
-            (run,) = line.runs
-            assert run.recipe == rows[line.label].recipe
-            assert sorted((*run.training, *run.decoding)) == sorted(rows[line.label].changes)
+def test_mean_and_spread():
+    error = {"std": pytest.approx(4.5**0.5), "standard_error": pytest.approx(1.5)}
+    assert spread([1.0, 4.0]) == {"values": [1, 4], "mean": 2.5, **error, "min": 1, "max": 4}
+    assert spread([2.0])["std"] is None
 
 
-@pytest.mark.parametrize("miniature", [False, True])
-def test_searches_and_windows_of_every_row(miniature):
-    for line in load_study("table3", miniature).panels[0].lines:
-        options = line.runs[0].settings().options("task", "train", "generate")
-        assert options.get("strategy", "full") == ("sequential" if line.label.endswith(" SD") else "full")
-        if "2 sent." in line.label:
-            assert options["instances"] == ("sliding" if line.label.endswith(" SD") else "disjoint")
-    names = {"1-1": "one-to-one", "train avg.": "linear", "sent-align": "sentence"}
-    for line in load_study("table4", miniature).panels[0].lines[1:]:
-        _, positions, alignment, window = line.label.split(", ")
-        options = line.runs[0].settings().options("task", "train", "generate")
-        assert options["window-positions"] == {"abs.": "absolute", "rel.": "relative"}[positions]
-        assert options["window"] == int(window) and options["train-alignment"] == "linear"
-        decoding = options.get("model-overrides", {}).get("decode_alignment", options["decode-alignment"])
-        assert decoding == names[alignment] and options["strategy"] == "sequential"
+def test_s_bleu_only_where_sentences_are_aligned():
+    panel = {"kind": "scores", "title": "t", "axis": "length", "lines": [{"system": "s", "x": 1, "runs": ["a", "b"]}]}
+    results = {"a": result(10, [1.0]), "b": result(20, [1.0])}
+    assert summary([panel], results)[0]["lines"][0]["s_bleu"]["mean"] == 15
+    results["b"] = result(20, [1.0], aligned=False)
+    assert summary([panel], results)[0]["lines"][0]["s_bleu"] is None
 
 
-@pytest.mark.parametrize("miniature", [False, True])
-def test_a_training_serves_all_searches(miniature):
-    starts = 1 if miniature else 0  # the sentence model that all start from
-    three, four = (load_study(name, miniature).runs() for name in ("table3", "table4"))
-    for runs, rows, trainings in ((three, 9, 5), (four, 11, 7)):
-        assert len(runs) == rows + starts
-        assert sum(not run.decoding for run in runs) == trainings + starts
-        for run in runs:
-            assert run.needed is None or runs.index(run.needed) < runs.index(run)
-    shared = {run.name("c") for run in three} & {run.name("c") for run in four}
-    assert len(shared) == 2 + starts, "documents, and windows of 20 with relative positions"
-
-
-def test_what_the_recipe_does_anyway_is_no_other_translation(write):
-    runs = load_study(write(), miniature=True).panels[0].lines
-    beam = runs[0].runs[0].settings().sections["generate"]["beam"]
-    same = load_study(write(ROWS.replace("generate.beam: 7", f"generate.beam: {beam}")), miniature=True).panels[0].lines
-    assert runs[2].runs != runs[0].runs and same[2].runs == same[0].runs
-
-
-def test_names_tell_what_a_run_starts_from(write):
-    *_, row = load_study(write(), miniature=True).panels[0].lines
-    (run,) = row.runs
-    assert run.name("c").startswith("fine-0.2-len512-seed1-") and run.needed.label == "start-len512-seed1"
-    assert run.name("c") != replace(run, recipe=run.needed.recipe).name("c")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('label: "plain, full"', "name: x", "panel 1, entry 1 of rows: unknown key 'name'"),
-        ("kind: table", "kind: tables", "kind is 'tables'; give one of scores, curves, table"),
-        ("system: plain, label: \"wide", "system: wide, label: \"wide", "panel 1: unknown system 'wide'; known are"),
-        ("generate.beam: 7", "train.lr: 5", "decoding is {'train.lr': 5}; give lines of the form 'generate.OPTION"),
-        ("train.dropout: 0.2", "generate.beam: 2", "give lines of the form 'train.OPTION: value'"),
-        ("train.dropout: 0.2", "train.seed: 2", "row 'wide, full': train.seed: a study trains with several seeds"),
-    ],
-)  # fmt: skip
-def test_damaged_tables(write, old, new, message):
-    assert ROWS.count(old) == 1
-    with pytest.raises(UserError) as error:
-        load_study(write(ROWS.replace(old, new)), miniature=True)
-    assert message in str(error.value) and "mine.yaml" in str(error.value)
-
-
-# Stands in for a run: a training writes its model, a translation fails without the one that it is ordered to use.
-PROGRAM = """
-import json, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-order = json.loads((folder / "run.json").read_text())
-with open(folder.parent / "calls", "a") as calls:
-    calls.write(folder.name + chr(10))
-model = "checkpoints/checkpoint_best.pt"
-for needed in filter(None, (order["model_of"], order["pretrained"])):
-    assert (folder / needed / model).is_file()
-if not order["model_of"]:
-    (folder / model).parent.mkdir(exist_ok=True)
-    (folder / model).write_text("model")
-score = lambda value: {"score": value, "signature": "s"}
-scores = {"d_bleu": score(50.0 + len(order["changes"])), "s_bleu": score(40.0), "ter": score(30.0)}
-(folder / "result.json").write_text(json.dumps({"scores": scores, "curves": {}}))
-"""
-
-
-class QuickRunner(Runner):
-    """The runner with a quick program in place of each run's."""
-
-    def stage(self, run) -> Stage:
-        stage = super().stage(run)
-        command = [sys.executable, "-c", PROGRAM, str(self.folder(run))]
-        return replace(stage, work=replace(stage.work, command=command))
-
-
-@pytest.fixture
-def runner(write, tmp_path):
-    """Of the table, over data that is not read."""
-    directory = tmp_path / "out"
-    with Pipeline(directory, "study") as pipeline:
-        corpora = SimpleNamespace(
-            items=[],
-            pipeline=pipeline,
-            directory=directory,
-            fingerprint="f",
-            corpus="demo",
-            prepared=lambda data: tmp_path / "prepared",
-        )
-        yield QuickRunner(load_study(write(), miniature=True), corpora, jobs=2)
-
-
-def calls(runner) -> list[str]:
-    """The runs' names in the order in which their programs were started."""
-    return (runner.corpora.directory / "runs" / "calls").read_text().split()
-
-
-def test_models_are_there_before_they_are_used_and_stay(runner):
-    runs = runner.study.runs()
-    assert runner.run(runs) == {}
-    assert sorted(calls(runner)) == sorted(runner.folder(run).name for run in runs) and len(runs) == 5
-    start, trained, sequential, beam, other = runs
-    for run in (start, trained):
-        assert (runner.folder(run) / "checkpoints" / "checkpoint_best.pt").is_file(), "others may want it"
-    order = json.loads((runner.folder(sequential) / "run.json").read_text())
-    assert order["model_of"] == f"../{runner.folder(trained).name}" and order["pretrained"] is None
-    assert order["changes"] == ["generate.strategy=sequential", "train.seed=1"] and order["metrics"] == ["bleu", "ter"]
-    order = json.loads((runner.folder(other) / "run.json").read_text())
-    assert order["pretrained"] == f"../{runner.folder(start).name}" and order["model_of"] is None
-    assert runner.folder(beam).name.startswith("fine-7-len512-seed1-")
-
-
-def test_a_model_that_is_gone_is_trained_again_only_for_who_wants_it(runner):
-    start, trained, sequential, *_ = runner.study.runs()
+def test_collected_result_and_its_picture(runner, tmp_path, monkeypatch):
+    """Runs that fail are left out, and the figure says so."""
+    drawn, original = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (drawn.append(self), original(self, *a, **k))[1])
     runner.run(runner.study.runs())
-    before = len(calls(runner))
-    for run in (start, trained):
-        (runner.folder(run) / "checkpoints" / "checkpoint_best.pt").unlink()
-    assert all(map(runner.is_done, runner.study.runs())), "nothing is missing"
-    (runner.folder(sequential) / "result.json").unlink()
-    assert [runner.is_done(run) for run in (start, trained, sequential)] == [False, False, False]
-    fresh = Pipeline(runner.corpora.directory, "study")
-    runner.corpora.pipeline.__exit__()
-    with fresh:
-        runner.corpora.pipeline = fresh
-        runner.run(runner.study.runs())
-    again = calls(runner)[before:]
-    assert again == [runner.folder(run).name for run in (start, trained, sequential)]
+    found = json.loads(json.dumps(runner.collect({})))
+    scores, curves = found["panels"]
+    points = [(system, length) for system in ("plain", "ours") for length in (64, 512)]
+    assert [(line["system"], line["x"]) for line in scores["lines"]] == points
+    assert scores["lines"][0]["d_bleu"] == spread([3.0, 1.0]) and len(found["runs"]) == 8
+    assert curves["lines"][0]["last"]["mean"] == 3 and set(curves["lines"][0]["runs"]) <= set(found["runs"])
+    text = table(found)
+    assert "Plain" in text and "2.00 (1.00 to 3.00)" in text and "BLEU: s" in text and "2 seed(s)" in text
+    draw_study(found, tmp_path / "figure.png")
+    first, second = drawn[0].axes
+    assert imread(tmp_path / "figure.png").ndim == 3
+    assert first.get_ylim()[0] == 0 and [label.get_text() for label in first.get_xticklabels()] == ["64", "512"]
+    strokes = [line.get_xydata().tolist() for line in second.get_lines()]
+    assert strokes == [[[10, 8], [20, 3]]] * 2, "every seed is drawn, and nothing is smoothed"
+    names = [line["runs"][0] for line in scores["lines"][:2]] + scores["lines"][1]["runs"][1:]
+    found = json.loads(json.dumps(runner.collect(dict.fromkeys(names, "stopped"))))
+    scores, _ = found["panels"]
+    assert [(line["system"], line["x"]) for line in scores["lines"]] == [points[0], *points[2:]]
+    assert scores["lines"][0]["d_bleu"] == spread([1.0]) and f"missing: {names[0]} stopped" in table(found)
+    draw_study(found, tmp_path / "figure.png")
+    assert "3 run(s) missing" in drawn[1].get_suptitle()
 
 
-def test_what_a_table_prints_and_leaves(runner):
-    runner.run(runner.study.runs())
-    result = json.loads(json.dumps(runner.collect({})))
-    first, second, *_ = result["panels"][0]["lines"]
-    assert first["label"] == "plain, full" and first["d_bleu"]["mean"] == 51 and second["d_bleu"]["mean"] == 52
-    assert first["ter"]["mean"] == 30 and first["s_bleu"]["values"] == [40]
-    lines = table(result).splitlines()
-    assert lines[1].split("  ")[0] == "system, search" and "TER" in lines[1]
-    assert lines[3].startswith("plain, sequential  52.00 (52.00 to 52.00)  40.00")
-    assert lines[-2:] == ["BLEU: s", "TER: s"]
+def test_a_curve_that_a_run_does_not_have_is_said_to_be_missing(tmp_path):
+    line = {"system": "s", "curve": "valid_entropy_cross_group", "label": "local", "flat": True, "runs": ["a"]}
+    panel = {"kind": "curves", "title": "t", "axis": "entropy", "lines": [line, line | {"curve": "valid_loss"}]}
+    results = {"a": result(10, [5.0, 2.0])}
+    found = {"panels": summary([panel], results), "systems": {"s": "System"}, "runs": results}
+    lacking, there = found["panels"][0]["lines"]
+    assert lacking["last"] is None and there["lowest"]["mean"] == 2
+    assert "System, local  -" in table(found)
+    draw_study(found | {"miniature": True, "description": "d", "corpus": "demo"}, tmp_path / "figure.png")
 
 
-def test_a_run_is_told_whose_model_it_uses(tmp_path):
-    order = {"recipe": "demo_full", "changes": [], "corpus": "demo", "prepared": "p"}
-    own = ordered_run(tmp_path / "a", order)
-    assert own.checkpoint == tmp_path / "a" / "checkpoints" / "checkpoint_best.pt" and own.pretrained is None
-    other = ordered_run(tmp_path / "a", order | {"model_of": "../b", "pretrained": None})
-    assert other.checkpoint == tmp_path / "b" / "checkpoints" / "checkpoint_best.pt"
-    fine = ordered_run(tmp_path / "a", order | {"model_of": None, "pretrained": "../b"})
-    assert fine.pretrained == other.checkpoint and fine.checkpoint == own.checkpoint
+def test_further_columns_of_a_table():
+    """Lower-cased BLEU, TER; how long the best model took and what words cost it, where all seeds have curves."""
+    curves = [[(10, 1.0), (20, 1.0), (30, 3.0)], [(10, 1.0), (20, 1.5)]]  # of equals fairseq keeps the last
+    keys = {"d_bleu": 1, "s_bleu": 2, "s_bleu_lc": 3, "ter": 4}
+    runs = {}
+    for seed, curve in enumerate(curves):
+        words = [(n, v * 2) for n, v in curve]
+        scores = {key: {"score": 2 * seed + 1 + more, "signature": f"of {key}"} for key, more in keys.items()}
+        runs[f"r{seed}"] = {"scores": scores, "curves": {"valid_loss": curve, "valid_word_nll_loss": words}}
+    runs["r0"]["curves"]["valid_word_nll_loss"][::2] = [(10, 0.5), (30, 1.0)]  # lower, but of other models
+    runs["bare"] = {"scores": {}, "curves": {}}
+    rows = [("both", ["r0", "r1"]), ("bare", ["bare"])]
+    lines = [{"system": "a", "label": label, "runs": names, "x": None} for label, names in rows]
+    panels = summary([{"kind": "table", "title": "T", "axis": "row", "lines": lines}], runs)
+    assert panels[0]["lines"][0]["best_update"]["values"] == [20, 10] and "best_update" not in panels[0]["lines"][1]
+    _, head, row, bare, _, *foot = table({"panels": panels, "systems": {"a": "A"}}).splitlines()
+    columns = ["s-BLEU lower-cased", "TER", "perplexity of words", "updates"]
+    assert cells(head) == ["row", "d-BLEU", "s-BLEU", *columns]
+    assert cells(row)[3] == "5.00 (4.00 to 6.00)" and cells(bare)[1:] == ["-"] * 6
+    assert cells(row)[-2:] == ["4.000 (4.000 to 4.000)", "15 (10 to 20)"]
+    assert foot[1:] == ["BLEU: of d_bleu", "TER: of ter", "s-BLEU lower-cased: of s_bleu_lc"]
+
+
+# Contrastive accuracy
+
+
+def choices(accuracy: float, near: float) -> dict:
+    """Of a run: scores, choices, a map of three sentences."""
+    groups = {"1": {"accuracy": near}, "2-3": {"accuracy": accuracy}}
+    scores = {key: {"score": 50.0, "signature": "s"} for key in ("d_bleu", "s_bleu")}
+    maps = [{"part": "encoder_batch", "mean": [[0.2, 0.3, 0.5]] * 3}]
+    found = {"total": {"accuracy": accuracy}, "by_distance": groups}
+    return {"scores": scores, "curves": {}, "contrastive": found, "batch_attention": {"maps": maps}}
+
+
+def shown(study, results: dict) -> dict:
+    """A study's result over made-up results, two seeds of each system."""
+    panels = []
+    for panel in study.panels:
+        lines = [
+            {"system": line.system, "label": line.label, "x": line.x, "runs": [f"{line.system}{n}" for n in (0, 1)]}
+            for line in panel.lines
+        ]
+        own = {key: getattr(panel, key) for key in ("kind", "title", "axis", "quantity", "by", "baseline")}
+        panels.append(own | {"lines": lines})
+    found = {"panels": json.loads(json.dumps(summary(panels, results))), "runs": results, "systems": study.systems}
+    return found | {"description": "D", "miniature": True, "corpus": "demo"}
+
+
+RESULTS = {"plain0": (50, 60), "plain1": (54, 70), "flat0": (60, 64), "flat1": (70, 66)}
+
+
+def test_accuracies_their_differences_and_pictures(request, tmp_path: Path):
+    """Means over seeds of differences seed by seed; a table, a picture of each panel."""
+    study = request.getfixturevalue("table")
+    study.panels = study.panels[1:]
+    found = shown(study, {name: choices(*values) for name, values in RESULTS.items()})
+    plain, flat = found["panels"][0]["lines"]
+    assert flat["accuracy"]["mean"] == 65 and flat["by"]["1"]["values"] == [64, 66]
+    assert flat["difference"]["1"]["values"] == [4, -4] and flat["difference"]["2-3"]["mean"] == 13
+    assert plain["difference"]["1"]["mean"] == 0
+    assert found["panels"][2]["lines"][0]["accuracy"]["values"] == [60, 70]
+    text = table(found)
+    assert "system  all items" in text and "65.00 (64.00 to 66.00)" in text and "look" not in text
+    draw_study(found, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_without_choices_or_translations_leave_cells_empty(request):
+    study = request.getfixturevalue("table")
+    results = {name: choices(*values) for name, values in RESULTS.items()}
+    del results["flat1"]["contrastive"]
+    for name in ("plain0", "plain1"):
+        results[name]["scores"] = {}
+    study.panels = study.panels[:2]
+    study.panels[0].lines = study.panels[0].lines[:1]
+    (row,), (plain, flat) = (panel["lines"] for panel in shown(study, results)["panels"])
+    assert row["s_bleu"] is row["d_bleu"] is row["signature"] is None and row["accuracy"]["mean"] == 52
+    assert flat["accuracy"] is flat["by"] is flat["difference"] is None and plain["by"]["1"]["mean"] == 65
+    text = table(shown(study, results))
+    (line,) = (line for line in text.splitlines() if line.startswith("flat"))
+    assert line.split()[1] == "-" and "None" not in text and "BLEU:" not in text

@@ -104,10 +104,11 @@ class Lengths(Planner):
 
 def lengths_text(result: Mapping[str, Any]) -> str:
     """A row a length: sentences that stand together on average, scores, instances of other numbers of sentences."""
-    rows = [["instances of", "sentences each", *SCORES.values(), "other numbers", "seconds"]]
+    keys = [key for key in SCORES if all(key in part["scores"] for part in result["lengths"].values())]
+    rows = [["instances of", "sentences each", *(SCORES[key] for key in keys), "other numbers", "seconds"]]
     for name, part in result["lengths"].items():
         each = part["sentences"] / part["instances"]
-        scores = [f"{part['scores'][key]['score']:.2f}" for key in SCORES]
+        scores = [f"{part['scores'][key]['score']:.2f}" for key in keys]
         other = f"{part['misaligned_instances']} of {part['instances']}"
         rows.append([name, f"{each:.1f}", *scores, other, f"{part['seconds']:.0f}"])
     signatures = {one["signature"] for part in result["lengths"].values() for one in part["scores"].values()}

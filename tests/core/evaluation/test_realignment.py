@@ -12,6 +12,7 @@ import pytest
 from gtransformer.cli.score import main
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
+from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.realignment import cut_points, realign
 from gtransformer.evaluation.score import score_text, score_translations
 from gtransformer.evaluation.segments import segments_of_text
@@ -79,7 +80,7 @@ def test_equal_numbers_are_left_alone(prepared, hypotheses):
     assert mwer.scores["raw"].segments.text == order.scores["raw"].segments.text
     for key, score in mwer.scores["raw"].values.items():
         other = order.scores["raw"].values[key]
-        by_sentence = key in ("s_bleu", "chrf", "ter")
+        by_sentence = key in ALIGNED
         assert (score.score, score.signature) == (other.score, other.signature + "|align:mwer" * by_sentence)
     assert "alignment" not in order.to_json() and mwer.to_json()["alignment"] == "mwer"
 

@@ -11,6 +11,7 @@ import sacrebleu
 
 from gtransformer.cli.score import main
 from gtransformer.evaluation.comet import load_comet
+from gtransformer.evaluation.metrics import USUAL_TITLES
 from gtransformer.evaluation.references import raw_tokenizer
 
 REFERENCE = "<d>\nDas Haus ist alt.\nEs ist auch groß.\nDu kennst es gut.\n<d>\nIch sehe ihn.\nEr bellt nachts laut.\n"
@@ -41,7 +42,7 @@ def test_plain_text_against_a_file(plain, capsys):
     assert main([*arguments, "--by", "document", "position"]) == 0
     result = json.loads((plain / "one.txt.scores.json").read_text(encoding="utf-8"))
     scores = result["scores"]["raw"]
-    assert set(scores) == {"s_bleu", "d_bleu", "chrf", "ter"}
+    assert set(scores) == set(USUAL_TITLES)
     assert scores["s_bleu"]["score"] == sacrebleu.corpus_bleu(sentences(SYSTEM), [sentences(REFERENCE)]).score
     assert scores["d_bleu"]["segments"] == 2 and scores["s_bleu"]["segments"] == 5
     assert [row["sentences"] for row in result["by_document"]["raw"]] == [3, 2]
@@ -121,7 +122,7 @@ def test_systems_side_by_side(plain, capsys):
     result = json.loads((plain / "comparison.json").read_text(encoding="utf-8"))
     assert result["baseline"] == "base" and list(result["systems"]) == ["base", "two"]
     significance = result["significance"]["raw"]
-    assert set(significance) == {"s_bleu", "d_bleu", "chrf", "ter"}
+    assert set(significance) == set(USUAL_TITLES)
     assert {key: set(one["two"]) for key, one in significance.items()} == {
         key: {"documents", "sign", *(["sentences"] if key != "d_bleu" else [])} for key in significance
     }

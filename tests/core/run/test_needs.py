@@ -6,34 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from gtransformer.cli.run import build_parser, main
+from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import write_json
-from gtransformer.run import run as module
 from gtransformer.run.needs import Need, missing_first, needs, start_of
-from gtransformer.run.run import Run, make_run
-from gtransformer.run.run_places import RUNS
+from gtransformer.run.run import Run
+from tests.core.run.places import made, parse, write_raw
 
 START = "document/sentences"
 
 
 @pytest.fixture
-def corpora(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
-    """Documents and sentence pairs, raw, in a checkout of their own."""
-    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
-    found = tmp_path / "raw" / "few", tmp_path / "raw" / "pairs"
-    for corpus in found:
-        corpus.mkdir(parents=True)
-        for split in ("train", "dev", "test"):
-            for lang in ("en", "de"):
-                (corpus / f"concatenated_en2de_{split}_{lang}.txt").touch()
-    return found
-
-
-def parse(*arguments: object):
-    args = build_parser().parse_args([str(argument) for argument in arguments])
-    args.extra = []
-    return args
+def corpora(tmp_path: Path) -> tuple[Path, Path]:
+    """Documents and sentence pairs, raw."""
+    return write_raw(tmp_path / "raw" / "few"), write_raw(tmp_path / "raw" / "pairs", "B.")
 
 
 def done(root: Path, name: str) -> None:
@@ -118,7 +104,7 @@ def test_the_driver_runs_them_and_stops_where_one_fails(corpora, monkeypatch, ca
 
 def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path):
     few, pairs = corpora
-    run = make_run(parse("document/base", few, "all", "--start-on", pairs))
+    run = made("document/base", few, "all", "--start-on", pairs)
     theirs = tmp_path / "runs" / START / "pairs"
     assert run.pretrained == theirs / "checkpoints" / "checkpoint_best.pt" and run.vocabulary == theirs / "prepared"
     assert run.prepared == run.directory / "prepared" == tmp_path / "runs" / "document" / "base" / "few" / "prepared"
@@ -126,28 +112,26 @@ def test_a_start_on_another_corpus_lends_its_vocabulary(corpora, tmp_path: Path)
         UserError, match=r"prepared/manifest.json: not there yet.*run.sh document/sentences .*pairs prepare"
     ):
         run.execute("prepare")
-    plain = make_run(parse("document/base", few, "all"))
+    plain = made("document/base", few, "all")
     assert plain.prepared == tmp_path / "runs" / START / "few" / "prepared" and plain.vocabulary is None
 
 
-def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, monkeypatch):
+def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, stages):
     """Without the option, or with another corpus, they would take other data and another model, and not say so."""
     few, pairs = corpora
-    monkeypatch.setattr(module, "run_stage", lambda name, _, folder, noted: write_json(folder / f"{name}.json", noted))
-    first = make_run(parse("document/base", few, "all", "--start-on", pairs))
+    first = made("document/base", few, "all", "--start-on", pairs)
     done(tmp_path, f"{START}/pairs/prepared/manifest.json")
-    first.directory.mkdir(parents=True)
     first.execute("prepare")
-    assert make_run(parse("document/base", few, "generate", "--start-on", pairs)).prepared == first.prepared
+    assert made("document/base", few, "generate", "--start-on", pairs).prepared == first.prepared
     with pytest.raises(UserError, match="base/few: this run was begun with --start-on .*pairs; give the same to all"):
-        make_run(parse("document/base", few, "generate"))
+        made("document/base", few, "generate")
     with pytest.raises(UserError, match="this run was begun with --start-on .*pairs"):
-        make_run(parse("document/base", few, "all", "--start-on", few))
-    make_run(parse("document/base", few, "generate", "--output", tmp_path / "out"))
+        made("document/base", few, "all", "--start-on", few)
+    made("document/base", few, "generate", "--output", tmp_path / "out")
     (first.directory / "prepare.json").unlink()
     write_json(first.directory / "train.json", {"recipe": "document/base"})
     with pytest.raises(UserError, match="this run was begun without --start-on"):
-        make_run(parse("document/base", few, "all", "--start-on", pairs))
+        made("document/base", few, "all", "--start-on", pairs)
 
 
 @pytest.mark.parametrize(
@@ -161,4 +145,4 @@ def test_all_stages_of_a_run_start_on_the_same_corpus(corpora, tmp_path: Path, m
 def test_start_on_that_means_nothing(corpora, arguments, message):
     recipe, *options = arguments
     with pytest.raises(UserError, match=message):
-        make_run(parse(recipe, corpora[0], "all", "--start-on", corpora[1], *options))
+        made(recipe, corpora[0], "all", "--start-on", corpora[1], *options)

@@ -1,45 +1,29 @@
-"""The driver's decisions: paths, stages, devices, and its errors. Real ones: tests/core/end_to_end/test_run.py."""
+"""The driver's decisions: paths, stages, devices, notes, errors. Real ones: tests/core/end_to_end/test_run.py."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from gtransformer.cli import run as command
 from gtransformer.cli.run import main
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, write_json
-from gtransformer.run import run as module
+from gtransformer.preprocess.manifest import NOTED, noted_digests
+from gtransformer.run.commands import device_options
 from gtransformer.run.recipe import load_recipe, recipe_names
-from gtransformer.run.run import STAGES, make_run, stages_of
+from gtransformer.run.run import STAGES, stages_of
 from gtransformer.run.run_places import RUNS
+from tests.core.run.places import made, parse, prepare, write_raw
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    directory = tmp_path / "raw" / "tiny"
-    directory.mkdir(parents=True)
-    return directory
-
-
-def parse(*arguments: object):
-    return command.parse([str(argument) for argument in arguments])
-
-
-def test_runs_lie_where_the_user_is_or_wants_them(corpus: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = make_run(parse("base", corpus, "train"))
-    assert run.directory == tmp_path / "runs" / "base" / "tiny"
-    assert run.prepared == run.directory / "prepared"
-    assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
-    monkeypatch.setenv(RUNS, str(tmp_path / "elsewhere"))
-    assert make_run(parse("base", corpus, "train")).directory == tmp_path / "elsewhere" / "base" / "tiny"
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
 
 
 @pytest.fixture
@@ -50,223 +34,237 @@ def borrower(tmp_path: Path) -> Path:
     return path
 
 
-def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus: Path, borrower: Path):
-    prepared = Path("runs").absolute() / "base" / "tiny" / "prepared"
+def test_runs_lie_where_the_user_is_or_wants_them(corpus, runs, tmp_path, monkeypatch):
+    assert made("base", corpus, "train").directory == runs / "base" / "tiny"
+    monkeypatch.delenv(RUNS)
+    monkeypatch.chdir(tmp_path)
+    run = made("base", corpus, "train")
+    assert run.directory == tmp_path / "runs" / "base" / "tiny" and run.prepared == run.directory / "prepared"
+    assert run.checkpoint == run.directory / "checkpoints" / "checkpoint_best.pt"
+
+
+def test_recipes_share_a_prepared_corpus_or_its_dictionary(corpus, borrower, runs):
     for name in ("doc_base", "sent_base"):
-        run = make_run(parse(name, corpus, "train"))
-        assert (run.prepared, run.vocabulary) == (prepared, None)
-    run = make_run(parse("window/base", corpus, "train"))
-    assert run.directory == Path("runs").absolute() / "window" / "base" / "tiny"
-    assert run.prepared == Path("runs").absolute() / "concatenation" / "sentences" / "tiny" / "prepared"
-    own = make_run(parse(borrower, corpus, "train"))
-    assert own.prepared == Path("runs").absolute() / "borrower" / "tiny" / "prepared"
-    assert own.vocabulary == prepared
+        run = made(name, corpus, "train")
+        assert (run.prepared, run.vocabulary) == (runs / "base" / "tiny" / "prepared", None)
+    assert made("window/base", corpus, "train").prepared == runs / "concatenation/sentences" / "tiny" / "prepared"
+    own = made(borrower, corpus, "train")
+    assert own.prepared == runs / "borrower" / "tiny" / "prepared"
+    assert own.vocabulary == runs / "base" / "tiny" / "prepared"
+    with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
+        own.execute("prepare")
 
 
-def test_model_of_another_corpus(corpus: Path):
-    args = parse("doc_base", corpus, "all", "--model-of", "techdocs")
-    run = make_run(args)
-    assert run.checkpoint == Path("runs").absolute() / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
-    assert run.vocabulary == Path("runs").absolute() / "base" / "techdocs" / "prepared"
-    assert run.prepared == Path("runs").absolute() / "doc_base" / "tiny" / "prepared"
-    assert stages_of(args) == ("prepare", "generate", "score")
+def test_model_of_another_corpus(corpus, runs):
+    args = ("doc_base", corpus, "all", "--model-of", "techdocs")
+    run = made(*args)
+    assert run.checkpoint == runs / "doc_base" / "techdocs" / "checkpoints" / "checkpoint_best.pt"
+    assert run.vocabulary == runs / "base" / "techdocs" / "prepared"
+    assert run.prepared == runs / "doc_base" / "tiny" / "prepared"
+    assert stages_of(parse(*args)) == ("prepare", "generate", "score")
 
 
-@pytest.fixture
-def commands(monkeypatch) -> list[list[str]]:
-    """Of every stage the command, in place of what it would do; no corpus has to be prepared."""
-    found: list[list[str]] = []
-    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
-    monkeypatch.setattr(module.Run, "_hold_corpus", lambda *_: "")
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: found.append(command))
-    return found
-
-
-def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus: Path, commands: list, tmp_path: Path):
-    run = make_run(parse("doc_base_finetune", corpus, "train"))
-    assert run.pretrained == Path("runs").absolute() / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
-    assert run.prepared == Path("runs").absolute() / "base" / "tiny" / "prepared"
-    own = make_run(parse("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt"))
+def test_fine_tuning_starts_from_the_run_of_another_recipe(corpus, runs, stages):
+    run = made("doc_base_finetune", corpus, "train")
+    prepare(run.prepared)
+    assert run.pretrained == runs / "sent_base" / "tiny" / "checkpoints" / "checkpoint_best.pt"
+    own = made("doc_base_finetune", corpus, "train", "--set", "train.finetune-from-model=x.pt")
     assert own.pretrained is None
     with pytest.raises(UserError, match=r"checkpoint_best.pt: not there yet.*run.sh sent_base .*tiny train"):
         run.train()
-    run.pretrained = tmp_path / "sent.pt"
-    run.pretrained.touch()
+    touch(run.pretrained)
     run.train()
-    assert commands[0][commands[0].index("--finetune-from-model") + 1] == str(run.pretrained)
+    assert stages.given("--finetune-from-model") == str(run.pretrained)
 
 
-def test_benchmark_corpora_lie_in_data(tmp_path: Path, monkeypatch):
+def test_a_training_goes_on_where_another_recipe_s_ended(corpus, stages, tmp_path):
+    """Not from its model alone. A comparison names the checkpoint."""
+    model = tmp_path / "sent.pt"
+    torch.save({"model": {}, "extra_state": {"previous_training_time": 1800.0}}, model)
+    prepare(tmp_path / "out" / "prepared")
+    named = ["--set", f"train.finetune-from-model={model}"]
+    for options, pretrained in (([], model), (named, None)):
+        run = made("proof/sentences_resumed", corpus, "train", "--output", tmp_path / "out", *options)
+        run.pretrained = pretrained
+        run.train()
+        assert stages.given("--continue-once") == str(model) and "--finetune-from-model" not in stages.commands[-1]
+        assert stages.given("--stop-time-hours") == "1" and "--reset-meters" in stages.commands[-1]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_training_from_a_model_of_another_vocabulary_is_refused(corpus, stages, tmp_path, earlier):
+    """So is translating with one. The vocabulary may be borrowed; earlier versions noted a digest of the corpus."""
+    prepare(tmp_path / "out" / "prepared")
+    run = made("base", corpus, "train", "--output", tmp_path / "out")
+    run.train()
+    if earlier:
+        write_json(touch(run.checkpoint).with_name(NOTED), noted_digests(run.prepared)["corpus"])
+    touch(run.checkpoint)
+    run.generate()
+    more = ["--output", tmp_path / "more", "--checkpoint", run.checkpoint]
+    more += ["--set", f"train.finetune-from-model={run.checkpoint}", "--prepared"]
+    other = made("base", corpus, "train", *more, prepare(tmp_path / "borrowed", borrowed="out", train="2"))
+    other.train(), other.generate()
+    other = made("base", corpus, "train", *more, prepare(tmp_path / "other", dictionary="2"))
+    for stage in (other.train, other.generate):
+        with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of .*other"):
+            stage()
+
+
+def test_what_translates_first(corpus, runs, stages, tmp_path):
+    """By the recipe's 'pretrained-from', or as named; a file of translations is passed on as it is."""
+    first = ["--set", "generate.first-pass=start"]
+
+    def given(*options: str, recipe: str = "docflat/c") -> str:
+        run = made(recipe, corpus, "generate", *options)
+        prepare(run.prepared)
+        touch(run.checkpoint)
+        run.generate()
+        return stages.given("--first-pass")
+
+    with pytest.raises(UserError, match="checkpoint_best.pt: the model that training starts from is not there, but"):
+        given(*first)
+    theirs = runs / "docflat" / "sentences"
+    models = (theirs / name / "checkpoints" / "checkpoint_best.pt" for name in ("tiny", "other"))
+    start, of_other = map(touch, models)
+    assert given(*first) == str(start)
+    assert given(*first, "--model-of", "other") == str(of_other)
+    own = touch(tmp_path / "other.pt")
+    assert given(*first, "--set", f"train.finetune-from-model={own}") == str(own)
+    assert given("--set", "generate.first-pass=x.jsonl") == "x.jsonl"
+    with pytest.raises(UserError, match="cpu_tiny: the model that training starts from is not there"):
+        given(*first, recipe="cpu_tiny")
+
+
+def test_benchmark_corpora_lie_in_data(tmp_path, monkeypatch):
     monkeypatch.setenv("DATA", str(tmp_path))
     with pytest.raises(UserError, match="bash scripts/download.sh ted"):
-        make_run(parse("base", "ted", "prepare"))
+        made("base", "ted", "prepare")
     (tmp_path / "ted").mkdir()
-    assert make_run(parse("base", "ted", "prepare")).raw == tmp_path / "ted"
+    assert made("base", "ted", "prepare").raw == tmp_path / "ted"
 
 
-def test_stages(corpus: Path):
-    assert stages_of(parse("base", corpus, "all")) == ("prepare", "train", "generate", "score")
-    assert stages_of(parse("base", corpus, "score")) == ("score",)
-    with pytest.raises(UserError, match="unknown stage 'trian': known are prepare, train, generate, score and all"):
+def test_stages(corpus):
+    assert stages_of(parse("base", corpus, "all")) == STAGES and stages_of(parse("base", corpus, "score")) == ("score",)
+    with pytest.raises(UserError, match="trian"):
         stages_of(parse("base", corpus, "trian"))
     with pytest.raises(UserError, match="--set train.OPTION=VALUE"):
         stages_of(parse("base", corpus, "all", "--", "--lr", 1))
 
 
-def test_what_a_stage_needs(corpus: Path, tmp_path: Path):
-    run = make_run(parse("cpu_tiny", corpus, "all", "--output", tmp_path / "out"))
+def test_what_a_stage_needs(tmp_path):
+    (tmp_path / "empty").mkdir()
+    run = made("cpu_tiny", tmp_path / "empty", "all", "--output", tmp_path / "out")
     with pytest.raises(UserError, match="concatenated_en2de_train_en.txt"):
         run.check_files(["prepare"])
     with pytest.raises(UserError, match="first run stage prepare"):
         run.execute("train")
-    binaries = tmp_path / "out" / "prepared" / "bin"
-    binaries.mkdir(parents=True)
-    (binaries.parent / "manifest.json").write_text("{}")
-    (binaries / "train.en-de.en.idx").touch()
+    test = prepare(run.prepared) / "bin" / "test.en-de.en.idx"
+    test.unlink()
     with pytest.raises(UserError, match="no test set; it has train .choose one with --split."):
         run.execute("generate")
-    (binaries / "test.en-de.en.idx").touch()
+    test.touch()
     with pytest.raises(UserError, match="no such checkpoint; train first"):
         run.execute("generate")
     with pytest.raises(UserError, match="no translations to score; first run stage generate"):
         run.execute("score")
 
 
-def test_a_model_of_another_corpus_is_neither_kept_nor_trained_on(corpus: Path, monkeypatch, tmp_path: Path):
-    """The corpus of the same name was prepared from other text; a test set of its own changes no model."""
-    run = make_run(parse("cpu_tiny", corpus, "train", "--output", tmp_path / "out"))
-    commands = []
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
-    bin_, manifest = run.prepared / "bin", run.prepared / "manifest.json"
-    bin_.mkdir(parents=True)
-    (bin_ / "train.en-de.en.idx").touch()
-    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "1", "text/x": "1"}})
-    run.train()
-    (run.directory / "checkpoints" / "checkpoint_last.pt").touch()
-    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "2", "text/x": "2"}})
-    run.train()
-    write_json(manifest, {"outputs": {"bin/train.en-de.en.bin": "2"}})
-    with pytest.raises(UserError, match="the model there was trained on another corpus than .* remove that folder"):
-        run.train()
-    assert len(commands) == 2
+def test_a_split_or_language_pair_that_is_missing_is_said_first(tmp_path, runs, capsys):
+    """Where the corpus is only prepared, later stages may do without."""
+    raw = write_raw(tmp_path / "data", splits=("train",))
+    assert main(["base", str(raw), "all"]) == 1
+    assert "concatenated_en2de_dev_en.txt" in capsys.readouterr().err
+    made("gtransformer/warm_small", raw, "prepare").check_files(("prepare",))
+    first, second = capsys.readouterr().err.splitlines()
+    assert "concatenated_en2de_dev_en.txt" in first and "concatenated_en2de_test_en.txt" in second
+    assert main(["base", str(write_raw(tmp_path / "french", pair=("en", "fr"))), "prepare"]) == 1
+    assert "for en-fr give --langs en,fr" in capsys.readouterr().err and not runs.exists()
 
 
-def test_a_finished_model_is_kept_if_it_is_whole(corpus: Path, monkeypatch, tmp_path: Path, capsys):
-    """Cut short it is made again from what was copied; else it is refused, as fairseq would find nothing left to do."""
-    run = make_run(parse("cpu_tiny", corpus, "train", "--output", tmp_path / "out"))
-    best, last = (run.directory / "checkpoints" / f"checkpoint_{name}.pt" for name in ("best", "last"))
-    trained = []
-
-    def train(name: str, command: list[str], directory: Path, results: dict) -> None:
-        trained.append(name)
-        write_json(directory / f"{name}.json", {"stage": name, "command": command})
-        for path in (last, best):
-            torch.save({"extra_state": {"val_loss": 1.0, "best": 1.0}}, path)
-
-    monkeypatch.setattr(module, "run_stage", train)
-    (run.prepared / "bin").mkdir(parents=True)
-    (run.prepared / "bin" / "train.en-de.en.idx").touch()
-    (run.prepared / "manifest.json").write_text("{}")
-    run.train(), run.train()
-    whole = best.read_bytes()
-    best.write_bytes(whole[:-100])
-    run.train()
-    assert best.read_bytes() == last.read_bytes() and trained == ["train"]
-    assert capsys.readouterr().out.count("[train] done before") == 2
-    last.unlink()
-    for harm in (lambda: best.write_bytes(whole[:100]), lambda: best.rename(last)):
-        harm()
-        with pytest.raises(UserError, match="best.pt: missing or cut short, though the training was finished; put it"):
-            run.train()
-    shutil.rmtree(best.parent)
-    run.train()
-    assert trained == ["train"] * 2 and best.read_bytes() == whole  # zip archives name the file that they were
+def finished(corpus: Path, output: Path, *options: object):
+    """A run with all that its stages read."""
+    run = made("cpu_tiny", corpus, "all", "--output", output, *options)
+    prepare(run.prepared)
+    touch(run.checkpoint)
+    touch(output / "test.jsonl")
+    return run
 
 
-def finished_run(corpus: Path, output: Path, monkeypatch, *options: object) -> tuple[module.Run, list[list[str]]]:
-    """A run whose stages leave records and a score file without doing anything, and their commands."""
-    commands = []
-
-    def leave_record(name: str, command: list[str], directory: Path, results: dict) -> None:
-        commands.append(command)
-        write_json(directory / f"{name}.json", {"stage": name, **results})
-        if "scores" in results:
-            write_json(Path(results["scores"]), {"scores": {}})
-
-    monkeypatch.setattr(module, "run_stage", leave_record)
-    run = make_run(parse("cpu_tiny", corpus, "all", "--output", output, *options))
-    for name in ("text/test.de", "instances/test.de", "bin/dict.de.txt"):
-        (run.prepared / name).parent.mkdir(parents=True, exist_ok=True)
-        (run.prepared / name).touch()
-    Sidecar("test", "en", "de", 0).save(run.prepared / "bin" / "test.en-de.instances.json")
-    (run.prepared / "manifest.json").write_text("{}")
-    for name in ("train", "test"):
-        (run.prepared / "bin" / f"{name}.en-de.en.idx").touch()
-    run.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    run.checkpoint.touch()
-    (corpus / "concatenated_en2de_train_en.txt").touch()
-    (output / "test.jsonl").touch()
-    return run, commands
-
-
-def reference_of(command: list[str]) -> str:
-    return command[command.index("--reference") + 1]
-
-
-def test_both_references_are_scored_where_there_are_both(corpus: Path, monkeypatch, tmp_path: Path):
-    run, commands = finished_run(corpus, tmp_path, monkeypatch)
+def test_which_reference_is_scored(corpus, stages, tmp_path):
+    """Both where there are both, or the one that is asked for; a score names its own, so that nothing was changed."""
+    run = finished(corpus, tmp_path)
     run.score()
+    assert stages.given("--reference") == "both"
     (run.prepared / "instances" / "test.de").unlink()
     run.score()
-    assert [reference_of(command) for command in commands] == ["both", "raw"]
-
-
-def test_references_can_be_chosen(corpus: Path, monkeypatch, tmp_path: Path):
+    assert stages.given("--reference") == "raw"
     for change in ("score.reference=raw", "score.reference=paper", "score.paper=true"):
-        run, commands = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
-        run.score()
-        assert "both" not in commands[0]
-        assert commands[0][-1] in ("raw", "paper", "--paper")
-        assert read_json(tmp_path / "test.scores.json")["changes"] == [], "either score names its reference"
+        finished(corpus, tmp_path, "--set", change).score()
+        assert "both" not in stages.commands[-1] and stages.commands[-1][-1] in ("raw", "paper", "--paper")
+        assert read_json(tmp_path / "test.scores.json")["changes"] == []
 
 
-def test_scores_say_what_was_changed(corpus: Path, monkeypatch, tmp_path: Path):
+def test_scores_say_what_was_changed(corpus, stages, tmp_path):
     """Each stage run with changes of its own; those of sections that a stage does not read are nothing to it."""
     scores = tmp_path / "test.scores.json"
-    run, _ = finished_run(corpus, tmp_path, monkeypatch)
+    run = finished(corpus, tmp_path)
     for stage in STAGES:
         run.execute(stage)
-    assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []}
-    changes = {
-        "prepare": "prepare.bpe-merges=5", "train": "train.lr=1", "generate": "generate.beam=1", "score": "devices=3",
-    }  # fmt: skip
-    for stage, change in changes.items():
-        run, _ = finished_run(corpus, tmp_path, monkeypatch, "--set", change)
-        run.execute(stage)
-    assert read_json(scores)["changes"] == ["prepare.bpe-merges=5", "train.lr=1", "generate.beam=1"]
-    run, _ = finished_run(corpus, tmp_path, monkeypatch, "--", "--max-update", 3)
-    run.execute("train")
-    run.execute("generate")
-    assert read_json(tmp_path / "generate.test.json")["changes"] == [
-        "prepare.bpe-merges=5", "train -- --max-update 3", "generate -- --max-update 3",
-    ]  # fmt: skip
-
-
-def test_changes_of_the_model_that_is_started_from(corpus: Path, monkeypatch, tmp_path: Path):
-    run, _ = finished_run(corpus, tmp_path / "sent", monkeypatch, "--set", "train.lr=1")
-    run.execute("train")
-    tuned, _ = finished_run(corpus, tmp_path / "tuned", monkeypatch)
+    assert read_json(scores) == {"scores": {}, "recipe": "cpu_tiny", "changes": []} and stages.did == list(STAGES)
+    changes = {"prepare": "prepare.bpe-merges=5", "train": "train.lr=1", "generate": "generate.beam=1"}
+    for stage, change in (changes | {"score": "devices=3"}).items():
+        finished(corpus, tmp_path, "--set", change).execute(stage)
+    assert read_json(scores)["changes"] == list(changes.values())
+    run = finished(corpus, tmp_path, "--", "--max-update", 3)
+    run.execute("train"), run.execute("generate")
+    said = ["prepare.bpe-merges=5", "train -- --max-update 3", "generate -- --max-update 3"]
+    assert read_json(tmp_path / "generate.test.json")["changes"] == said
+    tuned = finished(corpus, tmp_path / "tuned")  # from a model that was changed
     tuned.pretrained = run.checkpoint
-    tuned.execute("train")
-    tuned.execute("score")
-    assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == ["train.lr=1"]
+    tuned.execute("train"), tuned.execute("score")
+    assert read_json(tmp_path / "tuned" / "test.scores.json")["changes"] == said[:2]
 
 
-def test_missing_vocabulary_says_how_to_get_it(corpus: Path, borrower: Path, monkeypatch, tmp_path: Path):
-    (corpus / "concatenated_en2de_train_en.txt").touch()
-    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
-    with pytest.raises(UserError, match=r"first run: bash scripts/run.sh base .*tiny prepare"):
-        make_run(parse(borrower, corpus, "prepare")).execute("prepare")
+def test_translations_of_another_test_set_are_not_scored(corpus, stages, tmp_path):
+    run = finished(corpus, tmp_path)
+    run.generate(), run.score()
+    prepare(run.prepared, target="2")  # a corrected reference
+    run.score()
+    prepare(run.prepared, source="2")
+    with pytest.raises(UserError, match="test.jsonl: translations of another text than the test set .* generate again"):
+        run.score()
+    run.generate(), run.score()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "present", "own", "expected"),
+    [
+        (4, 0, {}, {"update-freq": 4}),
+        (4, 2, {"update-freq": 3}, {"update-freq": 6, "distributed-world-size": 2}),
+        (4, 3, {}, {"update-freq": 2, "distributed-world-size": 2}),
+        (8, 6, {}, {"update-freq": 2, "distributed-world-size": 4}),
+        (4, 3, {"update-freq": "3,2"}, {"update-freq": "6,4", "distributed-world-size": 2}),
+        (4, 1, {"update-freq": [1, 2]}, {"update-freq": "4,8"}),
+        (1, 2, {}, {"update-freq": 1, "distributed-world-size": 1}),
+    ],
+)
+def test_devices_are_used_so_that_updates_stay_as_large(wanted, present, own, expected):
+    assert device_options(own, wanted, present) == expected
+
+
+def test_an_update_has_as_many_batches_on_any_number_of_devices():
+    for wanted, own, present in ((a, b, c) for a in range(1, 9) for b in (1, 2, 3) for c in range(11)):
+        options = device_options({"update-freq": own}, wanted, present)
+        devices = options.get("distributed-world-size", 1)
+        assert devices <= max(1, min(wanted, present))
+        assert devices * options["update-freq"] == wanted * own, (wanted, own, present)
+
+
+@pytest.mark.parametrize("value", ["often", 0, 1.5, [], "1,,2"])
+def test_a_wrong_update_freq_is_named(value):
+    with pytest.raises(UserError, match="train.update-freq"):
+        device_options({"update-freq": value}, 4, 2)
 
 
 @pytest.mark.parametrize("arguments", [[], ["bsae", "CORPUS", "all"], ["--help"]])

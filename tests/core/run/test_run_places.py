@@ -5,43 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
-from gtransformer.cli.run import build_parser, main
-from gtransformer.cli.score import main as score
+from gtransformer.cli.run import main
 from gtransformer.errors import UserError
 from gtransformer.files import sha256, write_json
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.settings import Settings
 from gtransformer.run.needs import missing_first
 from gtransformer.run.recipe import language_changes
-from gtransformer.run.run import make_run
-from gtransformer.run.run_places import RUNS, Corpus, run_directory
+from gtransformer.run.run_places import Corpus, run_directory
 from gtransformer.run.stage import first_pass_of_run, search_of_run
-
-PAIR = ("en", "de")
-
-
-@pytest.fixture(autouse=True)
-def runs(tmp_path: Path, monkeypatch) -> Path:
-    """The directory of all runs."""
-    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
-    return tmp_path / "runs"
-
-
-def write_raw(folder: Path, text: str = "A.", pair: tuple[str, str] = PAIR, splits=("train", "dev", "test")) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in splits:
-        for lang in pair:
-            path = folder / f"concatenated_{pair[0]}2{pair[1]}_{split}_{lang}.txt"
-            path.write_text(f"<d>\n{text} {split} {lang}\n")
-    return folder
-
-
-def parse(*arguments: object):
-    args = build_parser().parse_args([str(argument) for argument in arguments])
-    args.extra = []
-    return args
+from tests.core.run.places import PAIR, made, parse, write_raw
 
 
 def prepared_as_before(runs: Path, recipe: str, raw: Path) -> None:
@@ -53,21 +27,21 @@ def prepared_as_before(runs: Path, recipe: str, raw: Path) -> None:
 def test_another_corpus_of_the_same_name_has_a_run_of_its_own(tmp_path: Path, runs: Path):
     one, other = write_raw(tmp_path / "one" / "data"), write_raw(tmp_path / "other" / "data", "B.")
     prepared_as_before(runs, "base", one)
-    first, second = (make_run(parse("base", raw, "all")).directory for raw in (one, other))
+    first, second = (made("base", raw, "all").directory for raw in (one, other))
     assert first == runs / "base" / "data" and second.parent == first.parent and second != first
     Corpus.find(str(other), PAIR).note(second)
-    assert make_run(parse("base", other, "all")).directory == second, "found again"
+    assert made("base", other, "all").directory == second, "found again"
     moved = one.rename(tmp_path / "data")
-    assert make_run(parse("base", moved, "all")).directory == first, "the same content at another path"
+    assert made("base", moved, "all").directory == first, "the same content at another path"
 
 
 def test_a_corrected_test_set_is_no_other_corpus_and_another_training_set_is(tmp_path: Path, runs: Path):
     raw = write_raw(tmp_path / "data")
     prepared_as_before(runs, "base", raw)
     write_raw(raw, "Corrected.", splits=["test"])
-    assert make_run(parse("base", raw, "all")).directory == runs / "base" / "data"
+    assert made("base", raw, "all").directory == runs / "base" / "data"
     write_raw(raw, "More.", splits=["train"])
-    assert make_run(parse("base", raw, "all")).directory != runs / "base" / "data"
+    assert made("base", raw, "all").directory != runs / "base" / "data"
 
 
 def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: Path):
@@ -75,8 +49,8 @@ def test_two_language_pairs_of_one_folder_are_two_corpora(tmp_path: Path, runs: 
     prepared_as_before(runs, "base", raw)
     write_json(runs / "base" / "data" / "raw_corpus.json", {"files": Corpus.find(str(raw), PAIR).files})
     changes = [word for change in language_changes("base", "en,fr") for word in ("--set", change)]
-    french = make_run(parse("base", raw, "all", *changes))
-    assert french.directory != runs / "base" / "data" == make_run(parse("base", raw, "all")).directory
+    french = made("base", raw, "all", *changes)
+    assert french.directory != runs / "base" / "data" == made("base", raw, "all").directory
     assert french.recipe.preparing()["langs"] == "en,fr"
 
 
@@ -122,7 +96,7 @@ def test_a_shared_corpus_keeps_the_options_that_it_was_prepared_with(tmp_path: P
     settings = {"bpe_merges": 32000, "max_instance_tokens": 512, "max_sents": None, "moses": None}
     write_json(runs / "concatenation/sentences" / "data" / "prepared" / "manifest.json", {"settings": settings})
     for options, merges in (((), 32000), (("--set", "prepare.bpe-merges=7"), 7)):
-        make_run(parse("window/base", raw, "prepare", "--dry-run", *options)).execute("prepare")
+        made("window/base", raw, "prepare", "--dry-run", *options).execute("prepare")
         assert f"--bpe-merges {merges} " in capsys.readouterr().out
 
 
@@ -138,66 +112,6 @@ def test_a_finished_corpus_of_other_text_is_refused_unless_asked(tmp_path: Path)
     write_raw(raw, "Another.", splits=["train"])
     with pytest.raises(UserError, match="out: prepared from another corpus .*_train_en.txt is another text now"):
         manifest.check_same(output, Settings(), None, splits)
-
-
-def model_of(prepared: Path, folder: Path, noted: object = None) -> Path:
-    checkpoint = folder / "checkpoints" / "checkpoint_best.pt"
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.touch()
-    write_json(checkpoint.parent / manifest.NOTED, noted or manifest.noted_digests(prepared))
-    return checkpoint
-
-
-def prepared_with(folder: Path, borrowed: str | None = None, **files: str) -> Path:
-    outputs = {"bin/dict.en.txt": "1", "bpe.codes": "1", "bin/train.en-de.en.bin": "1", "bin/test.en-de.en.bin": "1"}
-    names = {"dictionary": "bin/dict.en.txt", "train": "bin/train.en-de.en.bin", "test": "bin/test.en-de.en.bin"}
-    names |= {"source": "text/test.en", "target": "text/test.de"}
-    outputs |= {"text/test.en": "1", "text/test.de": "1"} | {names[name]: value for name, value in files.items()}
-    known = {"borrowed_from": borrowed}
-    write_json(folder / "manifest.json", {"outputs": outputs, "vocabulary": known, "settings": {"source_lang": "en"}})
-    return folder
-
-
-@pytest.mark.parametrize("earlier", [False, True])
-def test_a_model_is_refused_with_another_dictionary(tmp_path: Path, earlier: bool):
-    prepared = prepared_with(tmp_path / "own")
-    noted = manifest.noted_digests(prepared)
-    model = model_of(prepared, tmp_path, noted["corpus"] if earlier else noted)
-    manifest.check_noted(model, prepared)
-    manifest.check_noted(model, prepared_with(tmp_path / "tested", test="2"))
-    manifest.check_noted(model, prepared_with(tmp_path / "borrower", borrowed="own", train="2"))
-    with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of .*other"):
-        manifest.check_noted(model, prepared_with(tmp_path / "other", dictionary="2"))
-
-
-def test_translations_of_another_test_set_are_not_scored(tmp_path: Path, monkeypatch, capsys):
-    raw = write_raw(tmp_path / "data")
-    monkeypatch.setattr("gtransformer.run.run.run_stage", pretend)
-    run = make_run(parse("base", raw, "all"))
-    prepared_with(run.prepared)
-    (run.prepared / "bin").mkdir()
-    (run.prepared / "bin" / "test.en-de.en.idx").touch()
-    model_of(run.prepared, run.directory)
-    run.execute("generate")
-    run.recipe.sections["score"]["reference"] = "raw"
-    run.execute("score")
-    prepared_with(run.prepared, target="2")  # a corrected reference
-    run.execute("score")
-    prepared_with(run.prepared, source="2")
-    with pytest.raises(UserError, match="test.jsonl: translations of another text than the test set .* generate again"):
-        run.execute("score")
-    assert score([str(run.prepared), "--hypotheses", str(run.directory / "test.jsonl")]) == 1
-    assert "test.jsonl: translations of another text" in capsys.readouterr().err
-    run.execute("generate")
-    run.execute("score")
-
-
-def pretend(name: str, command: list[str], directory: Path, results: dict) -> None:
-    """A stage that leaves its record and its result."""
-    write_json(directory / f"{name}.json", results)
-    for result in ("translations", "scores"):
-        if result in results:
-            write_json(Path(results[result]), {})
 
 
 def test_all_commands_can_be_seen_before_anything_is_done(tmp_path: Path, capsys):
@@ -217,25 +131,6 @@ def test_all_commands_can_be_seen_before_anything_is_done(tmp_path: Path, capsys
     start = tmp_path / "runs" / "cpu_small_sent" / "data" / "checkpoints" / "checkpoint_best.pt"
     assert f"--finetune-from-model {start}" in lines[3] and "--user-dir gtransformer " in lines[3]
     assert sorted(tmp_path.iterdir()) == [raw]
-
-
-def test_a_missing_split_or_language_pair_is_said_first(tmp_path: Path, capsys):
-    raw = write_raw(tmp_path / "data", splits=("train", "test"))
-    assert main(["base", str(raw), "all"]) == 1
-    assert "concatenated_en2de_dev_en.txt: no such file" in capsys.readouterr().err
-    french = write_raw(tmp_path / "french", pair=("en", "fr"))
-    assert main(["base", str(french), "prepare"]) == 1
-    assert "for en-fr give --langs en,fr" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()
-
-
-def test_a_corpus_that_is_only_prepared_is_said_to_lack_what_later_stages_need(tmp_path: Path, capsys):
-    raw = write_raw(tmp_path / "data", splits=("train",))
-    run = make_run(parse("gtransformer/warm_small", raw, "prepare"))
-    run.check_files(("prepare",))
-    first, second = capsys.readouterr().err.splitlines()
-    assert "concatenated_en2de_dev_en.txt" in first and "train" in first
-    assert "concatenated_en2de_test_en.txt" in second and "generate" in second
 
 
 @pytest.mark.parametrize(
@@ -283,26 +178,9 @@ def test_a_model_that_is_not_there_is_said_before_a_corpus_is_prepared(tmp_path:
     assert not (tmp_path / "own").exists()
 
 
-def test_training_from_a_model_of_another_vocabulary_is_refused(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("gtransformer.run.run.run_stage", pretend)
-    raw, prepared = write_raw(tmp_path / "data"), prepared_with(tmp_path / "prepared")
-    (prepared / "bin").mkdir()
-    (prepared / "bin" / "train.en-de.en.idx").touch()
-    for number, noted in enumerate((prepared, prepared_with(tmp_path / "other", dictionary="2"))):
-        model = model_of(noted, tmp_path / f"model{number}")
-        torch.save({"model": {}}, model)
-        options = ["--prepared", prepared, "--output", tmp_path / f"run{number}"]
-        run = make_run(parse("base", raw, "train", *options, "--set", f"train.finetune-from-model={model}"))
-        if noted == prepared:
-            run.execute("train")
-        else:
-            with pytest.raises(UserError, match="checkpoint_best.pt: trained with another vocabulary than that of"):
-                run.execute("train")
-
-
 def test_a_training_that_is_not_over_has_its_recipes_search(tmp_path: Path):
     raw = write_raw(tmp_path / "data")
-    run = make_run(parse("gtransformer/warm", raw, "train", "--set", "generate.beam=7"))
+    run = made("gtransformer/warm", raw, "train", "--set", "generate.beam=7")
     run.corpus.note(run.directory, generate=run.recipe.options("generate"))
     found = search_of_run(run.directory)
     assert (found["beam"], found["strategy"]) == (7, "sequential")

@@ -1,69 +1,17 @@
-"""Recipes whose training's start translates first: which file fairseq-generate, arenas and studies are given."""
+"""Recipes whose training's start translates first, in arenas and studies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from gtransformer.cli.run import build_parser
-from gtransformer.errors import UserError
 from gtransformer.lab.arena.arena import Arena
 from gtransformer.lab.cli.arena import build_parser as arena_parser
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ordered_run
 from gtransformer.lab.studies.plan import load_study
 from gtransformer.lab.studies.runner import Runner
-from gtransformer.run import run as module
 from gtransformer.run.recipe import load_recipe
-from gtransformer.run.run import make_run
-from gtransformer.run.run_places import RUNS
 from tests.pretended import changes
-
-FIRST = "generate.first-pass=start"
-
-
-def given(tmp_path: Path, monkeypatch, *options: str, recipe: str = "docflat/c") -> str:
-    """What fairseq-generate gets as --first-pass."""
-    raw, commands = tmp_path / "tiny", []
-    raw.mkdir(exist_ok=True)
-    monkeypatch.setenv(RUNS, str(tmp_path / "runs"))
-    monkeypatch.setattr(module.Run, "_need_prepared", lambda *_: None)
-    monkeypatch.setattr(module, "run_stage", lambda name, command, *_: commands.append(command))
-    args = build_parser().parse_args([recipe, str(raw), "generate", *options])
-    args.extra = []
-    run = make_run(args)
-    for path in (run.checkpoint, run.directory / "test.jsonl"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    run.generate()
-    return commands[0][commands[0].index("--first-pass") + 1]
-
-
-def sentence_model(tmp_path: Path, corpus: str = "tiny") -> Path:
-    path = tmp_path / "runs" / "docflat" / "sentences" / corpus / "checkpoints" / "checkpoint_best.pt"
-    path.parent.mkdir(parents=True)
-    path.touch()
-    return path
-
-
-def test_the_model_that_training_started_from(tmp_path: Path, monkeypatch):
-    """By the recipe's 'pretrained-from', or as named; a file of translations is passed on as it is."""
-    with pytest.raises(UserError, match="checkpoint_best.pt: the model that training starts from is not there, but"):
-        given(tmp_path, monkeypatch, "--set", FIRST)
-    path = sentence_model(tmp_path)
-    assert given(tmp_path, monkeypatch, "--set", FIRST) == str(path)
-    (tmp_path / "other.pt").touch()
-    own = f"train.finetune-from-model={tmp_path / 'other.pt'}"
-    assert given(tmp_path, monkeypatch, "--set", FIRST, "--set", own) == str(tmp_path / "other.pt")
-    assert given(tmp_path, monkeypatch, "--set", "generate.first-pass=x.jsonl") == "x.jsonl"
-    with pytest.raises(UserError, match="cpu_tiny: the model that training starts from is not there"):
-        given(tmp_path, monkeypatch, "--set", FIRST, recipe="cpu_tiny")
-
-
-def test_with_the_model_of_another_corpus_its_start(tmp_path: Path, monkeypatch):
-    path = sentence_model(tmp_path, "other")
-    assert given(tmp_path, monkeypatch, "--set", FIRST, "--model-of", "other") == str(path)
 
 
 def test_in_an_arena_it_is_the_shared_start(tmp_path: Path, monkeypatch):

@@ -1,8 +1,6 @@
 """Shared by all tests."""
 
 import os
-import subprocess
-from types import SimpleNamespace
 
 # Models here are tiny: one thread is faster, and results do not depend on the number of cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -11,7 +9,6 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 import gtransformer  # noqa: E402, F401  (registers with fairseq)
-from gtransformer.preprocess import binarise  # noqa: E402
 from tests import processes  # noqa: E402
 from tests.saved_model import make_model  # noqa: E402
 from tests.support import tiny_dictionary  # noqa: E402
@@ -24,15 +21,6 @@ def one_thread_and_fixed_seed():
     """Every test starts from the same random state."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def binaries_by_forked_programs():
-    """fairseq-preprocess, for what a test binarises itself, is forked; in test_binarise.py it is a new program."""
-    forked = SimpleNamespace(run=processes.run_forked, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(binarise, "subprocess", forked)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -179,20 +179,17 @@ def _become(command: list[str], folder: str, environment: dict, fds: list[int], 
 
 
 def _run(command: list[str], environment: dict) -> None:
-    """What ``python -m MODULE`` and ``python -P SCRIPT`` do, in a process that has imported much already."""
+    """What ``python -m MODULE`` does, in a process that has imported much already."""
     sys.stdin = open(0, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
     os.environ.clear()
     os.environ.update(environment)
-    kind, module, *_ = command
+    _, module, *_ = command
     sys.argv = list(command[1:])
     if module.startswith("fairseq_cli."):  # they set logging up before fairseq is imported, which does it otherwise
         logging.getLogger().handlers.clear()
     try:
-        if kind == "-P":
-            runpy.run_path(module, run_name="__main__")
-            return
         sys.path.insert(0, os.getcwd())
         sys.modules.pop(module, None)
         runpy.run_module(module, run_name="__main__", alter_sys=True)

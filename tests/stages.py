@@ -14,13 +14,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Collection
 from multiprocessing import resource_tracker
 from types import SimpleNamespace
 
-from gtransformer.preprocess import binarise
 from gtransformer.run import jobs
 
 
@@ -72,8 +70,8 @@ class Stage:
 
 
 def can_fork(command: list[str]) -> bool:
-    """Is it ``[python, "-m", MODULE, ...]`` or ``[python, "-P", SCRIPT, ...]``?"""
-    return command[0] == sys.executable and command[1] in ("-m", "-P")
+    """Is it ``[python, "-m", MODULE, ...]``?"""
+    return command[0] == sys.executable and command[1] == "-m"
 
 
 def fork_stages(become: Callable[[list[str], dict], None]) -> None:
@@ -82,15 +80,7 @@ def fork_stages(become: Callable[[list[str], dict], None]) -> None:
     def start(command, **options) -> Stage | subprocess.Popen:
         return Stage(become, command, **options) if can_fork(command) else subprocess.Popen(command, **options)
 
-    def run(command, *, stdout, stderr, check) -> subprocess.CompletedProcess:
-        assert (stdout, stderr, check) == (subprocess.DEVNULL, subprocess.PIPE, False)
-        with open(os.devnull, "wb") as nowhere, tempfile.TemporaryFile() as errors:
-            status = Stage(become, command, stdout=nowhere, stderr=errors, env=dict(os.environ)).wait()
-            errors.seek(0)
-            return subprocess.CompletedProcess(command, status, None, errors.read())
-
     jobs.subprocess = SimpleNamespace(Popen=start, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
-    binarise.subprocess = SimpleNamespace(run=run, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
 
 
 def _begin(become, command, streams, environment, new_session, kept) -> None:

@@ -26,7 +26,7 @@ from gtransformer.evaluation.suites import DRAWN, score_examples
 from gtransformer.evaluation.suites import report as suite_report
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
-from gtransformer.preprocess.encode import read_settings
+from gtransformer.preprocess.chain import read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -7,9 +7,16 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.preprocess import document_ids, opus
-from gtransformer.preprocess.convert import write_split
 from gtransformer.preprocess.corpus import SPLITS
+from gtransformer.preprocess.formats import (
+    REFUSE,
+    RETURNING_ID,
+    RETURNING_OPUS,
+    LeftOut,
+    read_opus,
+    read_with_ids,
+    write_split,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -24,14 +31,14 @@ def build_parser() -> argparse.ArgumentParser:
     links = kinds.add_parser("opus", help="OPUS: documents in XML, and a file of sentence alignments")
     links.add_argument("--alignment", type=Path, required=True, metavar="XML", help="groups of links (XCES)")
     links.add_argument("--documents", type=Path, required=True, metavar="DIR", help="where fromDoc and toDoc lie")
-    for kind, module, what in ((ids, document_ids, "an id that stands again"), (links, opus, "a document that does")):
+    for kind, returning, what in (
+        (ids, RETURNING_ID, "an id that stands again"), (links, RETURNING_OPUS, "a document that does"),
+    ):  # fmt: skip
         kind.add_argument("output", type=Path, help="directory of the raw corpus")
         kind.add_argument("--split", choices=list(SPLITS), required=True, help="which split of it this is")
         kind.add_argument("-s", "--source-lang", default="en", help="(%(default)s)")
         kind.add_argument("-t", "--target-lang", default="de", help="(%(default)s)")
-        kind.add_argument(
-            "--returning", choices=module.RETURNING, default=module.REFUSE, help=f"{what} later (%(default)s)"
-        )
+        kind.add_argument("--returning", choices=returning, default=REFUSE, help=f"{what} later (%(default)s)")
     return parser
 
 
@@ -39,11 +46,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Read, write, say how much."""
     args = build_parser().parse_args(argv)
-    langs, left = (args.source_lang, args.target_lang), opus.Left()
+    langs, left = (args.source_lang, args.target_lang), LeftOut()
     if args.kind == "ids":
-        documents = document_ids.read_with_ids(args.source, args.target, args.ids, args.target_ids, args.returning)
+        documents = read_with_ids(args.source, args.target, args.ids, args.target_ids, args.returning)
     else:
-        documents = opus.read_opus(args.alignment, args.documents, langs, args.returning, left)
+        documents = read_opus(args.alignment, args.documents, langs, args.returning, left)
     written = write_split(args.output, args.split, langs, documents)
     for path in written.files:
         print(f"written: {path}")

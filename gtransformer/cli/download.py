@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.preprocess.corpora.download import CORPORA, PUBLIC_HOME, data_directory, download
+from gtransformer.preprocess.download import CORPORA, PUBLIC_HOME, data_directory, download
 
 
 def build_parser() -> argparse.ArgumentParser:

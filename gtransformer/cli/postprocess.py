@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.files import atomic_write, read_lines
+from gtransformer.preprocess.chain import LineProcessor, Postprocessor, postprocessor_for
 from gtransformer.preprocess.parallel import available_cores, map_chunks
-from gtransformer.preprocess.postprocess import LineProcessor, Postprocessor, postprocessor_for
+from gtransformer.preprocess.tokenise import moses_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -39,16 +41,11 @@ def main(argv: list[str] | None = None) -> None:
     if args.prepared:
         processor = postprocessor_for(args.prepared, args.lang, args.moses)
     else:
-        processor = Postprocessor(args.lang, args.moses)
+        processor = Postprocessor(args.lang, moses_directory(args.moses))
     lines = read_lines(args.input or "/dev/stdin")
     chunks = map_chunks(LineProcessor(processor, args.instances), lines, args.workers, label="postprocess")
-    if args.output:
-        with atomic_write(args.output) as stream:
-            stream.writelines(f"{line}\n" for chunk in chunks for line in chunk)
-    else:
-        for chunk in chunks:
-            sys.stdout.writelines(f"{line}\n" for line in chunk)
-        sys.stdout.flush()
+    with atomic_write(args.output) if args.output else nullcontext(sys.stdout) as stream:
+        stream.writelines(f"{line}\n" for chunk in chunks for line in chunk)
 
 
 if __name__ == "__main__":

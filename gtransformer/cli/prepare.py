@@ -9,95 +9,81 @@ import sys
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import as_typed
-from gtransformer.preprocess.ceiling import said
 from gtransformer.preprocess.manifest import table, unknown_warnings
-from gtransformer.preprocess.moses import moses_directory
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.preprocess.pipeline import prepare
+from gtransformer.preprocess.pipeline import prepare, warn
 from gtransformer.preprocess.settings import Settings
+from gtransformer.preprocess.tokenise import moses_directory
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options of the command."""
+    """Return the parser of the options."""
     parser = CommandParser(
         prog="scripts/prepare.sh",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
         "Run it again after an interruption or a change of the corpus: what still holds is kept.",
     )
-    parser.add_argument("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
-    parser.add_argument("output", help="directory to write to")
-    parser.add_argument("-s", "--source-lang", default="en")
-    parser.add_argument("-t", "--target-lang", default="de")
-    parser.add_argument("--langs", help="order of the language symbols in the dictionary (default: source,target)")
-    parser.add_argument("--bpe-merges", type=int, default=30_000, help="BPE merge operations (default: %(default)s)")
-    parser.add_argument(
-        "--max-instance-tokens",
-        type=int,
-        default=512,
+    add = parser.add_argument
+    add("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt[.xz|.gz]")
+    add("output", help="directory to write to")
+    add("-s", "--source-lang", default="en")
+    add("-t", "--target-lang", default="de")
+    add("--langs", help="order of the language symbols in the dictionary (default: source,target)")
+    add("--bpe-merges", type=int, default=30_000, help="BPE merge operations (default: %(default)s)")
+    add(
+        "--max-instance-tokens", type=int, default=512,
         help="an instance stays below the sum of max(source, target) + 2 of its sentences (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-sentence-tokens",
-        type=int,
-        default=1024,
+    )  # fmt: skip
+    add(
+        "--max-sentence-tokens", type=int, default=1024,
         help="longer sentences are dropped from the training set (default: %(default)s)",
-    )
-    parser.add_argument("--max-sents", type=int, help="at most so many sentences an instance; 1 for sentence level")
-    parser.add_argument(
-        "--sentence-pairs",
-        action="store_true",
+    )  # fmt: skip
+    add("--max-sents", type=int, help="at most so many sentences an instance; 1 for sentence level")
+    add(
+        "--sentence-pairs", action="store_true",
         help="files that do not open with <d> hold sentence pairs without documents: each is read as one by itself",
-    )
-    parser.add_argument(
-        "--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory"
-    )
-    parser.add_argument(
-        "--sentencepiece",
-        metavar="MODEL",
+    )  # fmt: skip
+    add("--vocabulary", metavar="DIR", help="take truecasers, BPE and dictionary from this prepared directory")
+    add(
+        "--sentencepiece", metavar="MODEL",
         help="cut plain text by this SentencePiece model instead of tokenising, truecasing and BPE (mBART)",
-    )
-    parser.add_argument(
-        "--bpe-codes",
-        metavar="FILE",
+    )  # fmt: skip
+    add(
+        "--bpe-codes", metavar="FILE",
         help="cut by these BPE codes (subword-nmt, fastBPE) of a model of fairseq: text is tokenised by Moses' rules, "
         "escaped and with dashes set apart, and not truecased",
-    )
-    parser.add_argument(
-        "--dictionary",
-        metavar="PATH",
+    )  # fmt: skip
+    add(
+        "--dictionary", metavar="PATH",
         help="the dictionary that goes with --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
+    )  # fmt: skip
+    add(
+        "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (of Hugging Face)"
     )
-    parser.add_argument(
-        "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (Hugging Face transformers)"
-    )
-    parser.add_argument(
-        "--shard",
-        metavar="I/N",
+    add(
+        "--shard", metavar="I/N",
         help="every Nth document of the training set, from the Ith on, counted from 0; shard 0 has the other splits, "
         "too; scripts/merge.sh puts shards together that were prepared with the same --vocabulary",
-    )
-    parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
-    parser.add_argument(
-        "--moses-rules",
-        action="store_true",
-        default=None,
+    )  # fmt: skip
+    add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
+    add(
+        "--moses-rules", action="store_true", default=None,
         help="tokenise, truecase and put together by Moses' rules alone, as the release did, though less of the text "
         "comes back from its tokens as it was (--moses and --bpe-codes do so anyway)",
+    )  # fmt: skip
+    add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
+    add(
+        "--overwrite", action="store_true", help="do again with other options what was finished there"
     )
-    parser.add_argument("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
-    parser.add_argument(
-        "--overwrite", action="store_true", help="do again with other options what was finished in the output directory"
-    )
-    parser.add_argument("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
+    add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 
 
 def settings_from(args: argparse.Namespace) -> Settings:
-    """The options as settings. Raises UserError for values that make no sense."""
-    other = ("raw", "output", "langs", "moses", "overwrite")
-    given = {name: value for name, value in vars(args).items() if name not in other}
-    langs = tuple(filter(None, (args.langs or "").split(",")))
-    settings = Settings(**given, langs=langs, moses=moses_directory(args.moses))
+    """Return the options as settings. Raises UserError for values that make no sense."""
+    given = {name: value for name, value in vars(args).items() if name not in ("raw", "output", "overwrite")}
+    given["langs"] = tuple(filter(None, (args.langs or "").split(",")))
+    settings = Settings(**given | {"moses": moses_directory(args.moses)})
     settings.check()
     return settings
 
@@ -111,9 +97,10 @@ def main(argv: list[str] | None = None) -> None:
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
     for split, found in manifest["ceiling"].items():
-        print(said(split, manifest["settings"]["target_lang"], found))
-    for warning in unknown_warnings(manifest):
-        print(warning, file=sys.stderr)
+        lang, share = manifest["settings"]["target_lang"], found["unchanged"] / found["sentences"]
+        said = f"{share:.1%} of {found['sentences']:,} sentences come back from their tokens as they were"
+        print(f"{split}, {lang}: {said}; a translation without errors would have {found['bleu']:.2f} BLEU")
+    warn(unknown_warnings(manifest))
 
 
 if __name__ == "__main__":

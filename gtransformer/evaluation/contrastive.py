@@ -21,7 +21,7 @@ from gtransformer.evaluation.accuracy import SIDES, accuracy, is_solved
 from gtransformer.evaluation.accuracy import report as accuracy_report
 from gtransformer.evaluation.sentence_scores import Progress, Request, SentenceScorer, TokenLists, silent
 from gtransformer.files import read_json
-from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.characters import clean_line
 
 OPTIONAL = (*SIDES, "group")
 # What discloses an item's answer: its instance, else the other sentences of the batch, or nothing that is read.

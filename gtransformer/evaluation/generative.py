@@ -33,8 +33,8 @@ from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_targe
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
 from gtransformer.files import read_json, read_lines
+from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
-from gtransformer.preprocess.unicode_forms import one_form
 
 RIGHT, WRONG, NEITHER = OUTCOMES = ("right", "wrong", "neither")
 

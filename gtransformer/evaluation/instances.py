@@ -18,7 +18,7 @@ from gtransformer.data.sentences import Place
 from gtransformer.errors import UserError
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.sentence_scores import TokenLists
-from gtransformer.preprocess.encode import read_settings
+from gtransformer.preprocess.chain import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.grouped import regrouped
 from gtransformer.tasks.grouping_options import grouping_of

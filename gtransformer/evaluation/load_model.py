@@ -16,7 +16,7 @@ from gtransformer.evaluation.sentence_scores import (
     joined_layout,
     marked_layout,
 )
-from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.chain import TextEncoder
 
 
 def load_scorer(

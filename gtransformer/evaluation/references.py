@@ -20,14 +20,13 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.preprocess.bpe import remove_bpe_lines
-from gtransformer.preprocess.encode import is_exact
+from gtransformer.preprocess.chain import is_exact, postprocessor_for
+from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.preprocess.instances import END
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 from gtransformer.preprocess.plain_text import Documents
-from gtransformer.preprocess.postprocess import postprocessor_for
 from gtransformer.preprocess.tokenise import sacremoses
 from gtransformer.preprocess.truecase import without_marks
-from gtransformer.preprocess.unspaced import bleu_tokenizer
 
 REFERENCES = {
     "raw": "the translation as a reader sees it, plain text, against the untouched text",

@@ -22,8 +22,8 @@ from gtransformer.evaluation.metrics import (
     check_metrics,
 )
 from gtransformer.evaluation.realignment import MWER, ORDER, realign
+from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.plain_text import Documents
-from gtransformer.preprocess.unicode_forms import one_form
 
 # Positions in a document, from 1: (first, last) of each row of a breakdown; the last row is open.
 POSITIONS = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 48), (49, None))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import shutil
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 
-from gtransformer.errors import UserError, cli_main
+import numpy as np
+
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.bpe import count_words
-from gtransformer.preprocess.instance_files import sidecar_name
-from gtransformer.preprocess.instances import BEGIN, END
-from gtransformer.preprocess.parallel import available_cores, map_chunks
+from gtransformer.preprocess.bpe import count_all
+from gtransformer.preprocess.corpus import fault
+from gtransformer.preprocess.instances import BEGIN, END, sidecar_name
+from gtransformer.preprocess.parallel import map_chunks
 
 MASK = "<mask>"
 OVERWRITE = "#fairseq:overwrite"
@@ -24,7 +22,7 @@ RESERVED = (BEGIN, "<pad>", END, "<unk>")  # what a fairseq dictionary holds of 
 
 
 def language_symbol(lang: str) -> str:
-    """The dictionary entry of a language: ``[de]``."""
+    """Return the dictionary entry of a language: ``[de]``."""
     return f"[{lang}]"
 
 
@@ -35,153 +33,113 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
     order of ``langs`` and ``<mask>``, each with count 1. The size is not padded to a multiple of eight: fairseq would
     put the filling among the rarest words, where it can never be learnt, and these symbols have to be the last.
     """
-    from fairseq.data import Dictionary
-
-    counts: Counter[str] = Counter()
-    for path in files:
-        for part in map_chunks(count_words, read_lines(path), workers, label="dictionary"):
-            counts.update(part)
-    dictionary = Dictionary()
-    for word in sorted(counts):
-        if word not in RESERVED:
-            dictionary.add_symbol(word, n=counts[word])
-    dictionary.finalize(padding_factor=1)
-    for symbol in (*map(language_symbol, langs), MASK):
-        if dictionary.index(symbol) != dictionary.unk():
+    counts = count_all(files, workers, "dictionary")
+    symbols = [*map(language_symbol, langs), MASK]
+    for symbol in symbols:
+        if symbol in counts:
             raise UserError(f"{files[0]}: the text holds {symbol}, which is reserved; tokenise the text first")
-        dictionary.add_symbol(symbol)
+    words = sorted(counts.keys() - set(RESERVED), key=lambda word: (-counts[word], word))
     with atomic_write(output) as stream:
-        dictionary.save(stream)
-    return len(dictionary)
+        stream.writelines(f"{word} {counts[word] or 1}\n" for word in [*words, *symbols])
+    return len(RESERVED) + len(words) + len(symbols)
 
 
 def dictionary_words(path: str | Path) -> list[str]:
-    """The words of a dictionary file in order.
+    """Read the words of a dictionary file in order.
 
     Raises UserError if it is missing or empty, if a line has no count, for a word that stands twice and for one of the
     four that fairseq adds by itself.
     """
     words: dict[str, int] = {}
     for number, line in enumerate(read_lines(path), 1):
-        if line.endswith(OVERWRITE):
-            raise UserError(
-                f"{path}, line {number}: a word that takes the place of another ({OVERWRITE}), which no model of this "
-                "package can have; give another dictionary, and the model that was trained with it"
-            )
         word, _, count = line.rpartition(" ")
+        if line.endswith(OVERWRITE):
+            what = f"a word that takes the place of another ({OVERWRITE}), which no model of this package can have; "
+            raise fault(path, number, f"{what}give another dictionary, and the model that was trained with it")
         if not word or not count.isdigit():
-            raise UserError(f"{path}, line {number}: not a dictionary entry ('word count')")
+            raise fault(path, number, "not a dictionary entry ('word count')")
         if word in RESERVED:
-            raise UserError(
-                f"{path}, line {number}: {word} is a word of every dictionary, which fairseq adds by itself; remove "
-                "the line"
-            )
+            what = f"{word} is a word of every dictionary, which fairseq adds by itself; remove the line"
+            raise fault(path, number, what)
         if word in words:
-            raise UserError(f"{path}, line {number}: '{word[:80]}' stands in line {words[word]} already; keep one")
+            raise fault(path, number, f"'{word[:80]}' stands in line {words[word]} already; keep one")
         words[word] = number
     if not words:
-        raise UserError(f"{path}, line 1: the dictionary is empty; give the one that came with the model")
+        raise fault(path, 1, "the dictionary is empty; give the one that came with the model")
     return list(words)
 
 
-class UnknownCounter:
-    """Counts the tokens of instance lines that a dictionary lacks."""
+class _Indices:
+    """Turns instance lines into what fairseq stores of them: indices, and behind each line a ``</s>``."""
 
-    def __init__(self, words: Iterable[str]):
-        self.words = frozenset([*words, *RESERVED])
+    def __init__(self, dictionary: str | Path):
+        from fairseq.data.indexed_dataset import best_fitting_int_dtype  # with torch; worker processes do without
 
-    def __call__(self, lines: Sequence[str]) -> int:
-        return sum(word not in self.words for line in lines for word in line.split())
+        self.index = {word: number for number, word in enumerate((*RESERVED, *dictionary_words(dictionary)))}
+        self.dtype = best_fitting_int_dtype(len(self.index))
+
+    def __call__(self, lines: Sequence[str]) -> tuple[bytes, list[int], int]:
+        """Return the indices' bytes, the length of each line, and how many words are not in the dictionary."""
+        unk, eos = self.index["<unk>"], self.index[END]
+        found = [[*map(self.index.get, line.split(), repeat(-1)), eos] for line in lines]
+        flat = np.array([index for line in found for index in line], dtype=np.int64)
+        unknown = flat < 0
+        return np.where(unknown, unk, flat).astype(self.dtype).tobytes(), list(map(len, found)), int(unknown.sum())
 
 
-def count_unknown(path: str | Path, dictionary: str | Path, workers: int = 1) -> int:
-    """The number of tokens of an instance file that are not in the dictionary."""
-    return sum(map_chunks(UnknownCounter(dictionary_words(dictionary)), read_lines(path), workers, label="unknown"))
+def write_binary(instances: str | Path, indices: _Indices, prefix: str | Path, workers: int = 1) -> int:
+    """Write ``prefix.bin`` and ``prefix.idx`` of instance lines as fairseq-preprocess does; returns unknown tokens."""
+    from fairseq.data.indexed_dataset import _dtype_header_code
+
+    from gtransformer.data.stored import HEAD, MAGIC
+
+    lengths: list[int] = []
+    unknown = 0
+    with atomic_write(f"{prefix}.bin", "wb") as stream:
+        for tokens, sizes, strange in map_chunks(indices, read_lines(instances), workers, label="binarise"):
+            stream.write(tokens)
+            lengths += sizes
+            unknown += strange
+    sizes = np.array(lengths, dtype=np.int64)
+    with atomic_write(f"{prefix}.idx", "wb") as stream:
+        stream.write(HEAD.pack(MAGIC, 1, _dtype_header_code(indices.dtype), len(sizes)))
+        stream.write(sizes.astype(np.int32).tobytes())
+        stream.write(((np.cumsum(sizes) - sizes) * np.dtype(indices.dtype).itemsize).tobytes())
+    return unknown
 
 
 def binarise(
     instances: str | Path,
     splits: Sequence[str],
     langs: tuple[str, str],
-    dictionary: str | Path | Sequence[str | Path],
+    dictionaries: Sequence[str | Path],
     output: str | Path,
     workers: int = 1,
-) -> list[Path]:
-    """Run fairseq-preprocess over ``instances/{split}.{lang}``; returns the files of ``output``, sidecars included.
+) -> dict[str, dict[str, int]]:
+    """Write dictionaries, binaries and instance indices of ``instances/{split}.{lang}`` into the folder ``output``.
 
-    ``dictionary`` is that of both sides, or one for each. The files are made in a folder beside ``output`` and moved in
-    whole. fairseq ends each line with a further ``</s>``, which the task takes off on loading. Raises UserError if an
-    instance file is missing or fairseq-preprocess fails.
+    ``dictionaries``: one for both sides, or one for each. Each line ends with a further ``</s>``, as fairseq-preprocess
+    writes it, which the task takes off on loading. Returns, by split and language, how many tokens the dictionary
+    lacks. Raises UserError if an instance file is missing.
     """
     instances, output = Path(instances), Path(output)
-    for split in splits:
-        for name in (*(f"{split}.{lang}" for lang in langs), sidecar_name(split, *langs)):
-            if not (instances / name).is_file():
-                raise UserError(f"{instances / name}: no such file; write the instances first")
-    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    shutil.rmtree(work, ignore_errors=True)
-    here = Path(__file__).resolve().parent
-    command = [sys.executable, "-P", str(here / "fairseq_preprocess.py")]
-    command += ["--user-dir", str(here.parent), "--task", "translation_doc"]
-    command += ["--source-lang", langs[0], "--target-lang", langs[1]]
-    command += ["--destdir", str(work), "--workers", str(workers)]
-    dictionaries = [dictionary] if isinstance(dictionary, str | Path) else list(dictionary)
-    command += ["--srcdict", str(dictionaries[0])]
-    command += ["--tgtdict", str(dictionaries[1])] if len(dictionaries) > 1 else ["--joined-dictionary"]
-    for split in splits:
-        command += [f"--{split}pref", str(instances / split)]
-    try:
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-        if done.returncode != 0:
-            last = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-            raise UserError(f"fairseq-preprocess failed with status {done.returncode} ({last})")
-        (work / "preprocess.log").unlink(missing_ok=True)
+    unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
+    for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):
+        indices = _Indices(dictionary)
+        with atomic_write(output / f"dict.{lang}.txt") as stream:
+            stream.writelines(f"{line}\n" for line in read_lines(dictionary))
         for split in splits:
-            shutil.copy(instances / sidecar_name(split, *langs), work)
-        output.mkdir(parents=True, exist_ok=True)
-        names = sorted(path.name for path in work.iterdir())
-        for name in names:
-            os.replace(work / name, output / name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return [output / name for name in names]
+            prefix = output / f"{split}.{'-'.join(langs)}.{lang}"
+            unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
+    for split in splits:
+        shutil.copy(instances / sidecar_name(split, *langs), output)
+    return unknown
 
 
 def binary_names(splits: Sequence[str], langs: tuple[str, str]) -> list[str]:
-    """The names of the files that ``binarise`` makes."""
-    pair = f"{langs[0]}-{langs[1]}"
+    """Return the names of the files that ``binarise`` makes."""
     names = [f"dict.{lang}.txt" for lang in langs]
     for split in splits:
-        names += [f"{split}.{pair}.{lang}.{end}" for lang in langs for end in ("bin", "idx")]
+        names += [f"{split}.{'-'.join(langs)}.{lang}.{end}" for lang in langs for end in ("bin", "idx")]
         names.append(sidecar_name(split, *langs))
     return names
-
-
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.binarise INSTANCES OUTPUT [--dictionary FILE]``"""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.binarise", description="Binarise instance files.")
-    parser.add_argument("instances", help="folder with {train,valid,test}.{lang} and sidecars")
-    parser.add_argument("output")
-    parser.add_argument("--dictionary", help="an existing dictionary; without it one is made of the training instances")
-    parser.add_argument("-s", "--source-lang", default="en")
-    parser.add_argument("-t", "--target-lang", default="de")
-    parser.add_argument("--langs", help="order of the language symbols (default: source,target)")
-    parser.add_argument("--workers", type=int, default=available_cores())
-    args = parser.parse_args(argv)
-    langs = (args.source_lang, args.target_lang)
-    instances, output = Path(args.instances), Path(args.output)
-    splits = [split for split in ("train", "valid", "test") if (instances / f"{split}.{langs[0]}").is_file()]
-    if not splits:
-        raise UserError(f"{instances / 'train'}.{langs[0]}: no such file; write the instances first")
-    dictionary = args.dictionary
-    if dictionary is None:
-        dictionary = output.with_name(f"{output.name}.dict.txt")
-        order = args.langs.split(",") if args.langs else langs
-        build_dictionary([instances / f"train.{lang}" for lang in langs], order, dictionary, args.workers)
-    for path in binarise(instances, splits, langs, dictionary, output, args.workers):
-        print(path)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import re
@@ -15,10 +14,10 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from gtransformer.errors import UserError, cli_main
+from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import is_document_mark
-from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
+from gtransformer.preprocess.corpus import fault, is_document_mark
+from gtransformer.preprocess.parallel import map_chunks
 
 SEPARATOR = "@@"
 FAST = re.compile(r"\S+ \S+ \d+")  # a line of fastBPE's codes
@@ -32,7 +31,7 @@ def remove_bpe(line: str) -> str:
 
 
 def remove_bpe_lines(lines: Sequence[str]) -> list[str]:
-    """``remove_bpe`` of each line."""
+    """Return ``remove_bpe`` of each line."""
     return [remove_bpe(line) for line in lines]
 
 
@@ -44,21 +43,27 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     return counts
 
 
+def count_all(files: Sequence[str | Path], workers: int, label: str) -> Counter[str]:
+    """Count the words of tokenised files together, ``<d>`` lines left out."""
+    counts: Counter[str] = Counter()
+    for path in files:
+        lines = (line for line in read_lines(path) if not is_document_mark(line))
+        for part in map_chunks(count_words, lines, workers, label=f"{label} {Path(path).name}"):
+            counts.update(part)
+    return counts
+
+
 def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: int = 1) -> int:
     """Learn at most ``merges`` merge operations on tokenised files together; write them and return their number.
 
     ``<d>`` lines are left out. Fewer are learnt where no pair of symbols occurs twice. The result does not depend on
     the order of files or lines. Raises UserError if a file is missing or holds too little text.
     """
-    counts: Counter[str] = Counter()
-    for path in files:
-        lines = (line for line in read_lines(path) if not is_document_mark(line))
-        for part in map_chunks(count_words, lines, workers, label=f"words of {Path(path).name}"):
-            counts.update(part)
+    counts = count_all(files, workers, "words of")
     words = io.StringIO("".join(f"{word} {count}\n" for word, count in sorted(counts.items())))
     learnt = io.StringIO()
     if any(len(word) > 1 for word in counts):
-        with contextlib.redirect_stderr(_Thinned()):
+        with contextlib.redirect_stderr(_RareProgress()):
             learn_bpe(words, learnt, merges, is_dict=True)
     number = learnt.getvalue().count("\n") - 1
     if number < 1:
@@ -68,35 +73,7 @@ def learn(files: Sequence[str | Path], codes: str | Path, merges: int, workers: 
     return number
 
 
-def take_codes(given: str | Path, codes: str | Path) -> int:
-    """Write BPE codes that were given, subword-nmt's or fastBPE's, as subword-nmt has them; returns their number.
-
-    fastBPE's lines end in a count, and it has no first line with a version: it marks the ends of words as version 0.2.
-    Raises UserError if the file holds no codes.
-    """
-    lines = given_codes(given)
-    with atomic_write(codes) as stream:
-        stream.writelines(f"{line}\n" for line in lines)
-    return len(lines) - lines[0].startswith("#version")
-
-
-def given_codes(path: str | Path) -> list[str]:
-    """The lines of BPE codes that were given, as subword-nmt has them. Raises UserError as ``take_codes``."""
-    lines = list(read_lines(path))
-    if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
-        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
-    check_codes(path, lines)
-    return lines
-
-
-def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
-    """Whether a dictionary has at least one of the pieces that codes put together."""
-    known = frozenset(words)
-    merged = ("".join(line.split()) for line in codes if not line.startswith("#version"))
-    return any((piece.removesuffix("</w>") in known) or (f"{piece}{SEPARATOR}" in known) for piece in merged)
-
-
-class _Thinned(io.TextIOBase):
+class _RareProgress(io.TextIOBase):
     """The standard error stream with less of subword-nmt on it.
 
     Its notice of having stopped is left out, since the number of merges says it; its progress bar, redrawn ten times a
@@ -108,9 +85,8 @@ class _Thinned(io.TextIOBase):
         self.shown = time.monotonic()
 
     def write(self, text: str) -> int:
-        is_bar = text.startswith("\r")
         due = self.stream.isatty() or time.monotonic() - self.shown > 30
-        if is_bar and due:
+        if text.startswith("\r") and due:
             self.shown = time.monotonic()
             self.stream.write(text)
         return len(text)
@@ -119,19 +95,42 @@ class _Thinned(io.TextIOBase):
         self.stream.flush()
 
 
-def check_codes(path: str | Path, lines: Iterable[str]) -> None:
-    """Raise UserError for a line of subword-nmt's codes in ``path`` that is no merge, and where there is none."""
-    merges = 0
-    for number, line in enumerate(lines, 1):
-        if number == 1 and line.startswith("#version:"):
-            if not VERSION.fullmatch(line):
-                raise UserError(f"{path}, line 1: not a version of BPE codes that is known ('#version: 0.2')")
-            continue
+def take_codes(given: str | Path, codes: str | Path) -> int:
+    """Write BPE codes that were given, subword-nmt's or fastBPE's, as subword-nmt has them; returns their number.
+
+    Raises UserError as ``read_codes``.
+    """
+    lines = read_codes(given)
+    with atomic_write(codes) as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    return len(lines) - lines[0].startswith("#version")
+
+
+def read_codes(path: str | Path) -> list[str]:
+    """Read the lines of BPE codes, as subword-nmt has them.
+
+    fastBPE's lines end in a count, and it has no first line with a version: it marks the ends of words as version 0.2.
+    Raises UserError for a line that is no merge, for an unknown version, and where there are no merges.
+    """
+    lines = list(read_lines(path))
+    if lines and not lines[0].startswith("#version") and all(FAST.fullmatch(line) for line in lines):
+        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
+    versioned = bool(lines) and lines[0].startswith("#version:")
+    if versioned and not VERSION.fullmatch(lines[0]):
+        raise fault(path, 1, "not a version of BPE codes that is known ('#version: 0.2')")
+    for number, line in enumerate(lines[versioned:], 1 + versioned):
         if len(line.strip("\r ").split(" ")) != 2:
-            raise UserError(f"{path}, line {number}: not a BPE merge (two symbols)")
-        merges += 1
-    if not merges:
+            raise fault(path, number, "not a BPE merge (two symbols)")
+    if len(lines) == versioned:
         raise UserError(f"{path}: holds no BPE merges; give what was learnt with the vocabulary")
+    return lines
+
+
+def codes_fit(codes: Iterable[str], words: Iterable[str]) -> bool:
+    """Say whether a dictionary has at least one of the pieces that codes put together."""
+    known = frozenset(words)
+    merged = ("".join(line.split()) for line in codes if not line.startswith("#version"))
+    return any((piece.removesuffix("</w>") in known) or (f"{piece}{SEPARATOR}" in known) for piece in merged)
 
 
 class Encoder:
@@ -142,10 +141,8 @@ class Encoder:
     """
 
     def __init__(self, codes: str | Path, known: Iterable[str] | None = None):
-        lines = list(read_lines(codes))
-        check_codes(codes, lines)
-        vocabulary = None if known is None else frozenset(known)
-        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines)), separator=SEPARATOR, vocab=vocabulary)
+        lines = "".join(f"{line}\n" for line in read_codes(codes))
+        self._bpe = BPE(io.StringIO(lines), separator=SEPARATOR, vocab=None if known is None else frozenset(known))
         self._known: dict[str, str] = {}
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
@@ -153,7 +150,7 @@ class Encoder:
         return [" ".join(self.word(word) for word in line.split()) for line in lines]
 
     def word(self, word: str) -> str:
-        """The pieces of one word, all but the last ending in ``@@``."""
+        """Return the pieces of one word, all but the last ending in ``@@``."""
         pieces = self._known.get(word)
         if pieces is None:
             if len(self._known) >= REMEMBERED:
@@ -161,32 +158,3 @@ class Encoder:
                 self._bpe.cache.clear()
             pieces = self._known[word] = " ".join(self._bpe.segment_tokens([word]))
         return pieces
-
-
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.bpe {learn,apply,undo} ...``"""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.bpe", description="Byte pair encoding.")
-    actions = parser.add_subparsers(dest="action", required=True)
-    learning = actions.add_parser("learn", help="learn merges from tokenised files")
-    learning.add_argument("files", nargs="+")
-    learning.add_argument("--codes", required=True)
-    learning.add_argument("--bpe-merges", type=int, default=30_000)
-    learning.add_argument("--workers", type=int, default=available_cores())
-    for name in ("apply", "undo"):
-        action = actions.add_parser(name)
-        action.add_argument("input")
-        action.add_argument("output")
-        action.add_argument("--codes", required=name == "apply")
-        action.add_argument("--workers", type=int, default=available_cores())
-    args = parser.parse_args(argv)
-    if args.action == "learn":
-        print(f"{learn(args.files, args.codes, args.bpe_merges, args.workers)} merges learnt")
-    elif args.action == "apply":
-        map_file(Encoder(args.codes), args.input, args.output, args.workers, label="BPE")
-    else:
-        map_file(remove_bpe_lines, args.input, args.output, args.workers, label="undo BPE")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -5,32 +5,26 @@ Text that is translated keeps every line, so that its translation lines up with 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from gtransformer.errors import UserError, cli_main
-from gtransformer.files import atomic_write, read_lines
+from gtransformer.errors import UserError
+from gtransformer.files import read_lines
+from gtransformer.preprocess.characters import CONTROL, clean_line, is_blank
 from gtransformer.preprocess.corpus import (
-    DROPPED,
     MARKED,
     Pair,
     document_borders,
-    document_lines,
-    is_blank,
+    fault,
     is_document_mark,
     read_documents,
+    write_pairs,
 )
 from gtransformer.preprocess.parallel import progress
-from gtransformer.preprocess.unicode_forms import one_form
 
-# What some program takes for the end of a line: vertical tab, form feed, the ASCII separators, next line, line and
-# paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
-_BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
-_ANY = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _ENTITY = re.compile(r"&(?:quot|apos|amp|lt|gt|nbsp|#\d+|#x[0-9a-fA-F]+);")
 MANY = 0.01  # of a corpus's lines: more are no accident
 WHOLE = (0, 1)  # the share of a corpus that is all of it
@@ -62,7 +56,7 @@ class CleanReport:
     empty: list[tuple[int, bool, bool]] = field(default_factory=list)
 
     def summary(self) -> str:
-        """One line for the terminal."""
+        """Return one line for the terminal."""
         empty = self.dropped_empty_source + self.dropped_empty_target + self.dropped_empty_both
         return (
             f"{self.sentences} sentences in {self.documents} documents ({self.borders}); dropped "
@@ -71,8 +65,8 @@ class CleanReport:
             f"{self.lines_with_control_character} other control characters"
         )
 
-    def warnings(self) -> Iterator[str]:
-        """What looks wrong with many lines and cannot be put right here."""
+    def warnings(self, split: str, paths: tuple[Path, Path]) -> Iterator[str]:
+        """Yield what looks wrong and cannot be put right here; ``paths``: the raw files of the split."""
         for count, what in (
             (
                 self.lines_encoded_twice,
@@ -81,16 +75,32 @@ class CleanReport:
             (self.lines_escaped, "hold escaped characters ('&quot;', '&amp;'), which would be words; unescape"),
         ):
             if count > MANY * 2 * self.sentences_read:
-                yield f"{count:,} of {2 * self.sentences_read:,} lines {what} the text"
+                yield f"{split}: {count:,} of {2 * self.sentences_read:,} lines {what} the text"
         if 2 * self.pairs_of_one_text > self.sentences_read:
             yield (
-                f"{self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; check "
-                "that the files are of two languages"
+                f"{split}: {self.pairs_of_one_text:,} of {self.sentences_read:,} sentences are the same on both sides; "
+                "check that the files are of two languages"
             )
+        effects = ("are not translated", "are translated, against an empty reference")
+        for side, (path, effect) in enumerate(zip(paths, effects, strict=True), 1):
+            lines = [row[0] for row in self.empty if row[side]]
+            if lines:
+                shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
+                yield f"{path}: {len(lines)} sentences without text (line {shown}); they keep their places and {effect}"
+
+    def count_pair(self, pair: Pair) -> None:
+        """Count what is wrong with the raw sentences of a pair."""
+        self.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
+        for line in pair:
+            self.lines_encoded_twice += is_encoded_twice(line)
+            self.lines_escaped += "&" in line and bool(_ENTITY.search(line))
+            if CONTROL.search(line):
+                self.lines_with_carriage_return += "\r" in line
+                self.lines_with_control_character += bool(CONTROL.search(line.replace("\r", "").replace("\t", "")))
 
 
 def is_encoded_twice(line: str) -> bool:
-    """Whether a line's letters are the bytes of UTF-8, each of them taken for a letter."""
+    """Say whether a line's letters are the bytes of UTF-8, each of them taken for a letter."""
     if line.isascii():
         return False
     for encoding in ("cp1252", "latin-1"):
@@ -98,13 +108,6 @@ def is_encoded_twice(line: str) -> bool:
             line.encode(encoding).decode("utf-8")
             return True
     return False
-
-
-def clean_line(line: str) -> str:
-    """A sentence on one line, in one form of Unicode, without control characters and blanks at its ends."""
-    if _ANY.search(line):
-        line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
-    return one_form(line).strip()
 
 
 def clean_documents(
@@ -122,28 +125,22 @@ def clean_documents(
             number += any(not is_blank(clean_line(one)) and not is_blank(clean_line(other)) for one, other in document)
             continue
         report.documents_read += 1
-        report.sentences_read += len(document)
         kept = []
         for pair in document:
-            report.pairs_of_one_text += pair[0] == pair[1] and not is_blank(pair[0])
-            for line in pair:
-                report.lines_encoded_twice += is_encoded_twice(line)
-                report.lines_escaped += "&" in line and bool(_ENTITY.search(line))
-                if _ANY.search(line):
-                    report.lines_with_carriage_return += "\r" in line
-                    report.lines_with_control_character += bool(_ANY.search(line.replace("\r", "").replace("\t", "")))
+            report.sentences_read += 1
+            report.count_pair(pair)
             source, target = clean_line(pair[0]), clean_line(pair[1])
             no_source, no_target = is_blank(source), is_blank(target)
-            if every_line and (no_source or no_target):
-                line = report.sentences_read - len(document) + report.documents_read * marks + len(kept) + report.first
-                report.empty.append((line, no_source, no_target))
-                kept.append(("" if no_source else source, "" if no_target else target))
-                continue
-            report.dropped_empty_both += no_source and no_target
-            report.dropped_empty_source += no_source and not no_target
-            report.dropped_empty_target += no_target and not no_source
             if not (no_source or no_target):
                 kept.append((source, target))
+            elif every_line:
+                line = report.sentences_read - 1 + report.documents_read * marks + report.first
+                report.empty.append((line, no_source, no_target))
+                kept.append(("" if no_source else source, "" if no_target else target))
+            else:
+                report.dropped_empty_both += no_source and no_target
+                report.dropped_empty_source += no_source and not no_target
+                report.dropped_empty_target += no_target and not no_source
         if kept:
             number += 1
             report.documents += 1
@@ -156,8 +153,7 @@ def clean_documents(
 def clean_files(
     source: str | Path,
     target: str | Path,
-    source_output: str | Path,
-    target_output: str | Path,
+    outputs: tuple[str | Path, str | Path],
     label: str = "clean",
     sentence_pairs: bool = False,
     share: tuple[int, int] = WHOLE,
@@ -171,31 +167,18 @@ def clean_files(
     report = CleanReport(borders=document_borders(source, sentence_pairs))
     if report.borders == MARKED:
         report.first = next(number for number, line in enumerate(read_lines(source), 1) if is_document_mark(line))
-    with atomic_write(source_output) as source_stream, atomic_write(target_output) as target_stream:
-        documents = read_documents(source, target, sentence_pairs)
-        for document in clean_documents(progress(documents, label, unit=" documents"), report, share, every_line):
-            source_stream.writelines(document_lines([[pair[0] for pair in document]]))
-            target_stream.writelines(document_lines([[pair[1] for pair in document]]))
+
+    def cleaned() -> Iterator[list[Pair]]:
+        documents = progress(read_documents(source, target, sentence_pairs), label, unit=" documents")
+        yield from clean_documents(documents, report, share, every_line)
+        # Raised while the files are written, so that they are not left behind.
         if not report.sentences and share[0]:
             raise UserError(
                 f"{source}: has no {share[0] + 1} documents for as many shards; give a smaller N (--shard I/N)"
             )
         if report.sentences == len(report.empty):
-            raise UserError(f"{source}, line 1: no sentence pair has text on both sides; check the files")
+            raise fault(source, 1, "no sentence pair has text on both sides; check the files")
+
+    for _ in write_pairs(outputs, cleaned()):
+        pass
     return report
-
-
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.clean SOURCE TARGET SOURCE_OUTPUT TARGET_OUTPUT``"""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.clean", description="Clean a pair of raw files.")
-    for name in ("source", "target", "source_output", "target_output"):
-        parser.add_argument(name)
-    args = parser.parse_args(argv)
-    report = clean_files(args.source, args.target, args.source_output, args.target_output)
-    for name, value in asdict(report).items():
-        print(f"{name}\t{value}")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

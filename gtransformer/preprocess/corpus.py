@@ -6,27 +6,25 @@ text that opens with ``<d>`` a blank line is an empty sentence. All commands tha
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
-from gtransformer.errors import UserError, cli_main
-from gtransformer.files import COMPRESSED, decode_lines, read_lines
-from gtransformer.preprocess.unicode_forms import one_form
+from gtransformer.errors import UserError
+from gtransformer.files import COMPRESSED, atomic_write, decode_lines, read_lines
+from gtransformer.preprocess.characters import DROPPED, is_blank, one_form
 
 DOCUMENT = "<d>"
 # How a text says where its documents begin.
 MARKED, BLANK, SINGLE, NONE = "opened by <d>", "separated by blank lines", "one sentence each", "not marked"
 # Raw name of a split -> its name in a prepared directory.
 SPLITS = {"train": "train", "dev": "valid", "test": "test"}
-_MARKS = ("<d>", "<s>", "</s>")
-DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")  # control characters that cleaning drops
-_UNSEEN = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+_RESERVED = ("<d>", "<s>", "</s>")
 _NAME = re.compile(r"concatenated_([^_]+)2([^_]+)_(train|dev|test)_([^_]+)\.txt(\.xz|\.gz)?\Z")
+_NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
 # What is no plain text, recognised by what stands in no sentence. MARKUP begins a line. OPENINGS count only where a
 # text begins, since technical text may quote them.
@@ -54,9 +52,13 @@ OPENINGS = tuple(
 )
 # Any line may look so, but not most of them.
 SUBWORDS, COLUMNS = re.compile(r"\w@@ \S|(?<!\S)\u2581\w"), re.compile(r"\S\t+\S")
-NO_DEV = re.compile(r"concatenated_([^_]+2[^_]+)_(val|valid|validation|devel)_([^_]+)\.txt")
 
 Pair = tuple[str, str]
+
+
+def fault(path: str | Path, line: int, what: str) -> UserError:
+    """Return the error for a line of a user's file: what is wrong with it, and what to do."""
+    return UserError(f"{path}, line {line}: {what}")
 
 
 class NoLanguagePair(UserError):
@@ -67,75 +69,70 @@ class NoLanguagePair(UserError):
         self.pairs = pairs
 
 
+def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
+    """Return where a side of a split (train, dev, test) lies; ``langs``: source and target."""
+    return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
+
+
 def find_splits(raw: str | Path, source_lang: str, target_lang: str) -> dict[str, tuple[Path, Path]]:
     """Find ``concatenated_{src}2{tgt}_{split}_{lang}.txt`` (or .xz, .gz): ``{"train": (source, target), ...}``.
 
     Files of the opposite direction (``de2en`` for en-de) serve as well, being the same pairs. Raises UserError if the
     directory is missing, has nothing of the language pair, or has only one side of a split.
     """
-    raw = Path(raw)
+    raw, langs = Path(raw), (source_lang, target_lang)
     if not raw.is_dir():
         raise UserError(f"{raw}: no such directory; give the folder that holds the raw corpus files")
     names = {path.name for path in raw.iterdir()}
     for name in sorted(names):
-        if (found := NO_DEV.match(name)) and found[1] in (
-            f"{source_lang}2{target_lang}",
-            f"{target_lang}2{source_lang}",
-        ):
+        found = _NO_DEV.match(name)
+        if found and found[1] in ("2".join(langs), "2".join(langs[::-1])):
             raise UserError(
                 f"{raw / name}: no split is called {found[2]}; name it concatenated_{found[1]}_dev_{found[3]}.txt"
             )
     splits: dict[str, tuple[Path, Path]] = {}
-    for first, second in ((source_lang, target_lang), (target_lang, source_lang)):
+    for direction in (langs, langs[::-1]):
         for old, new in SPLITS.items():
-            sides = []
-            for lang in (source_lang, target_lang):
-                stem = raw_file(raw, (first, second), old, lang).name
-                present = [stem + end for end in ("", *COMPRESSED) if stem + end in names]
-                if len(present) > 1:
-                    raise UserError(f"{raw / present[0]}: {present[1]} is there, too; keep one of them")
-                sides.append(raw / (present[0] if present else stem))
+            sides = [_side(raw_file(raw, direction, old, lang), names) for lang in langs]
             present = [path.name in names for path in sides]
             if any(present) and not all(present):
                 missing, other = sides[present.index(False)], sides[present.index(True)]
                 raise UserError(f"{missing}: no such file, though its other side {other.name} is there; add it")
-            if all(present) and new not in splits:
-                splits[new] = (sides[0], sides[1])
+            if all(present):
+                splits.setdefault(new, (sides[0], sides[1]))
     if not splits:
         pairs = sorted({f"{found[1]}-{found[2]}" for name in names if (found := _NAME.match(name))})
         have = f"it has {', '.join(pairs)}" if pairs else "it has no corpus files at all"
-        raise NoLanguagePair(
-            pairs,
-            f"{raw}: no files for the language pair {source_lang}-{target_lang} "
-            f"(concatenated_{source_lang}2{target_lang}_train_{source_lang}.txt and so on); {have}",
-        )
+        wanted = raw_file(Path(), langs, "train", source_lang)
+        message = f"{raw}: no files for the language pair {'-'.join(langs)} ({wanted} and so on); {have}"
+        raise NoLanguagePair(pairs, message)
     return splits
 
 
+def _side(plain: Path, names: set[str]) -> Path:
+    """The file of a side, whether compressed or not."""
+    present = [plain.with_name(plain.name + end) for end in ("", *COMPRESSED) if plain.name + end in names]
+    if len(present) > 1:
+        raise UserError(f"{present[0]}: {present[1].name} is there, too; keep one of them")
+    return present[0] if present else plain
+
+
 def is_document_mark(line: str) -> bool:
-    """Whether a raw line is ``<d>``, blanks, a carriage return and a byte order mark set aside."""
+    """Say whether a raw line is ``<d>``, blanks, a carriage return and a byte order mark set aside."""
     return line == DOCUMENT or (DOCUMENT in line and line.strip(" \t\r\ufeff") == DOCUMENT)
 
 
-def is_blank(line: str) -> bool:
-    """Whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only.
+def check_reserved(path: str | Path, place: str, line: str) -> str:
+    """Return a sentence; UserError where it holds, or would hold when cleaned, a token of the format (``<s>``).
 
-    What Python's tables do not know may be seen: emoji and letters newer than these, characters for private use.
+    ``place``: of the sentence in the file, as ``line 3``.
     """
-    return not line or (not line[0].isalnum() and all(unicodedata.category(sign) in _UNSEEN for sign in line))
-
-
-def raw_file(folder: Path, langs: Sequence[str], split: str, lang: str) -> Path:
-    """Where a side of a split (train, dev, test) lies; ``langs``: source and target."""
-    return folder / f"concatenated_{langs[0]}2{langs[1]}_{split}_{lang}.txt"
-
-
-def reserved_mark(line: str) -> str | None:
-    """The mark of the format that a sentence must not hold and this one does, or would when it has been cleaned."""
-    if "<" not in line:
-        return None
-    line = one_form(DROPPED.sub("", line))
-    return next((mark for mark in _MARKS if mark in line), None)
+    if "<" in line:
+        clean = one_form(DROPPED.sub("", line))
+        for token in _RESERVED:
+            if token in clean:
+                raise UserError(f"{path}, {place}: {token} inside a sentence is reserved; remove or rewrite it")
+    return line
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
@@ -144,14 +141,14 @@ def text_lines(path: str | Path) -> Iterator[str]:
 
 
 def input_lines(name: str) -> Iterator[str]:
-    """``text_lines`` of a file, or of standard input for ``-``."""
+    """Yield ``text_lines`` of a file, or of standard input for ``-``."""
     if name != "-":
         return text_lines(name)
     return without_markup(decode_lines(sys.stdin.buffer, "standard input"), "standard input")
 
 
 def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
-    """The lines of a text. Raises UserError, naming file (``name``) and line, for markup, subwords and columns.
+    """Yield the lines of a text. Raises UserError, naming file (``name``) and line, for markup, subwords and columns.
 
     Any single line may look like subwords or columns; text is refused of which more than half the lines do.
     """
@@ -181,14 +178,16 @@ def without_markup(lines: Iterable[str], name: str | Path) -> Iterator[str]:
 
 
 def _no_text(name: str | Path, number: int, text: str, kind: str) -> UserError:
-    return UserError(
-        f"{name}, line {number}: {text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and "
-        f"documents opened by a line {DOCUMENT} or separated by blank lines"
+    return fault(
+        name,
+        number,
+        f"{text.rstrip()[:40]!r} is {kind}, not plain text; give a sentence a line, and documents opened by a line "
+        f"{DOCUMENT} or separated by blank lines",
     )
 
 
 def document_borders(path: str | Path, sentence_pairs: bool = False) -> str:
-    """How a file says where documents begin, as it would be read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
+    """Return how a file says where documents begin, as it would be read: ``MARKED``, ``BLANK`` or ``SINGLE``."""
     first = next((line for line in read_lines(path) if not is_blank(line)), "")
     return MARKED if is_document_mark(first) else SINGLE if sentence_pairs else BLANK
 
@@ -209,85 +208,82 @@ def read_pairs(
     the model's own.
     """
     number, opened, borders, inside, documents = 0, 0, "", False, 0
-    empty: tuple[str | Path, str | Path, int] | None = None  # the first line that is blank on one side: of which file
+    half_empty: tuple[str | Path, str | Path, int] | None = None  # the first such line: which file is blank, which not
     read = text_lines if raw else read_lines
     both = zip_longest(read(source), read(target))
     for number, (left, right) in enumerate(both, 1):
         marks = [line is not None and is_document_mark(line) for line in (left, right)]
         if left is None or right is None or (marks[0] != marks[1] and borders):
-            _misaligned(source, target, number, left, right, both)
+            raise _misaligned((source, target), number, (left, right), both)
         blank = is_blank(left), is_blank(right)
         if not borders:
             if all(blank) and not sentence_pairs:
                 continue
             if marks[0] != marks[1]:
                 has, lacks = (source, target) if marks[0] else (target, source)
-                raise UserError(
-                    f"{lacks}, line {number}: a document must open the file as in {has}; put a line {DOCUMENT} there"
-                )
+                raise fault(lacks, number, f"a document must open the file as in {has}; put a line {DOCUMENT} there")
             borders = MARKED if marks[0] else SINGLE if sentence_pairs else BLANK
-        if marks[0] and borders != MARKED:
-            raise UserError(
-                f"{source}, line {number}: {DOCUMENT}, but none opens the file; put a line {DOCUMENT} there"
-            )
+        if marks[0]:
+            if borders != MARKED:
+                raise fault(source, number, f"{DOCUMENT}, but none opens the file; put a line {DOCUMENT} there")
+            if opened and number == opened + 1:
+                raise _empty(source, opened)
+            opened = number
+            yield DOCUMENT, DOCUMENT
+            continue
         if borders == BLANK:
             if all(blank):
                 inside = False
                 continue
             if any(blank):
-                empty = empty or (*((source, target) if blank[0] else (target, source)), number)
+                half_empty = half_empty or (*((source, target) if blank[0] else (target, source)), number)
             if not inside:
                 inside, documents = True, documents + 1
                 yield DOCUMENT, DOCUMENT
-        if marks[0]:
-            if opened and number == opened + 1:
-                raise UserError(f"{source}, line {opened}: the document opened here is empty; remove this line")
-            opened = number
-            yield DOCUMENT, DOCUMENT
-            continue
         for path, line in ((source, left), (target, right)):
-            if mark := reserved_mark(line):
-                raise UserError(f"{path}, line {number}: {mark} inside a sentence is reserved; remove or rewrite it")
+            check_reserved(path, f"line {number}", line)
         if borders == SINGLE:
             yield DOCUMENT, DOCUMENT
         yield left, right
     if not borders:
-        raise UserError(f"{source}, line 1: the file is empty; it must open with a line {DOCUMENT}")
+        raise fault(source, 1, f"the file is empty; it must open with a line {DOCUMENT}")
     if borders == BLANK and documents == 1:
-        raise UserError(_unopened(source, 1))
-    if borders == BLANK and empty:
-        raise UserError(
-            f"{empty[0]}, line {empty[2]}: blank, but {empty[1]} has text there; documents are separated by lines that "
-            f"are blank on both sides, so where blank lines are empty sentences open each document by a line {DOCUMENT}"
+        raise fault(
+            source,
+            1,
+            f"nothing says where documents begin; put a line {DOCUMENT} before each, or a blank line between them on "
+            "both sides, or give --sentence-pairs if the sentences belong to no documents",
+        )
+    if borders == BLANK and half_empty:
+        path, other, number = half_empty
+        raise fault(
+            path,
+            number,
+            f"blank, but {other} has text there; documents are separated by lines that are blank on both sides, so "
+            f"where blank lines are empty sentences open each document by a line {DOCUMENT}",
         )
     if number == opened:
-        raise UserError(f"{source}, line {opened}: the document opened here is empty; remove this line")
+        raise _empty(source, opened)
 
 
-def _unopened(path: str | Path, number: int) -> str:
-    return (
-        f"{path}, line {number}: nothing says where documents begin; put a line {DOCUMENT} before each, or a blank "
-        "line between them on both sides, or give --sentence-pairs if the sentences belong to no documents"
-    )
+def _empty(path: str | Path, line: int) -> UserError:
+    return fault(path, line, "the document opened here is empty; remove this line")
 
 
 def _misaligned(
-    source: str | Path, target: str | Path, number: int, left: str | None, right: str | None, rest: Iterator
-) -> None:
-    """Raise the error for line ``number``, saying rather that line counts differ, the usual cause, if they do."""
-    counts = [int(left is not None), int(right is not None)]
+    paths: tuple[str | Path, str | Path], number: int, lines: tuple[str | None, str | None], rest: Iterator
+) -> UserError:
+    """The error for line ``number``, saying rather that line counts differ, the usual cause, if they do."""
+    totals = [number - 1 + (line is not None) for line in lines]
     for pair in rest:
-        counts = [count + (line is not None) for count, line in zip(counts, pair, strict=True)]
-    left_total, right_total = number - 1 + counts[0], number - 1 + counts[1]
-    if left_total != right_total:
-        where = f"{source if left_total < right_total else target}, line {min(left_total, right_total)}"
-        first = "" if left is None or right is None else f"; {DOCUMENT} first differs in line {number}"
-        raise UserError(
-            f"{where}: the file ends here, but {target if left_total < right_total else source} has "
-            f"{max(left_total, right_total)} lines; the sides must be aligned line by line{first}"
-        )
-    has, lacks = (source, target) if is_document_mark(left or "") else (target, source)
-    raise UserError(f"{lacks}, line {number}: a sentence where {has} has {DOCUMENT}; documents must open on both sides")
+        totals = [total + (line is not None) for total, line in zip(totals, pair, strict=True)]
+    (fewer, short), (more, longer) = sorted(zip(totals, paths, strict=True), key=lambda one: one[0])
+    if fewer != more:
+        first = "" if None in lines else f"; {DOCUMENT} first differs in line {number}"
+        what = f"the file ends here, but {longer} has {more} lines; the sides must be aligned line by line{first}"
+        return fault(short, fewer, what)
+    has, lacks = paths if is_document_mark(lines[0] or "") else paths[::-1]
+    return fault(lacks, number, f"a sentence where {has} has {DOCUMENT}; documents must open on both sides")
 
 
 def read_documents(
@@ -313,20 +309,11 @@ def document_lines(documents: Iterable[Iterable[str]]) -> Iterator[str]:
             yield f"{sentence}\n"
 
 
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.corpus RAW [-s en -t de]``: check a raw corpus and print its size."""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.corpus", description="Check a raw corpus.")
-    parser.add_argument("raw", help="directory with concatenated_en2de_{train,dev,test}_{en,de}.txt")
-    parser.add_argument("-s", "--source-lang", default="en")
-    parser.add_argument("-t", "--target-lang", default="de")
-    args = parser.parse_args(argv)
-    for split, (source, target) in find_splits(args.raw, args.source_lang, args.target_lang).items():
-        documents = sentences = 0
-        for document in read_documents(source, target):
-            documents, sentences = documents + 1, sentences + len(document)
-        print(f"{split}: {documents} documents ({document_borders(source)}), {sentences} sentences")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def write_pairs(paths: Sequence[str | Path], documents: Iterable[list[Pair]]) -> Iterator[list[Pair]]:
+    """Write both sides of documents as they come, and hand these on; after an error neither file is there."""
+    with ExitStack() as stack:
+        streams = [stack.enter_context(atomic_write(path)) for path in paths]
+        for document in documents:
+            for stream, side in zip(streams, zip(*document, strict=True), strict=True):
+                stream.writelines(document_lines([side]))
+            yield document

@@ -1,48 +1,42 @@
-"""Instances as they are written: consecutive sentences of one document, filled greedily, and the way back.
+"""Instance files and their index: consecutive sentences of one document, filled greedily, and the way back.
 
-Pure functions of lists; the rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c
-</s>``; a sidecar keeps which sentences of which document each instance holds.
+The rule itself is in ``gtransformer.data.instances``. An instance line is ``<s> a b </s> <s> c </s>``; the index beside
+it (``data.sidecar``) keeps which sentences of which document each instance holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 from gtransformer.data.instances import MARKS, greedy, sentence_costs
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
+from gtransformer.files import atomic_write
+from gtransformer.preprocess.corpus import fault, read_documents
+from gtransformer.preprocess.parallel import progress
 
 BEGIN, END = "<s>", "</s>"
 
 
-def greedy_instances(
-    source_lengths: Sequence[int],
-    target_lengths: Sequence[int] | None,
-    max_tokens: int,
-    max_sents: int | None = None,
-) -> list[tuple[int, int]]:
-    """Cut one document into instances ``(first sentence, number of sentences)`` that cover it in order.
-
-    A sentence costs max(source, target) + 2 tokens and joins the current instance while the sum stays below
-    ``max_tokens`` (and the instance below ``max_sents`` sentences); else it opens a new one. A sentence that costs
-    ``max_tokens`` or more is an instance of its own. Lengths are in tokens, without ``<s>`` and ``</s>``;
-    ``target_lengths`` None: text to be translated, cut by source length alone.
-    """
-    cuts = greedy(sentence_costs(source_lengths, target_lengths), max_tokens, max_sents)
-    return [(first, last - first) for first, last in cuts]
-
-
 def document_instances(
     source_lengths: Sequence[int],
-    target_lengths: Sequence[int] | None,
+    target_lengths: Sequence[int],
     max_tokens: int,
     max_sents: int | None = None,
     max_sentence_tokens: int | None = None,
 ) -> tuple[list[tuple[int, int]], list[int]]:
-    """``greedy_instances`` of a document less the sentences longer than ``max_sentence_tokens`` (for training).
+    """Cut one document into instances ``(first sentence, number of sentences)``, in order.
 
-    Returns the instances and the indices of the dropped sentences, among them those without source words, which no
-    model has seen. A dropped sentence closes the current instance, so that an instance is always an unbroken run.
-    ``max_sentence_tokens`` counts the longer side without marks.
+    A sentence costs max(source, target) + 2 tokens and joins the current instance while the sum stays below
+    ``max_tokens`` (and the instance below ``max_sents`` sentences); else it opens a new one. A sentence that costs
+    ``max_tokens`` or more is an instance of its own. Lengths are in tokens, without ``<s>`` and ``</s>``.
+
+    Returns the instances and the indices of the sentences that are dropped: those with a side longer than
+    ``max_sentence_tokens`` (for training), and those without source words, which no model has seen. A dropped sentence
+    closes the current instance, so that an instance is always an unbroken run.
     """
     costs = sentence_costs(source_lengths, target_lengths)
     limit = float("inf") if max_sentence_tokens is None else max_sentence_tokens + MARKS
@@ -50,20 +44,19 @@ def document_instances(
     instances: list[tuple[int, int]] = []
     begin = 0
     for end in [*dropped, len(costs)]:
-        target = None if target_lengths is None else target_lengths[begin:end]
-        for first, count in greedy_instances(source_lengths[begin:end], target, max_tokens, max_sents):
-            instances.append((begin + first, count))
+        for first, last in greedy(costs[begin:end], max_tokens, max_sents):
+            instances.append((begin + first, last - first))
         begin = end + 1
     return instances, dropped
 
 
 def instance_line(sentences: Iterable[str]) -> str:
-    """The line of an instance: ``["a b", "c"]`` becomes ``<s> a b </s> <s> c </s>``."""
+    """Return the line of an instance: ``["a b", "c"]`` becomes ``<s> a b </s> <s> c </s>``."""
     return " ".join(f"{BEGIN} {sentence} {END}" if sentence else f"{BEGIN} {END}" for sentence in sentences)
 
 
 def split_instance(line: str) -> list[str]:
-    """The sentences of an instance line. Raises UserError if the line is not made of ``<s> ... </s>``."""
+    """Return the sentences of an instance line. Raises UserError if the line is not made of ``<s> ... </s>``."""
     sentences: list[str] = []
     words: list[str] | None = None
     for word in line.split():
@@ -79,3 +72,84 @@ def split_instance(line: str) -> list[str]:
     if words is not None:
         raise UserError(f"not an instance, the last sentence lacks {END}: {line[-60:]!r}")
     return sentences
+
+
+@dataclass
+class InstanceReport:
+    """Counts of one split: a line of the paper's Table 1 and what was out of the ordinary.
+
+    Tokens are BPE tokens without ``<s>`` and ``</s>``.
+    """
+
+    sentences: int = 0
+    documents: int = 0
+    instances: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+    sentences_over_instance_limit: int = 0
+    dropped_too_long: int = 0
+    without_source: int = 0
+
+    def summary(self) -> str:
+        """Return one line for the terminal."""
+        number = max(1, self.instances)
+        return (
+            f"{self.sentences} sentences in {self.documents} documents make {self.instances} instances of "
+            f"{self.sentences / number:.1f} sentences and {self.source_tokens / number:.1f} and "
+            f"{self.target_tokens / number:.1f} tokens; {self.sentences_over_instance_limit} sentences over the "
+            "instance limit"
+        )
+
+
+def write_instances(
+    source: str | Path,
+    target: str | Path,
+    output: str | Path,
+    split: str,
+    langs: tuple[str, str],
+    max_tokens: int = 512,
+    max_sents: int | None = None,
+    max_sentence_tokens: int | None = None,
+    total: int | None = None,
+) -> InstanceReport:
+    """Write ``output/{split}.{lang}`` of each side and ``output/{split}.{src}-{tgt}.instances.json``.
+
+    ``source`` and ``target`` are BPE text in the raw corpus format. ``max_tokens`` and so on: see
+    ``document_instances``. ``total``: number of documents, for the progress bar. Raises UserError as
+    ``corpus.read_pairs`` does, and where no instance is left.
+    """
+    output = Path(output)
+    report = InstanceReport()
+    sidecar = Sidecar(split, *langs, documents=0)
+    with ExitStack() as stack:
+        streams = [stack.enter_context(atomic_write(output / f"{split}.{lang}")) for lang in langs]
+        documents = read_documents(source, target, raw=False)
+        for document in progress(documents, f"instances {split}", total=total, unit=" documents"):
+            lengths = [[side.count(" ") + 1 if side else 0 for side in pair] for pair in document]
+            sides = [pair[0] for pair in lengths], [pair[1] for pair in lengths]
+            cuts, dropped = document_instances(*sides, max_tokens, max_sents, max_sentence_tokens)
+            for first, count in cuts:
+                for side, stream in enumerate(streams):
+                    stream.write(instance_line(pair[side] for pair in document[first : first + count]) + "\n")
+                sidecar.instances.append((sidecar.documents, first, count))
+            sidecar.dropped += [(sidecar.documents, position) for position in dropped]
+            sidecar.documents += 1
+            report.without_source += (without := sides[0].count(0))
+            report.dropped_too_long += len(dropped) - without
+            for position in reversed(dropped):
+                del lengths[position]
+            report.sentences += len(lengths)
+            report.documents += bool(lengths)
+            report.instances += len(cuts)
+            report.source_tokens += sum(pair[0] for pair in lengths)
+            report.target_tokens += sum(pair[1] for pair in lengths)
+            report.sentences_over_instance_limit += sum(max(pair) + MARKS >= max_tokens for pair in lengths)
+        if not report.instances:
+            raise fault(source, 1, f"every sentence is longer than {max_sentence_tokens} tokens")
+    sidecar.save(output / sidecar_name(split, *langs))
+    return report
+
+
+def sidecar_name(split: str, source_lang: str, target_lang: str) -> str:
+    """Return the file name of a split's index of instances."""
+    return f"{split}.{source_lang}-{target_lang}.instances.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,9 +13,15 @@ from typing import Any, NoReturn
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import RESERVED, dictionary_words
-from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, moses_rules
+from gtransformer.preprocess.chain import moses_rules
+from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, option
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs
 
+RECORDED = (
+    "source_lang", "target_lang", "langs", "bpe_merges", "max_instance_tokens", "max_sentence_tokens", "max_sents",
+    "sentence_pairs", "normalise_punctuation", "moses_rules", "moses", "sentencepiece", "bpe_codes",
+    "codes_within_dictionary", "bert", "shard",
+)  # fmt: skip
 PLACES = ("moses", "sentencepiece", "bpe_codes", "bert", "vocabulary")  # settings that are paths
 READ = ("settings", "vocabulary")  # what a finished corpus is compared by
 # The files, by how their names begin, without which a model's numbers for words mean others.
@@ -84,65 +91,59 @@ def check_noted(checkpoint: Path, prepared: Path) -> None:
 
 
 def tool_versions() -> dict[str, str]:
-    """Versions of what the steps use."""
+    """Return the versions of what the steps use."""
     versions = {"python": platform.python_version()}
-    for name, packages in {
-        "fairseq": ("fairseq-fixed", "fairseq"),
-        "sacremoses": ("sacremoses",),
-        "sentencepiece": ("sentencepiece",),
-        "subword-nmt": ("subword-nmt",),
-    }.items():
-        for package in packages:
-            try:
-                versions[name] = version(package)
-                break
-            except PackageNotFoundError:
-                continue
+    for package in ("fairseq-fixed", "sacremoses", "sentencepiece", "subword-nmt"):
+        with suppress(PackageNotFoundError):
+            versions[package.removesuffix("-fixed")] = version(package)
     return versions
 
 
 def split_counts(reports: dict[str, dict[str, Any]], split: str, pair: tuple[str, str]) -> dict[str, Any]:
-    """The counts of one split from the reports of its steps."""
+    """Return the counts of one split from the reports of its steps."""
     clean, cut = reports[f"clean:{split}"], reports[f"instances:{split}"]
-    unknown = reports["binarise"]["unknown"][split]
-    tokens = dict(zip(pair, (cut["source_tokens"], cut["target_tokens"]), strict=True))
-    return {
-        "sentences": cut["sentences"],
-        "documents": cut["documents"],
-        "instances": cut["instances"],
-        **_averages(cut["sentences"], tokens, cut["instances"]),
-        "tokens": tokens,
-        "unknown_tokens": unknown,
-        "sentences_over_instance_limit": cut["sentences_over_instance_limit"],
-        "dropped": {
-            "empty_source": clean["dropped_empty_source"],
-            "empty_target": clean["dropped_empty_target"],
-            "empty_both": clean["dropped_empty_both"],
-            "longer_than_max_sentence_tokens": cut["dropped_too_long"],
-            "without_source": cut.get("without_source", 0),
-            "documents_emptied_by_cleaning": clean["dropped_documents"],
-        },
-        "raw": {
-            "sentences": clean["sentences_read"],
-            "documents": clean["documents_read"],
-            "lines_with_carriage_return": clean["lines_with_carriage_return"],
-            "lines_with_control_character": clean["lines_with_control_character"],
-        },
-    }
+    return _with_averages(
+        {
+            "sentences": cut["sentences"],
+            "documents": cut["documents"],
+            "instances": cut["instances"],
+            "sentences_per_instance": 0.0,
+            "tokens_per_instance": {},
+            "tokens": dict(zip(pair, (cut["source_tokens"], cut["target_tokens"]), strict=True)),
+            "unknown_tokens": reports["binarise"]["unknown"][split],
+            "sentences_over_instance_limit": cut["sentences_over_instance_limit"],
+            "dropped": {
+                "empty_source": clean["dropped_empty_source"],
+                "empty_target": clean["dropped_empty_target"],
+                "empty_both": clean["dropped_empty_both"],
+                "longer_than_max_sentence_tokens": cut["dropped_too_long"],
+                "without_source": cut.get("without_source", 0),
+                "documents_emptied_by_cleaning": clean["dropped_documents"],
+            },
+            "raw": {
+                "sentences": clean["sentences_read"],
+                "documents": clean["documents_read"],
+                "lines_with_carriage_return": clean["lines_with_carriage_return"],
+                "lines_with_control_character": clean["lines_with_control_character"],
+            },
+        }
+    )
 
 
-def _averages(sentences: int, tokens: dict[str, int], instances: int) -> dict[str, Any]:
-    """Sentences and tokens of an instance."""
+def _with_averages(counts: dict[str, Any]) -> dict[str, Any]:
+    """Counts with the sentences and tokens of an instance put in."""
+    number = counts["instances"]
+    tokens = {lang: round(count / number, 2) for lang, count in counts["tokens"].items()}
     return {
-        "sentences_per_instance": round(sentences / instances, 2),
-        "tokens_per_instance": {lang: round(count / instances, 2) for lang, count in tokens.items()},
+        **counts,
+        "sentences_per_instance": round(counts["sentences"] / number, 2),
+        "tokens_per_instance": tokens,
     }
 
 
 def added(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The counts of a split that was prepared in parts, in the order of ``split_counts``."""
-    total = _sums(parts)
-    return total | _averages(total["sentences"], total["tokens"], total["instances"])
+    """Return the counts of a split that was prepared in parts, in the order of ``split_counts``."""
+    return _with_averages(_sums(parts))
 
 
 def _sums(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -153,25 +154,11 @@ def _sums(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def recorded(settings: Settings, lent: dict[str, Any] | None) -> dict[str, Any]:
-    """What the manifest says of the settings; ``lent``: that of the corpus which the vocabulary is taken from."""
-    return {
-        "source_lang": settings.source_lang,
-        "target_lang": settings.target_lang,
-        "langs": lent["settings"]["langs"] if lent else list(settings.order()),
-        "bpe_merges": lent["settings"]["bpe_merges"] if lent else settings.bpe_merges,
-        "max_instance_tokens": settings.max_instance_tokens,
-        "max_sentence_tokens": settings.max_sentence_tokens,
-        "max_sents": settings.max_sents,
-        "sentence_pairs": settings.sentence_pairs,
-        "normalise_punctuation": settings.normalise_punctuation,
-        "moses_rules": settings.moses_rules,
-        "moses": settings.moses,
-        "sentencepiece": settings.sentencepiece,
-        "bpe_codes": settings.bpe_codes,
-        "codes_within_dictionary": bool(settings.bpe_codes),
-        "bert": settings.bert,
-        "shard": settings.shard,
-    }
+    """Return what the manifest says of the settings; ``lent``: that of the corpus which lends the vocabulary."""
+    values = {**vars(settings), "codes_within_dictionary": bool(settings.bpe_codes), "langs": list(settings.order())}
+    if lent:
+        values |= {name: lent["settings"][name] for name in ("langs", "bpe_merges")}
+    return {name: values[name] for name in RECORDED}
 
 
 def without_test(files: Mapping[str, str]) -> dict[str, str]:
@@ -207,7 +194,7 @@ def check_same(output: Path, settings: Settings, borrowed: Path | None, splits: 
         if name in PLACES:
             one, other = bool(one), bool(other)
         if one != other:
-            refuse(output, f"--{name.replace('_', '-')}: {one}, not {other}")
+            refuse(output, f"{option(name)}: {one}, not {other}")
     if changed := other_vocabulary(output, settings.vocabulary_files()):
         refuse(output, f"another vocabulary: {changed}")
     known = manifest.get("inputs") or {}
@@ -321,7 +308,7 @@ def table(manifest: dict[str, Any]) -> str:
 def unknown_warnings(manifest: dict[str, Any]) -> list[str]:
     """A sentence for each side of a split of which many tokens are not in the dictionary."""
     return [
-        f"warning: {split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
+        f"{split}, {lang}: {unknown:,} of {counts['tokens'][lang]:,} tokens are not in the dictionary and "
         "become <unk>; check that the text is of the language and script that the dictionary was made for"
         for split, counts in manifest["splits"].items()
         for lang, unknown in counts["unknown_tokens"].items()

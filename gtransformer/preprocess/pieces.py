@@ -46,7 +46,7 @@ class SentencePieces:
         return [disarm(" ".join(pieces)) or unknown(line) for pieces, line in zip(cut, plain, strict=True)]
 
     def words(self) -> list[str]:
-        """All pieces in their order."""
+        """Return all pieces in their order."""
         return [self._processor.id_to_piece(number) for number in range(self._processor.get_piece_size())]
 
     def join(self, lines: Sequence[str]) -> list[str]:
@@ -84,18 +84,18 @@ class WordPieces:
         return [" ".join(found.tokens) or unknown(line) for found, line in zip(cut, lines, strict=True)]
 
     def words(self) -> list[str]:
-        """The vocabulary in its order."""
+        """Return the vocabulary in its order."""
         vocabulary = self._tokenizer.get_vocab()
         return sorted(vocabulary, key=vocabulary.get)
 
 
 def spelled(word: str) -> str:
-    """A word that was joined of SentencePiece's pieces for show, its bytes (``<0xC3><0xA4>``) as the text they are."""
+    """Return a word that was joined of SentencePiece's pieces for show, its bytes (``<0xC3><0xA4>``) as text."""
     return _BYTES.sub(lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode("utf-8", "replace"), word)
 
 
 def unknown(line: str) -> str:
-    """One token for a line of which nothing was left (a lone combining mark): a sentence is never without words."""
+    """Return one token for a line of which nothing was left (a lone combining mark): no sentence is without words."""
     return "".join(line.split())
 
 
@@ -106,33 +106,24 @@ def save_wordpieces(folder: str | Path, output: str | Path) -> None:
         stream.write(tokenizer.backend_tokenizer.to_str(pretty=True))
 
 
-def sentencepiece_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
+def given_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
     """Write a pretrained model's dictionary with the language symbols and ``<mask>`` at its end, as mBART has them.
 
-    Returns its size, fairseq's four symbols included. Raises UserError if ``source`` is no dictionary.
+    ``source``: a dictionary file; or BERT's wordpieces, whose own special tokens give way to fairseq's. Returns the
+    size, fairseq's four symbols included. Raises UserError if ``source`` is neither.
     """
     symbols = [*map(language_symbol, langs), MASK]
-    words = [word for word in dictionary_words(source) if word not in symbols]
-    return _write(words, symbols, output)
-
-
-def wordpiece_dictionary(source: str | Path, langs: Sequence[str], output: str | Path) -> int:
-    """Write BERT's vocabulary as a dictionary: its own special tokens give way to fairseq's."""
-    special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
-    words = [word for word in WordPieces(source).words() if word not in special]
-    return _write(words, [*map(language_symbol, langs), MASK], output)
-
-
-def _write(words: list[str], symbols: list[str], output: str | Path) -> int:
+    if Path(source).name == WORDPIECE_FILE:
+        words, without = WordPieces(source).words(), {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+    else:
+        words, without = dictionary_words(source), set(symbols)
+    words = [*(word for word in words if word not in without), *symbols]
     with atomic_write(output) as stream:
-        stream.writelines(f"{word} 1\n" for word in [*words, *symbols])
-    return len(words) + len(symbols) + len(RESERVED)
+        stream.writelines(f"{word} 1\n" for word in words)
+    return len(words) + len(RESERVED)
 
 
 def copy_file(source: str | Path, target: str | Path) -> None:
-    """Copy a file, atomically. Raises UserError if it is not there."""
-    try:
-        with open(source, "rb") as lender, atomic_write(target, "wb") as stream:
-            shutil.copyfileobj(lender, stream)
-    except OSError as error:
-        raise UserError(f"{source}: cannot be read ({error.strerror})") from None
+    """Copy a file, atomically."""
+    with open(source, "rb") as lender, atomic_write(target, "wb") as stream:
+        shutil.copyfileobj(lender, stream)

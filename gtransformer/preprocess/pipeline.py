@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gtransformer.files import sha256
+from sacrebleu.metrics import BLEU
+
+from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess import manifest
-from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, count_unknown, dictionary_words
+from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, dictionary_words
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
-from gtransformer.preprocess.ceiling import ceiling
+from gtransformer.preprocess.chain import PieceJoiner, Postprocessor
+from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.preprocess.clean import WHOLE, clean_files
-from gtransformer.preprocess.corpus import read_pairs
-from gtransformer.preprocess.instance_files import sidecar_name, write_instances
-from gtransformer.preprocess.parallel import progress
-from gtransformer.preprocess.pieces import (
-    WORDPIECE_FILE,
-    SentencePieces,
-    WordPieces,
-    copy_file,
-    save_wordpieces,
-    sentencepiece_dictionary,
-    wordpiece_dictionary,
-)
-from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor
+from gtransformer.preprocess.corpus import DOCUMENT, read_pairs
+from gtransformer.preprocess.instances import sidecar_name, write_instances
+from gtransformer.preprocess.parallel import map_chunks, progress
+from gtransformer.preprocess.pieces import SentencePieces, WordPieces, copy_file, given_dictionary, save_wordpieces
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings
 from gtransformer.preprocess.spacing import VERSION as SPACING
 from gtransformer.preprocess.steps import Steps, stamped_inputs
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser, train_truecaser
 from gtransformer.preprocess.workspace import Workspace
+
+CEILING_SENTENCES = 10_000  # more say the same
 
 
 class Preparation(Workspace):
@@ -46,16 +44,11 @@ class Preparation(Workspace):
             for split in self.splits:
                 self._clean(split)
                 self._tokenise(split)
-            if not self.settings.bpe_codes:
-                for lang in self.settings.plain():
-                    self._truecaser(lang)
-                for split in self.splits:
-                    self._truecase(split)
+            self._truecase()
             self._codes()
             self._piece_file()
             for split in self.splits:
                 self._encode(split)
-                self._pieces(split)
                 self._instances(split)
             self._dictionary()
             self._binaries()
@@ -66,125 +59,102 @@ class Preparation(Workspace):
         finally:
             steps.close()
 
+    def _make_or_borrow(self, name: str, inputs: list[Path], output: Path, settings: dict, work: Callable) -> None:
+        """A step that makes a part of the vocabulary, or takes it from the corpus that lends its own."""
+        if self.borrowed:
+            self.borrow(name, output)
+        else:
+            self.steps.run(name, inputs, [output], settings, work)
+
     def _check_raw(self) -> None:
         """Read all raw files to their ends before anything is written, so that bad input leaves nothing behind."""
-        stamps = self.output / "steps"
         for split, files in self.splits.items():
-            stamp = stamps / f"clean.{split}.json"
-            if stamped_inputs(stamp) == {path.name: sha256(path) for path in files}:
-                continue
-            lines = read_pairs(*files, self.settings.sentence_pairs)
-            for _ in progress(lines, f"check {split}", unit=" lines"):
-                pass
+            stamp = self.output / "steps" / f"clean.{split}.json"
+            if stamped_inputs(stamp) != {path.name: sha256(path) for path in files}:
+                lines = read_pairs(*files, self.settings.sentence_pairs)
+                for _ in progress(lines, f"check {split}", unit=" lines"):
+                    pass
 
     def _clean(self, split: str) -> None:
         outputs, pairs, share = self.sides("text", split), self.settings.sentence_pairs, self.settings.share(split)
+        every_line = split != "train"
 
         def work() -> dict[str, Any]:
-            report = clean_files(*self.splits[split], *outputs, f"clean {split}", pairs, share, every_line)
-            for warning in report.warnings():
-                print(f"warning: {split}: {warning}", file=sys.stderr)
-            for side, path in enumerate(self.splits[split]):
-                lines = [row[0] for row in report.empty if row[1 + side]]
-                if lines:
-                    shown = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-                    what = "are not translated" if side == 0 else "are translated, against an empty reference"
-                    print(
-                        f"warning: {path}: {len(lines)} sentences without text (line {shown}); they keep their places "
-                        f"and {what}",
-                        file=sys.stderr,
-                    )
+            report = clean_files(*self.splits[split], outputs, f"clean {split}", pairs, share, every_line)
+            warn(report.warnings(split, self.splits[split]))
             return {**asdict(report), "summary": report.summary()}
 
-        every_line = split != "train"
+        # What was there before an option was, is done with the option left out.
         settings = {"sentence_pairs": True} if pairs else {}
         settings |= {"shard": share} if share != WHOLE else {}
         settings |= {"every_line": True} if every_line else {}
         self.steps.run(f"clean:{split}", self.splits[split], outputs, settings, work)
 
     def _tokenise(self, split: str) -> None:
-        normalise, moses = self.settings.normalise_punctuation, self.settings.moses
-        settings = {"normalise_punctuation": normalise, "langs": self.settings.plain()}
+        chosen, given = self.settings, bool(self.settings.bpe_codes)
+        settings = {"normalise_punctuation": chosen.normalise_punctuation, "langs": chosen.plain()}
         settings |= self.moses_version("tokenizer.perl", "normalize-punctuation.perl")
-        given = bool(self.settings.bpe_codes)
         settings |= {"escaped": True} if given else {}
-        exact = self.settings.exact
-        settings |= {"exact": SPACING} if exact else {}
-        makers = {lang: partial(Tokeniser, lang, moses, normalise, given, exact) for lang in self.settings.plain()}
+        settings |= {"exact": SPACING} if chosen.exact else {}
+        makers = {
+            lang: partial(Tokeniser, lang, chosen.moses, chosen.normalise_punctuation, given, chosen.exact)
+            for lang in chosen.plain()
+        }
         self.map("tokenise", split, "text", "tok" if given else "steps/tokenised", makers, settings, [])
 
-    def truecasing(self) -> dict[str, Any]:
-        """Of a step's settings: which rules of ours truecase."""
-        return {"rules": 2 if self.settings.exact else 1}
-
-    def _truecaser(self, lang: str) -> None:
-        model = self.output / f"truecase.{lang}"
-        if self.borrowed:
-            self.borrow(f"truecaser:{lang}", model)
+    def _truecase(self) -> None:
+        """Learn or borrow the truecasers and apply them; text for codes that were given is not truecased."""
+        chosen, langs = self.settings, self.settings.plain()
+        if chosen.bpe_codes:
             return
-        corpus = self.output / "steps/tokenised" / f"train.{lang}"
-        settings = self.moses_version("train-truecaser.perl") if self.moses else self.truecasing()
-
-        def work() -> None:
-            train_truecaser(corpus, model, self.settings.moses, self.settings.workers, self.settings.exact)
-
-        self.steps.run(f"truecaser:{lang}", [corpus], [model], settings, work)
-
-    def _truecase(self, split: str) -> None:
-        models = {lang: self.output / f"truecase.{lang}" for lang in self.settings.plain()}
-        settings = self.moses_version("truecase.perl") if self.moses else self.truecasing()
-        exact = self.settings.exact
-        makers = {lang: partial(Truecaser, model, self.settings.moses, exact) for lang, model in models.items()}
-        self.map("truecase", split, "steps/tokenised", "tok", makers, settings, list(models.values()))
+        models = {lang: self.output / f"truecase.{lang}" for lang in langs}
+        rules = {"rules": 2 if chosen.exact else 1}  # ours, where Moses' scripts are not used
+        for lang, model in models.items():
+            corpus = self.output / "steps/tokenised" / f"train.{lang}"
+            settings = self.moses_version("train-truecaser.perl") if self.moses else rules
+            work = partial(train_truecaser, corpus, model, chosen.moses, chosen.workers, chosen.exact)
+            self._make_or_borrow(f"truecaser:{lang}", [corpus], model, settings, work)
+        makers = {lang: partial(Truecaser, model, chosen.moses, chosen.exact) for lang, model in models.items()}
+        settings = self.moses_version("truecase.perl") if self.moses else rules
+        for split in self.splits:
+            self.map("truecase", split, "steps/tokenised", "tok", makers, settings, list(models.values()))
 
     def _codes(self) -> None:
-        codes, langs = self.output / "bpe.codes", self.settings.plain()
-        if not langs:
-            return
-        if self.borrowed:
-            self.borrow("bpe-learn", codes)
-            return
+        codes, langs, merges = self.output / "bpe.codes", self.settings.plain(), self.settings.bpe_merges
         if self.settings.bpe_codes:
             given = Path(self.settings.bpe_codes)
             self.steps.run("bpe-given", [given], [codes], {}, lambda: {"merges": take_codes(given, codes)})
-            return
-        files, merges = self.sides("tok", "train", langs), self.settings.bpe_merges
+        elif langs:
+            files = self.sides("tok", "train", langs)
 
-        def work() -> dict[str, Any]:
-            learnt = learn(files, codes, merges, self.settings.workers)
-            return {"merges": learnt, "summary": f"{learnt} merges of {merges} asked for"}
+            def work() -> dict[str, Any]:
+                learnt = learn(files, codes, merges, self.settings.workers)
+                return {"merges": learnt, "summary": f"{learnt} merges of {merges} asked for"}
 
-        settings = {"merges": merges, "subword-nmt": self.tools["subword-nmt"]}
-        self.steps.run("bpe-learn", files, [codes], settings, work)
-
-    def _encode(self, split: str) -> None:
-        codes, given = self.output / "bpe.codes", self.settings.given_dictionaries()
-        settings = {"subword-nmt": self.tools["subword-nmt"]}
-        makers = {lang: partial(Encoder, codes) for lang in self.settings.plain()}
-        if self.settings.bpe_codes:
-            settings["within"] = "dictionary"
-            for lang, dictionary in zip(makers, (given * 2)[:2], strict=True):
-                makers[lang] = partial(Encoder, codes, dictionary_words(dictionary))
-        self.map("bpe", split, "tok", "steps/bpe", makers, settings, [codes, *given] if makers else [])
+            settings = {"merges": merges, "subword-nmt": self.tools["subword-nmt"]}
+            self._make_or_borrow("bpe-learn", files, codes, settings, work)
 
     def _piece_file(self) -> None:
         """The pretrained model's own cutter, copied, so that new text can be cut like the corpus."""
         chosen = self.settings
-        if not chosen.piece_file():
-            return
-        output = self.output / chosen.piece_file()
+        if name := chosen.piece_file():
+            source, save = (chosen.bert, save_wordpieces) if chosen.bert else (chosen.sentencepiece, copy_file)
+            output = self.output / name
+            self.steps.run("pieces", self.given["pieces"], [output], {}, partial(save, source, output))
 
-        def work() -> None:
-            save_wordpieces(chosen.bert, output) if chosen.bert else copy_file(chosen.sentencepiece, output)
-
-        self.steps.run("pieces", self.given["pieces"], [output], {}, work)
-
-    def _pieces(self, split: str) -> None:
-        name = self.settings.piece_file()
-        if name:
-            langs = [lang for lang in self.settings.pair() if lang not in self.settings.plain()]
-            cutter, file = WordPieces if self.settings.bert else SentencePieces, self.output / name
-            makers = {lang: partial(cutter, file) for lang in langs}
+    def _encode(self, split: str) -> None:
+        """Cut the sides into subwords, by BPE or by the pretrained model's pieces."""
+        chosen, codes, given = self.settings, self.output / "bpe.codes", self.settings.given_dictionaries()
+        settings = {"subword-nmt": self.tools["subword-nmt"]}
+        makers = {lang: partial(Encoder, codes) for lang in chosen.plain()}
+        if chosen.bpe_codes:
+            settings["within"] = "dictionary"
+            for lang, dictionary in zip(makers, (given * 2)[:2], strict=True):
+                makers[lang] = partial(Encoder, codes, dictionary_words(dictionary))
+        self.map("bpe", split, "tok", "steps/bpe", makers, settings, [codes, *given])
+        if name := chosen.piece_file():
+            cutter, file = WordPieces if chosen.bert else SentencePieces, self.output / name
+            makers = {lang: partial(cutter, file) for lang in chosen.pair() if lang not in chosen.plain()}
             self.map("pieces", split, "text", "steps/bpe", makers, {}, [file])
 
     def _instances(self, split: str) -> None:
@@ -201,83 +171,85 @@ class Preparation(Workspace):
             total = self.steps.reports[f"clean:{split}"]["documents"]
             report = write_instances(*inputs, self.output / "instances", split, chosen.pair(), **limits, total=total)
             if report.dropped_too_long:
-                print(
-                    f"warning: {split}: dropped {report.dropped_too_long} sentences longer than "
-                    f"{chosen.max_sentence_tokens} tokens (--max-sentence-tokens)",
-                    file=sys.stderr,
-                )
+                warn([
+                    f"{split}: dropped {report.dropped_too_long} sentences longer than {chosen.max_sentence_tokens} "
+                    "tokens (--max-sentence-tokens)"
+                ])  # fmt: skip
             return {**asdict(report), "summary": report.summary()}
 
         self.steps.run(f"instances:{split}", inputs, outputs, {**limits, "pair": chosen.pair()}, work)
 
-    def _ceilings(self) -> dict[str, dict[str, Any]]:
-        """What comes back of the target side of the splits that are translated; of the training set, if it is alone.
-
-        No step of its own: a corpus that was finished before there was this is no less finished.
-        """
-        chosen, lang = self.settings, self.settings.target_lang
-        given = bool(chosen.bpe_codes)
-        by_pieces = bool(chosen.sentencepiece)
-        back = PieceJoiner(self.output) if by_pieces else Postprocessor(lang, chosen.moses, given, chosen.exact)
-        splits = [split for split in self.splits if split != "train"] or ["train"]
-        found = {}
-        for split in splits:
-            text, tokens = (self.output / folder / f"{split}.{lang}" for folder in ("text", "steps/bpe"))
-            found[split] = ceiling(text, tokens, lang, back.plain_lines, chosen.workers)
-        return found
-
-    def _given_dictionary(self) -> None:
-        """The dictionary of the pretrained model, for the sides that are cut by it."""
-        chosen = self.settings
-        sources = [self.output / WORDPIECE_FILE] if chosen.bert else chosen.given_dictionaries()
-        write = wordpiece_dictionary if chosen.bert else sentencepiece_dictionary
-        for name, source, output in zip(GIVEN_DICTIONARIES, sources, self.dictionaries(), strict=False):
-
-            def work(source: Path = source, output: Path = output) -> dict[str, Any]:
-                return {"summary": f"{write(source, chosen.order(), output)} entries"}
-
-            self.steps.run(name, [source], [output], {"langs": chosen.order()}, work)
-
     def _dictionary(self) -> None:
-        if self.settings.piece_file() or self.settings.bpe_codes:
-            self._given_dictionary()
-        langs = self.settings.plain()
-        if not langs or self.settings.bpe_codes:
-            return
-        output = self.dictionaries()[-1]
-        if self.borrowed:
-            self.borrow("dictionary", output)
-            return
-        files = self.sides("instances", "train", langs)
+        """The dictionary of the pretrained model, for the sides that are cut by it; of others our own."""
+        chosen, outputs, langs = self.settings, self.dictionaries(), self.settings.plain()
+        settings = {"langs": chosen.order()}
+        if chosen.piece_file() or chosen.bpe_codes:
+            sources = [self.output / chosen.piece_file()] if chosen.bert else chosen.given_dictionaries()
+            for name, source, output in zip(GIVEN_DICTIONARIES, sources, outputs, strict=False):
 
-        def work() -> dict[str, Any]:
-            size = build_dictionary(files, self.settings.order(), output, self.settings.workers)
-            return {"summary": f"{size} entries"}
+                def work(source: Path = source, output: Path = output) -> dict[str, Any]:
+                    return {"summary": f"{given_dictionary(source, chosen.order(), output)} entries"}
 
-        self.steps.run("dictionary", files, [output], {"langs": self.settings.order()}, work)
+                self.steps.run(name, [source], [output], settings, work)
+        if langs and not chosen.bpe_codes:
+            files = self.sides("instances", "train", langs)
+
+            def build() -> dict[str, Any]:
+                return {"summary": f"{build_dictionary(files, chosen.order(), outputs[-1], chosen.workers)} entries"}
+
+            self._make_or_borrow("dictionary", files, outputs[-1], settings, build)
 
     def _binaries(self) -> None:
         pair, splits, dictionaries = self.settings.pair(), list(self.splits), self.dictionaries()
+        folder = self.output / "instances"
         inputs = [path for split in splits for path in self.sides("instances", split)]
-        inputs += [self.output / "instances" / sidecar_name(split, *pair) for split in splits]
+        inputs += [folder / sidecar_name(split, *pair) for split in splits]
         outputs = [self.output / "bin" / name for name in binary_names(splits, pair)]
 
         def work() -> dict[str, Any]:
-            workers = self.settings.workers
-            binarise(self.output / "instances", splits, pair, dictionaries, self.output / "bin", workers)
-            unknown = {
-                split: {
-                    lang: count_unknown(path, dictionary, workers)
-                    for lang, path, dictionary in zip(
-                        pair, self.sides("instances", split), (dictionaries * 2)[:2], strict=True
-                    )
-                }
-                for split in splits
-            }
+            unknown = binarise(folder, splits, pair, dictionaries, self.output / "bin", self.settings.workers)
             return {"unknown": unknown, "summary": f"{', '.join(splits)} in {self.output / 'bin'}"}
 
         settings = {"splits": splits, "pair": pair, "fairseq": self.tools["fairseq"]}
         self.steps.run("binarise", [*dictionaries, *inputs], outputs, settings, work)
+
+    def _ceilings(self) -> dict[str, dict[str, Any]]:
+        """Measure what comes back of the target side of the splits that are translated; else of the training set.
+
+        Of each: ``sentences``, how many are ``unchanged``, blanks of all kinds being one, and the ``bleu`` (0 to 100)
+        of the whole, which a translation without errors would have. No step of its own: a corpus that was finished
+        before there was this is no less finished.
+        """
+        chosen, lang = self.settings, self.settings.target_lang
+        if chosen.sentencepiece:
+            back = PieceJoiner(self.output)
+        else:
+            back = Postprocessor(lang, chosen.moses, bool(chosen.bpe_codes), chosen.exact)
+        found = {}
+        for split in [split for split in self.splits if split != "train"] or ["train"]:
+            text, tokens = (self._sentences(folder, split, lang) for folder in ("text", "steps/bpe"))
+            wanted = [" ".join(line.split()) for line in text]
+            parts = map_chunks(back.plain_lines, tokens, chosen.workers, label="ceiling")
+            made = [line for part in parts for line in part]
+            metric = BLEU(tokenize=bleu_tokenizer(lang, wanted))
+            found[split] = {
+                "sentences": len(wanted),
+                "unchanged": sum(one == other for one, other in zip(wanted, made, strict=True)),
+                "bleu": round(metric.corpus_score(made, [wanted]).score, 2),
+                "signature": str(metric.get_signature()),
+            }
+        return found
+
+    def _sentences(self, folder: str, split: str, lang: str) -> Iterable[str]:
+        """The first sentences of a side, as far as the ceiling is measured."""
+        lines = read_lines(self.output / folder / f"{split}.{lang}")
+        return islice((line for line in lines if line != DOCUMENT), CEILING_SENTENCES)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings for the user."""
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def prepare(

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.optional import read_wordpiece_tokeniser
 from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
-from gtransformer.preprocess.bpe import codes_fit, given_codes
+from gtransformer.preprocess.bpe import codes_fit, read_codes
+from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.clean import WHOLE
+from gtransformer.preprocess.corpus import fault
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces
 
 # What a BERT's tokeniser may consist of.
 BERT_TOKENISER = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 GIVEN_DICTIONARIES = ("dictionary-given", "dictionary-target")  # the steps that read them
 LEAST = {"bpe_merges": 1, "max_instance_tokens": 3, "max_sentence_tokens": 1, "max_sents": 1, "workers": 1}
+
+
+def option(name: str) -> str:
+    """Return a setting's name on the command line."""
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -59,38 +64,46 @@ class Settings:
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UserError(f"--{name.replace('_', '-')} {value}: give at least {least}")
+                raise UserError(f"{option(name)} {value}: give at least {least}")
         shard_numbers(self.shard)
-        if self.source_lang == self.target_lang:
-            raise UserError(f"source and target language are both {self.source_lang}; give two with -s and -t")
-        if self.langs and (not set(self.pair()) <= set(self.langs) or len(set(self.langs)) < len(self.langs)):
-            given = ",".join(self.langs)
-            raise UserError(f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each")
-        if bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary):
-            raise UserError(
-                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, as they came with the model"
-            )
-        cutters = ("sentencepiece", "bpe_codes", "bert", "vocabulary")
-        chosen = [f"--{name.replace('_', '-')}" for name in cutters if getattr(self, name)]
-        if len(chosen) > 1:
-            raise UserError(f"{' and '.join(chosen)} each settle how text is cut; give one of them")
-        if self.moses_rules and self.sentencepiece:
-            raise UserError("--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out")
-        if self.shard and self.bert:
-            raise UserError(
+        cutters = [option(name) for name in ("sentencepiece", "bpe_codes", "bert", "vocabulary") if getattr(self, name)]
+        langs, given = set(self.langs), ",".join(self.langs)
+        for wrong, message in (
+            (
+                self.source_lang == self.target_lang,
+                f"source and target language are both {self.source_lang}; give two with -s and -t",
+            ),
+            (
+                langs and (not set(self.pair()) <= langs or len(langs) < len(self.langs)),
+                f"--langs {given}: name {self.source_lang}, {self.target_lang} and any others once each",
+            ),
+            (
+                bool(self.sentencepiece or self.bpe_codes) != bool(self.dictionary),
+                "--dictionary belongs to --sentencepiece or --bpe-codes; give both, as they came with the model",
+            ),
+            (len(cutters) > 1, f"{' and '.join(cutters)} each settle how text is cut; give one of them"),
+            (
+                self.moses_rules and self.sentencepiece,
+                "--moses-rules: nothing is tokenised where --sentencepiece cuts the text; leave it out",
+            ),
+            (
+                self.shard and self.bert,
                 f"--shard {self.shard}: with --bert every shard would learn target words of its own, and they could "
-                "not be merged; prepare the corpus whole"
-            )
+                "not be merged; prepare the corpus whole",
+            ),
+        ):
+            if wrong:
+                raise UserError(message)
         for path in filter(None, (self.bpe_codes, *self.given_dictionaries())):
             if not Path(path).is_file():
                 raise UserError(f"{path}: no such file; give what came with the model")
 
     def pair(self) -> tuple[str, str]:
-        """(source, target) language."""
+        """Return (source, target) language."""
         return self.source_lang, self.target_lang
 
     def order(self) -> tuple[str, ...]:
-        """The languages in the order of their symbols in the dictionary."""
+        """Return the languages in the order of their symbols in the dictionary."""
         return self.langs or self.pair()
 
     @property
@@ -99,17 +112,17 @@ class Settings:
         return self.moses_rules is False
 
     def plain(self) -> tuple[str, ...]:
-        """The languages that are tokenised, truecased and cut by our own BPE."""
+        """Return the languages that are tokenised, truecased and cut by our own BPE."""
         if self.sentencepiece:
             return ()
         return (self.target_lang,) if self.bert else self.pair()
 
     def share(self, split: str) -> tuple[int, int]:
-        """Which shard of how many of a split's documents are to be prepared."""
+        """Return which shard of how many of a split's documents are to be prepared."""
         return shard_numbers(self.shard) if split == "train" else WHOLE
 
     def given_dictionaries(self) -> list[Path]:
-        """The dictionary files that were given, if any: one for both sides, or source and target where they differ."""
+        """Return the dictionary files that were given, if any: one, or source's and target's where they differ."""
         if not self.dictionary:
             return []
         given = Path(self.dictionary)
@@ -118,7 +131,7 @@ class Settings:
         return files[:1] if same else files
 
     def vocabulary_files(self) -> dict[str, list[Path]]:
-        """The files of which a vocabulary that is given or borrowed consists, by the step that reads them."""
+        """Return the files of which a vocabulary that is given or borrowed consists, by the step that reads them."""
         if self.vocabulary:
             lender = Path(self.vocabulary)
             return {
@@ -134,22 +147,12 @@ class Settings:
         }
 
     def piece_file(self) -> str | None:
-        """The name, in a prepared directory, of what cuts the other languages."""
-        if self.sentencepiece:
-            return SENTENCEPIECE_FILE
-        return WORDPIECE_FILE if self.bert else None
-
-
-def moses_rules(recorded: Mapping[str, Any]) -> bool:
-    """Whether a corpus with these settings in its manifest was tokenised and truecased by Moses' rules alone.
-
-    So were all before there were others.
-    """
-    return recorded.get("moses_rules", True)
+        """Return the name, in a prepared directory, of what cuts the other languages."""
+        return SENTENCEPIECE_FILE if self.sentencepiece else WORDPIECE_FILE if self.bert else None
 
 
 def shard_numbers(shard: str | None) -> tuple[int, int]:
-    """(i, n) of "i/n", the i-th of n shards, counted from 0. Raises UserError for anything else; None: the whole."""
+    """Return (i, n) of "i/n", the i-th of n shards, counted from 0. UserError for anything else; None: the whole."""
     if shard is None:
         return WHOLE
     found = re.fullmatch(r"(\d+)/(\d+)", shard, re.ASCII)
@@ -167,7 +170,7 @@ def check_given(settings: Settings) -> None:
         read_wordpiece_tokeniser(settings.bert)
     fits = True
     if settings.bpe_codes:
-        fits = codes_fit(given_codes(settings.bpe_codes), words)
+        fits = codes_fit(read_codes(settings.bpe_codes), words)
     elif settings.sentencepiece:
         fits = not words.isdisjoint(SentencePieces(settings.sentencepiece).words())
     if not fits:
@@ -178,33 +181,31 @@ def check_given(settings: Settings) -> None:
 
 
 def check_vocabulary(settings: Settings, output: Path) -> Path:
-    """The directory to borrow truecasers, BPE codes and dictionary from, found complete and fitting.
+    """Return the directory to borrow truecasers, BPE codes and dictionary from, found complete and fitting.
 
     Raises UserError if a file is missing, or if the dictionary does not end in the language symbols and ``<mask>``.
     """
     directory = Path(settings.vocabulary or "")
-    pair = settings.pair()
-    dictionary = directory / "bin" / f"dict.{settings.source_lang}.txt"
-    wanted = [directory / "manifest.json", *(directory / f"truecase.{lang}" for lang in pair)]
-    for path in (*wanted, directory / "bpe.codes", dictionary):
+    manifest = directory / "manifest.json"
+    files = [path for (path,) in settings.vocabulary_files().values()]
+    for path in (manifest, *files):
         if not path.is_file():
             raise UserError(f"{path}: no such file; --vocabulary wants a directory that scripts/prepare.sh has made")
     if directory.resolve() == output.resolve():
         raise UserError(f"{directory}: cannot borrow its own vocabulary; give another output directory")
-    lent = read_json(directory / "manifest.json")["settings"]
+    lent, dictionary = read_json(manifest)["settings"], files[-1]
     symbols = [language_symbol(lang) for lang in settings.langs or lent["langs"]] + [MASK]
     words = dictionary_words(dictionary)
-    if words[-len(symbols) :] != symbols or not {language_symbol(lang) for lang in pair} <= set(symbols):
-        raise UserError(
-            f"{dictionary}, line {len(words)}: the dictionary ends in {' '.join(words[-len(symbols) :])} and not in "
-            f"{' '.join(symbols)}; give --langs as it was given there"
-        )
+    if words[-len(symbols) :] != symbols or not set(map(language_symbol, settings.pair())) <= set(symbols):
+        found = " ".join(words[-len(symbols) :])
+        what = f"the dictionary ends in {found} and not in {' '.join(symbols)}; give --langs as it was given there"
+        raise fault(dictionary, len(words), what)
     if lent["normalise_punctuation"] != settings.normalise_punctuation:
         raise UserError(
-            f"{directory / 'manifest.json'}: prepared with normalise_punctuation "
-            f"{lent['normalise_punctuation']}; use --normalise-punctuation in both or in neither"
+            f"{manifest}: prepared with normalise_punctuation {lent['normalise_punctuation']}; use "
+            "--normalise-punctuation in both or in neither"
         )
     if not moses_rules(lent) and settings.moses_rules is not False:
-        option = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
-        raise UserError(f"{directory / 'manifest.json'}: prepared without {option}; leave it out here, too")
+        rules = f"--moses {settings.moses}" if settings.moses else "--moses-rules"
+        raise UserError(f"{manifest}: prepared without {rules}; leave it out here, too")
     return directory

@@ -1,14 +1,13 @@
 """Shards of a corpus that were prepared apart, put together: what one run would have made, byte for byte.
 
-Document d of the corpus is number d // n of shard d % n (``clean.clean_documents``), so every file is made by taking
-documents from the shards in turns.
+Document d of the corpus is number d // n of shard d % n (``clean.clean_documents``), so every text of the training set
+is made by taking documents from the shards in turns. Its binaries are made anew of the instances.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -18,16 +17,19 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gtransformer.data.sidecar import Sidecar
-from gtransformer.data.stored import HEAD, check_binary
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, open_bytes, read_json, sha256, write_json
-from gtransformer.preprocess.instance_files import sidecar_name
+from gtransformer.preprocess.binarise import binarise
+from gtransformer.preprocess.instances import sidecar_name
 from gtransformer.preprocess.manifest import PLACES, added
-from gtransformer.preprocess.settings import shard_numbers
+from gtransformer.preprocess.parallel import available_cores
+from gtransformer.preprocess.pieces import copy_file
+from gtransformer.preprocess.settings import option, shard_numbers
 from gtransformer.preprocess.steps import Steps
 
 MARK = b"<d>\n"
 PARTS = ("settings", "inputs", "outputs", "versions", "splits")  # of a manifest, which are looked at
+Shard = tuple[Path, dict[str, Any]]  # folder and manifest
 
 
 def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") -> dict[str, Any]:
@@ -37,19 +39,28 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
     files that are not as they were prepared.
     """
     output, shards = Path(output), read_shards([Path(folder) for folder in folders])
-    folders, manifests = zip(*shards, strict=True)
+    manifests = [manifest for _, manifest in shards]
     first = manifests[0]
     settings = {**first["settings"], "shard": None}
-    _check_output(output, folders, settings, first)
-    _check_parts(shards)
+    _check_output(output, [folder for folder, _ in shards], settings, first)
+    pair = settings["source_lang"], settings["target_lang"]
+    binaries = [name for name in first["outputs"] if _is_of_training(name) and name.endswith((".bin", ".idx"))]
+    parts = {name: shards if _is_of_training(name) else shards[:1] for name in first["outputs"] if name not in binaries}
+    for name, theirs in parts.items():
+        for folder, manifest in theirs:
+            if sha256(folder / name) != manifest["outputs"].get(name):
+                raise UserError(f"{folder / name}: is not as it was prepared; prepare this shard again")
     steps = Steps(output, final=["manifest.json", "bin"])
     try:
-        merger = _Merger(folders, settings["source_lang"], settings["target_lang"])
-        for name in first["outputs"]:
-            theirs = list(shards) if _is_of_training(name) else [shards[0]]
+        turns = _Turns([folder / "bin" / sidecar_name("train", *pair) for folder, _ in shards])
+        for name, theirs in parts.items():
             sums = [manifest["outputs"].get(name) for _, manifest in theirs]
-            work = partial(merger.write, name, [folder / name for folder, _ in theirs], output / name)
+            work = partial(turns.write, name, [folder / name for folder, _ in theirs], output / name)
             steps.run(f"merge:{name.replace('/', '.')}", [], [output / name], {"shards": sums}, work)
+        dictionaries = [output / "bin" / f"dict.{lang}.txt" for lang in pair]
+        inputs = [*dictionaries, *(output / "instances" / f"train.{lang}" for lang in pair)]
+        work = partial(binarise, output / "instances", ["train"], pair, dictionaries, output / "bin", available_cores())
+        steps.run("merge:binaries", inputs, [output / name for name in binaries], {}, work)
         steps.forget_others()
         merged = {
             **first,
@@ -64,9 +75,9 @@ def merge(folders: Sequence[str | Path], output: str | Path, command: str = "") 
         steps.close()
 
 
-def read_shards(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
-    """All shards of a corpus in their order, each with its manifest. Raises UserError as ``merge``."""
-    found: dict[int, tuple[Path, dict[str, Any]]] = {}
+def read_shards(folders: Sequence[Path]) -> list[Shard]:
+    """Return all shards of a corpus in their order, each with its manifest. Raises UserError as ``merge``."""
+    found: dict[int, Shard] = {}
     total = None
     for folder in folders:
         path = folder / "manifest.json"
@@ -95,45 +106,48 @@ def read_shards(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
 
 def _is_manifest(value: Any) -> bool:
     """Whether what a file holds is a manifest with all that is looked at."""
-    if not isinstance(value, dict) or not all(isinstance(value.get(part), dict) for part in PARTS):
-        return False
-    settings = value["settings"]
-    words = [settings.get("source_lang"), settings.get("target_lang"), *value["outputs"].values()]
     try:
+        settings = value["settings"]
         added([value["splits"]["train"]])
+        words = [settings["source_lang"], settings["target_lang"], *value["outputs"].values()]
+        return (
+            all(isinstance(word, str) for word in words)
+            and isinstance(settings.get("shard"), str | None)
+            and all(isinstance(value[part], dict) for part in PARTS)
+        )
     except (KeyError, TypeError, AttributeError, ZeroDivisionError):
         return False
-    return all(isinstance(word, str) for word in words) and isinstance(settings.get("shard"), str | None)
 
 
-def _check_together(first: tuple[Path, dict[str, Any]], other: tuple[Path, dict[str, Any]]) -> None:
+def _check_together(first: Shard, other: Shard) -> None:
     """Raise UserError for shards of other raw files, options, programs or words."""
     (one, ours), (two, theirs) = first, other
-
-    def differing(part: str, leave: tuple[str, ...]) -> Iterator[tuple[str, Any, Any]]:
-        for name in sorted(ours[part].keys() & theirs[part].keys() - set(leave)):
-            pair = ours[part][name], theirs[part][name]
-            if part == "settings" and name in PLACES:
-                pair = bool(pair[0]), bool(pair[1])
-            if pair[0] != pair[1]:
-                yield name, *pair
-
     try:
         added([ours["splits"]["train"], theirs["splits"]["train"]])
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{two}: counts other things than {one}; prepare all shards with the same version") from None
-    training = tuple(name for name in ours["outputs"] if _is_of_training(name))
-    for name, _, _ in differing("inputs", ()):
-        raise UserError(f"{two}: of another {name} than {one}; prepare all shards from the same raw files")
-    for name, wanted, found in differing("settings", ("shard",)):
-        option = f"--{name.replace('_', '-')}: {found}, not {wanted}"
-        raise UserError(f"{two}: prepared with other options than {one} ({option}); prepare all shards alike")
-    for name, wanted, found in differing("versions", ("python",)):
-        raise UserError(f"{two}: prepared with {name} {found}, {one} with {wanted}; prepare all shards alike")
-    for name, _, _ in differing("outputs", training):
+    left_aside = {"settings": ("shard",), "versions": ("python",), "outputs": filter(_is_of_training, ours["outputs"])}
+    both = [
+        (part, name)
+        for part in ("inputs", "settings", "versions", "outputs")
+        for name in sorted(ours[part].keys() & theirs[part].keys() - set(left_aside.get(part, ())))
+    ]
+    for part, name in both:
+        wanted, found = ours[part][name], theirs[part][name]
+        if wanted == found or (part == "settings" and name in PLACES and bool(wanted) == bool(found)):
+            continue
         raise UserError(
-            f"{two}: has another {name} than {one}; prepare all shards with --vocabulary and the same directory"
+            {
+                "inputs": f"{two}: of another {name} than {one}; prepare all shards from the same raw files",
+                "settings": f"{two}: prepared with other options than {one} ({option(name)}: {found}, not {wanted}); "
+                "prepare all shards alike",
+                "versions": f"{two}: prepared with {name} {found}, {one} with {wanted}; prepare all shards alike",
+                "outputs": f"{two}: has another {name} than {one}; prepare all shards with --vocabulary and the same "
+                "directory",
+            }[part]
         )
+    if not theirs["inputs"].keys() <= ours["inputs"].keys():
+        raise UserError(f"{two}: of other raw files than {one}; prepare all shards from the same raw files")
 
 
 def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any], first: dict[str, Any]) -> None:
@@ -146,122 +160,58 @@ def _check_output(output: Path, folders: Sequence[Path], settings: dict[str, Any
             raise UserError(f"{output / 'manifest.json'}: not that of a prepared corpus; give another directory")
         if (before.get("settings"), before.get("inputs")) != (settings, first["inputs"]):
             raise UserError(f"{output}: holds another prepared corpus; give another directory")
-        for name in filter(_is_of_vocabulary, sorted(before["outputs"].keys() | first["outputs"].keys())):
-            if before["outputs"].get(name) != first["outputs"].get(name):
+        for name in sorted(before["outputs"].keys() | first["outputs"].keys()):
+            of_vocabulary = "/" not in name or name.startswith("bin/dict.")
+            if of_vocabulary and before["outputs"].get(name) != first["outputs"].get(name):
                 raise UserError(f"{output}: holds a corpus in another vocabulary ({name}); give another directory")
-
-
-def _check_parts(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
-    """Raise UserError for a file that is put together and is not what was prepared, before any is read or written."""
-    for number, (folder, manifest) in enumerate(shards):
-        for name in shards[0][1]["outputs"]:
-            if (number == 0 or _is_of_training(name)) and sha256(folder / name) != manifest["outputs"].get(name):
-                raise UserError(f"{folder / name}: is not as it was prepared; prepare this shard again")
-
-
-def _is_of_vocabulary(name: str) -> bool:
-    return "/" not in name or name.startswith("bin/dict.")
 
 
 def _is_of_training(name: str) -> bool:
     return name.partition("/")[2].startswith("train.")
 
 
-class _Merger:
-    """How the files of a training set are put together."""
+class _Turns:
+    """Puts the texts of a training set together, document by document."""
 
-    def __init__(self, folders: Sequence[Path], source_lang: str, target_lang: str):
-        self.sidecar = sidecar_name("train", source_lang, target_lang)
-        self.sidecars = [Sidecar.load(folder / "bin" / self.sidecar) for folder in folders]
-        counts = [sidecar.documents for sidecar in self.sidecars]
-        self.documents, shards = sum(counts), len(counts)
+    def __init__(self, sidecars: Sequence[Path]):
+        self.sidecars = [Sidecar.load(path) for path in sidecars]
+        counts, shards = [sidecar.documents for sidecar in self.sidecars], len(self.sidecars)
+        self.documents = sum(counts)
         if counts != [len(range(number, self.documents, shards)) for number in range(shards)]:
-            raise UserError(
-                f"{folders[0]}: the shards have {counts} documents, as no division makes; prepare them again"
-            )
-        # Of each shard, the document of every instance, and how many instances each document has.
-        self.document = [np.array([row[0] for row in one.instances], dtype=np.int64) for one in self.sidecars]
-        self.instances = [np.bincount(one, minlength=count) for one, count in zip(self.document, counts, strict=True)]
+            folder = sidecars[0].parents[1]
+            raise UserError(f"{folder}: the shards have {counts} documents, as no division makes; prepare them again")
 
     def write(self, name: str, parts: list[Path], output: Path) -> dict[str, Any]:
-        """Write the file ``name``."""
-        self._how(name)(parts, output)
+        """Write the file ``name`` of its parts."""
+        if len(parts) == 1:
+            copy_file(parts[0], output)
+        elif name.endswith(".json"):
+            whole = {rows: self._numbered(rows) for rows in ("instances", "dropped")}
+            replace(self.sidecars[0], documents=self.documents, **whole).save(output)
+        else:
+            with ExitStack() as stack, atomic_write(output, "wb") as stream:
+                streams = [stack.enter_context(open_bytes(part)) for part in parts]
+                if name.startswith("instances/"):
+                    documents = [self._instances(*one) for one in zip(streams, self.sidecars, strict=True)]
+                else:
+                    documents = [_documents(one) for one in streams]
+                for number in range(self.documents):
+                    stream.writelines(next(documents[number % len(parts)]))
         return {"summary": f"of {len(parts)} shards"} if len(parts) > 1 else {}
 
-    def _how(self, name: str) -> Callable[[list[Path], Path], None]:
-        if not _is_of_training(name):
-            return _copy
-        if name.endswith(".json"):
-            return self._sidecar
-        if name.startswith("instances/"):
-            return self._lines
-        return {".bin": self._tokens, ".idx": self._index}.get(Path(name).suffix, self._text)
-
-    def turns(self) -> Iterator[tuple[int, int]]:
-        """(shard, its document) of all documents in their order."""
-        shards = len(self.sidecars)
-        return ((number % shards, number // shards) for number in range(self.documents))
-
-    def order(self) -> np.ndarray:
-        """(instances,) int64, where each instance of the whole stands among those of shard after shard."""
-        shards = len(self.document)
-        whole = [document * shards + number for number, document in enumerate(self.document)]
-        return np.argsort(np.concatenate(whole), kind="stable")
-
-    def _text(self, parts: list[Path], output: Path) -> None:
-        with _opened(parts, output) as (streams, stream):
-            documents = [_documents(one) for one in streams]
-            for shard, _ in self.turns():
-                stream.writelines(next(documents[shard]))
-
-    def _lines(self, parts: list[Path], output: Path) -> None:
-        with _opened(parts, output) as (streams, stream):
-            for shard, document in self.turns():
-                stream.writelines(islice(streams[shard], int(self.instances[shard][document])))
-
-    def _sidecar(self, parts: list[Path], output: Path) -> None:
-        shards = len(parts)
-
-        def whole(rows: str) -> list[tuple[int, ...]]:
-            numbered = (
-                (document * shards + number, *rest)
-                for number, sidecar in enumerate(self.sidecars)
-                for document, *rest in getattr(sidecar, rows)
-            )
-            return sorted(numbered)
-
-        merged = replace(
-            self.sidecars[0], documents=self.documents, instances=whole("instances"), dropped=whole("dropped")
+    def _numbered(self, rows: str) -> list[tuple[int, ...]]:
+        """The rows of all indices of instances, with the documents' numbers in the whole."""
+        return sorted(
+            (document * len(self.sidecars) + number, *rest)
+            for number, sidecar in enumerate(self.sidecars)
+            for document, *rest in getattr(sidecar, rows)
         )
-        merged.save(output)
 
-    def _tokens(self, parts: list[Path], output: Path) -> None:
-        counts = []  # of each shard, the bytes of every document
-        for part, instances in zip(parts, self.instances, strict=True):
-            check_binary(part.with_suffix(""))
-            _, sizes = _read_index(part.with_suffix(".idx"))
-            borders = np.concatenate([[0], np.cumsum(sizes)])[np.concatenate([[0], np.cumsum(instances)])]
-            counts.append(np.diff(borders) * (part.stat().st_size // max(1, int(sizes.sum()))))
-        with _opened(parts, output) as (streams, stream):
-            for shard, document in self.turns():
-                stream.write(streams[shard].read(int(counts[shard][document])))
-
-    def _index(self, parts: list[Path], output: Path) -> None:
-        read = [_read_index(part) for part in parts]
-        sizes = np.concatenate([sizes for _, sizes in read])[self.order()]
-        magic, version, code, _ = read[0][0]
-        width = parts[0].with_suffix(".bin").stat().st_size // max(1, int(read[0][1].sum()))
-        with atomic_write(output, "wb") as stream:
-            stream.write(HEAD.pack(magic, version, code, len(sizes)))
-            stream.write(sizes.astype(np.int32).tobytes())
-            stream.write(((np.cumsum(sizes) - sizes) * width).tobytes())
-
-
-def _read_index(path: Path) -> tuple[tuple[bytes, int, int, int], np.ndarray]:
-    """The head of an index, and the tokens of every instance, (instances,) int64."""
-    with open_bytes(path) as stream:
-        head = HEAD.unpack(stream.read(HEAD.size))
-    return head, np.fromfile(path, np.int32, head[3], offset=HEAD.size).astype(np.int64)
+    @staticmethod
+    def _instances(stream: BinaryIO, sidecar: Sidecar) -> Iterator[list[bytes]]:
+        """The instance lines of each document, of which there may be none."""
+        owners = np.array([row[0] for row in sidecar.instances], dtype=np.int64)
+        return (list(islice(stream, int(count))) for count in np.bincount(owners, minlength=sidecar.documents))
 
 
 def _documents(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -273,15 +223,3 @@ def _documents(stream: BinaryIO) -> Iterator[list[bytes]]:
             document = []
         document.append(line)
     yield document
-
-
-@contextmanager
-def _opened(parts: Sequence[Path], output: Path) -> Iterator[tuple[list[BinaryIO], BinaryIO]]:
-    """Files to read, and one to write, which appears whole or not at all."""
-    with ExitStack() as stack, atomic_write(output, "wb") as stream:
-        yield [stack.enter_context(open_bytes(part)) for part in parts], stream
-
-
-def _copy(parts: list[Path], output: Path) -> None:
-    with _opened(parts, output) as ((source,), stream):
-        shutil.copyfileobj(source, stream)

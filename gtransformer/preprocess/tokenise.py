@@ -1,21 +1,88 @@
-"""Tokenising and detokenising with sacremoses, or with the Perl scripts of Moses behind the same interface."""
+"""Tokenising and detokenising with sacremoses, or with the Perl scripts of Moses behind the same interface.
+
+The scripts are used where ``--moses`` or the variable ``MOSES`` names them.
+"""
 
 from __future__ import annotations
 
-import argparse
+import os
 import re
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
-from gtransformer.errors import cli_main
-from gtransformer.preprocess.moses import moses_directory, run_script
-from gtransformer.preprocess.parallel import available_cores, map_file
+from gtransformer.errors import UserError
 from gtransformer.preprocess.spacing import KeptTogether, Spacing
+
+SCRIPTS = {
+    "tokenizer.perl": "tokenizer",
+    "detokenizer.perl": "tokenizer",
+    "normalize-punctuation.perl": "tokenizer",
+    "train-truecaser.perl": "recaser",
+    "truecase.perl": "recaser",
+    "detruecase.perl": "recaser",
+}
 
 # Tokens with a meaning of their own in instance files and dictionaries: any of these, or a language symbol like [en].
 # A token that ends as BPE marks the parts of words would take the next word to itself.
 _CONTROL = re.compile(r"(?<!\S)(</?[a-z]+>|\[[A-Za-z_]+\])(?!\S)")
 _PART = re.compile(r"@@+(?!\S)")
+
+
+def moses_directory(option: str | None = None) -> str | None:
+    """Return the Moses directory to use: the option, else the environment variable MOSES, else None (sacremoses)."""
+    return option or os.environ.get("MOSES") or None
+
+
+def moses_as_prepared(recorded: str | bool | None, option: str | None = None) -> str | None:
+    """Return the Moses directory for new text that goes the way of a corpus, None for sacremoses.
+
+    The option, if given. Else, for a corpus that was prepared with Moses, the variable MOSES or where Moses lay then.
+
+    Args:
+        recorded: ``moses`` of the corpus's settings: that directory; in a model directory, whether there was one.
+    """
+    if option or not recorded:
+        return option
+    return moses_directory() or (recorded if isinstance(recorded, str) else None)
+
+
+def script_path(root: str | Path, script: str) -> Path:
+    """Return where a script lies below ``root``: the Moses checkout, its ``scripts`` folder or a flat folder.
+
+    Raises UserError if it is in none of them.
+    """
+    folder = SCRIPTS[script]
+    candidates = [Path(root, "scripts", folder, script), Path(root, folder, script), Path(root, script)]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise UserError(
+        f"{candidates[0]}: no such file; point MOSES (or --moses) at a checkout of Moses, "
+        "or leave it unset to use sacremoses"
+    )
+
+
+def run_script(root: str | Path, script: str, arguments: Sequence[str], lines: Sequence[str] | None) -> list[str]:
+    """Run a Moses script over ``lines`` and return its output lines, as many as went in.
+
+    With ``lines`` None nothing is piped and the output is returned as it is. Raises UserError when Perl is missing, the
+    script fails, or it returns another number of lines.
+    """
+    path = script_path(root, script)
+    text = None if lines is None else "".join(f"{line}\n" for line in lines).encode()
+    try:
+        done = subprocess.run(["perl", str(path), *arguments], input=text, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise UserError("perl: command not found; install Perl, or unset MOSES to use sacremoses") from None
+    if done.returncode != 0:
+        last = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise UserError(f"{path}: failed with status {done.returncode} ({last})")
+    output = done.stdout.decode("utf-8").removesuffix("\n").split("\n") if done.stdout else []
+    if lines is not None and len(output) != len(lines):
+        raise UserError(f"{path}: returned {len(output)} lines for {len(lines)}; use an unmodified Moses script")
+    return output
 
 
 def sacremoses() -> ModuleType:
@@ -103,24 +170,3 @@ class Detokeniser:
         if self.moses:
             return [line.strip() for line in run_script(self.moses, "detokenizer.perl", ["-q", "-l", self.lang], lines)]
         return [self._detokenizer.detokenize(line.split(), unescape=self.escaped) for line in lines]
-
-
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.tokenise INPUT OUTPUT --lang de [--undo]``"""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.tokenise", description="Tokenise or detokenise.")
-    parser.add_argument("input", help="text, one sentence a line; <d> lines are left alone")
-    parser.add_argument("output")
-    parser.add_argument("--lang", required=True, help="language of the text, e.g. de")
-    parser.add_argument("--undo", action="store_true", help="detokenise")
-    parser.add_argument("--normalise-punctuation", action="store_true", help="normalise punctuation first")
-    parser.add_argument("--moses", help="Moses directory (default: the variable MOSES; else sacremoses)")
-    parser.add_argument("--workers", type=int, default=available_cores())
-    args = parser.parse_args(argv)
-    moses = moses_directory(args.moses)
-    work = Detokeniser(args.lang, moses) if args.undo else Tokeniser(args.lang, moses, args.normalise_punctuation)
-    map_file(work, args.input, args.output, args.workers, label="detokenise" if args.undo else "tokenise")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -12,19 +12,18 @@ changes, and only where undoing gives it back; a line that begins in small lette
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, read_lines
-from gtransformer.preprocess.corpus import is_document_mark
-from gtransformer.preprocess.moses import moses_directory, run_script
-from gtransformer.preprocess.parallel import available_cores, map_chunks, map_file
+from gtransformer.preprocess.corpus import fault, is_document_mark
+from gtransformer.preprocess.parallel import map_chunks
 from gtransformer.preprocess.spacing import join_joints
+from gtransformer.preprocess.tokenise import run_script
 
 COUNTS = re.compile(r"\([\d.]+(/[\d.]+)?\)")  # Moses counts first words of sentences by a tenth
 SENTENCE_END = frozenset(".:?!")
@@ -33,18 +32,13 @@ BEFORE_START = frozenset(["(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93
 LOWER = "⇣"  # the line begins in small letters; in a truecaser's model where its training text had such lines
 
 
-def _has_case(word: str) -> bool:
-    """Whether a word holds a letter that could be written in another case."""
-    return word.lower() != word.upper()
-
-
 def capital(word: str) -> str:
-    """A word with a capital in front."""
+    """Return a word with a capital in front."""
     return word[:1].upper() + word[1:]
 
 
 def first_word(words: Sequence[str]) -> int | None:
-    """The place of a line's first word, quotes and dashes being passed over; None where there is none."""
+    """Return the place of a line's first word, quotes and dashes being passed over; None where there is none."""
     return next((place for place, word in enumerate(words) if any(map(str.isalnum, word))), None)
 
 
@@ -68,7 +62,7 @@ def count_casings(lines: Iterable[str], exact: bool = False) -> Counter[str]:
                 at_start = True
                 continue
             if word not in cased:
-                cased[word] = _has_case(word)
+                cased[word] = word.lower() != word.upper()
             if cased[word] and not at_start:
                 counts[word] += 1
             at_start = False
@@ -100,7 +94,7 @@ class Truecaser:
         for number, line in enumerate(read_lines(model), 1):
             fields = line.split()
             if len(fields) < 2 or len(fields) % 2 or not all(map(COUNTS.fullmatch, fields[1::2])):
-                raise UserError(f"{model}, line {number}: not a truecaser model line ('word (count/total) ...')")
+                raise fault(model, number, "not a truecaser model line ('word (count/total) ...')")
             self.best[fields[0].lower()] = fields[0]
             self.known.update(fields[2::2])
 
@@ -141,7 +135,7 @@ class Truecaser:
 
 
 def without_marks(line: str) -> str:
-    """A tokenised line without what only our rules put there: ``LOWER``, and the signs around joints."""
+    """Return a tokenised line without what only our rules put there: ``LOWER``, and the signs around joints."""
     return join_joints(f" {line} ".removeprefix(f" {LOWER}")).strip()
 
 
@@ -181,16 +175,13 @@ def train_truecaser(
     """
     text = (line for line in read_lines(corpus) if not is_document_mark(line))
     if moses:
-        with atomic_write(f"{model}.corpus") as stream:
-            stream.writelines(f"{line}\n" for line in text)
-        raw = Path(f"{model}.tmp")
-        try:
-            run_script(moses, "train-truecaser.perl", ["--model", str(raw), "--corpus", f"{model}.corpus"], None)
+        with TemporaryDirectory(dir=Path(model).parent) as folder:
+            plain, raw = Path(folder, "corpus"), Path(folder, "model")
+            with atomic_write(plain) as stream:
+                stream.writelines(f"{line}\n" for line in text)
+            run_script(moses, "train-truecaser.perl", ["--model", str(raw), "--corpus", str(plain)], None)
             # Perl writes the model in the order of its hash, another one each time.
             lines = sorted(read_lines(raw))
-        finally:
-            raw.unlink(missing_ok=True)
-            Path(f"{model}.corpus").unlink(missing_ok=True)
         with atomic_write(model) as stream:
             stream.writelines(f"{line}\n" for line in lines)
         return
@@ -198,29 +189,3 @@ def train_truecaser(
     for part in map_chunks(partial(count_casings, exact=exact), text, workers, label="truecaser"):
         counts.update(part)
     write_model(counts, model)
-
-
-@cli_main
-def main(argv: list[str] | None = None) -> None:
-    """``python -m gtransformer.preprocess.truecase {train,apply,undo} ...``"""
-    parser = argparse.ArgumentParser(prog="gtransformer.preprocess.truecase", description="Moses-style truecasing.")
-    parser.add_argument("action", choices=["train", "apply", "undo"])
-    parser.add_argument("input", help="tokenised text, one sentence a line")
-    parser.add_argument("output", help="train: the model file; else the text")
-    parser.add_argument("--model", help="model file (apply)")
-    parser.add_argument("--moses", help="Moses directory (default: the variable MOSES; else built in)")
-    parser.add_argument("--workers", type=int, default=available_cores())
-    args = parser.parse_args(argv)
-    moses = moses_directory(args.moses)
-    if args.action == "train":
-        train_truecaser(args.input, args.output, moses, args.workers)
-    elif args.action == "apply":
-        if not args.model:
-            raise UserError("truecase apply: give the model file with --model")
-        map_file(Truecaser(args.model, moses), args.input, args.output, args.workers, label="truecase")
-    else:
-        map_file(partial(detruecase, moses=moses), args.input, args.output, args.workers, label="detruecase")
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

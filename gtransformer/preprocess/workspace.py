@@ -10,10 +10,10 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.corpus import find_splits
-from gtransformer.preprocess.moses import SCRIPTS, script_path
 from gtransformer.preprocess.parallel import map_file
 from gtransformer.preprocess.settings import Settings, check_given, check_vocabulary
 from gtransformer.preprocess.steps import Steps
+from gtransformer.preprocess.tokenise import SCRIPTS, script_path
 
 
 class Workspace:

@@ -21,7 +21,7 @@ from gtransformer.data.sentences import RunDataset
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
-from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.chain import TextEncoder
 from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.config import TranslationDocConfig

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
-from gtransformer.preprocess.unspaced import bleu_tokenizer
+from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation_output import split_sentences
 

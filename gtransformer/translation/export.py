@@ -16,7 +16,7 @@ from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError, explain, no_room
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
-from gtransformer.preprocess.encode import text_files
+from gtransformer.preprocess.chain import text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.settings import moses_rules
 from gtransformer.tasks.averaging import model_in

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
 from gtransformer.errors import UserError
-from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.characters import clean_line
 from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_blank, is_document_mark
 
 HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF, where text was decoded carelessly

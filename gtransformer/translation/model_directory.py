@@ -24,7 +24,7 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
-from gtransformer.preprocess.encode import text_files
+from gtransformer.preprocess.chain import text_files
 from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
 

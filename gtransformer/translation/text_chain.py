@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from gtransformer.preprocess.bpe import remove_bpe
-from gtransformer.preprocess.encode import TextEncoder, never_truecased
-from gtransformer.preprocess.moses import moses_as_prepared
-from gtransformer.preprocess.postprocess import PieceJoiner
-from gtransformer.preprocess.tokenise import Detokeniser
+from gtransformer.preprocess.chain import PieceJoiner, TextEncoder, never_truecased
+from gtransformer.preprocess.tokenise import Detokeniser, moses_as_prepared
 from gtransformer.preprocess.truecase import detruecase
 from gtransformer.translation.model_directory import ModelDirectory
 

@@ -18,12 +18,10 @@ from gtransformer.evaluation.generative import read_expectations
 from gtransformer.evaluation.suite_files import read_suite
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.preprocess.bpe import Encoder
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.corpus import read_pairs
-from gtransformer.preprocess.document_ids import read_with_ids
-from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.opus import read_opus
+from gtransformer.preprocess.formats import read_opus, read_with_ids
 from gtransformer.preprocess.plain_text import read_plain
-from gtransformer.preprocess.postprocess import Postprocessor
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.run.recipe import find_recipe, load_recipe
 from gtransformer.tasks.dictionaries import load_dictionary

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gtransformer.data.instances import MARKS, greedy
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, inspect
 from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
@@ -14,7 +15,6 @@ from gtransformer.lab.analysis.attention_text import drawn_text, gate_table, to_
 from gtransformer.lab.analysis.word_sides import word_sides
 from gtransformer.lab.analysis.words import WordWatch
 from gtransformer.preprocess.corpus import text_lines
-from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
 from gtransformer.translation.options import SearchOptions
@@ -55,20 +55,19 @@ def inspect_document(
         top: source sentences listed for each.
         by_word: keep what each word drew on, too.
     """
-    cuts = greedy_instances(
-        [len(line.tokens[0]) for line in document], None, model.max_instance_tokens, model.directory.max_sents
-    )
-    for number, (first, count) in enumerate(cuts, 1):
-        lines = document[first : first + count]
-        read = document[max(0, first - (model.directory.sentences_beside or 0)) : first + count]
-        target = given[first : first + count] if given else translate(model, read, options)
+    costs = [len(line.tokens[0]) + MARKS for line in document]
+    cuts = greedy(costs, model.max_instance_tokens, model.directory.max_sents)
+    for number, (first, last) in enumerate(cuts, 1):
+        lines = document[first:last]
+        read = document[max(0, first - (model.directory.sentences_beside or 0)) : last]
+        target = given[first:last] if given else translate(model, read, options)
         pieces = [line.tokens[0] for line in read]
         words = WordWatch(word_sides(model, pieces, target)) if by_word else None
         source = model.engine.instance_tokens(pieces).tolist()
         found = inspect(model.engine.model, source, target_tokens(model, target), words)
         several = len(cuts) > 1
         end = f".{number}" if several else ""
-        here = f"{title}, sentences {first + 1} to {first + count}" if several else title
+        here = f"{title}, sentences {first + 1} to {last}" if several else title
         draw_attention(found, output / f"attention{end}.png", here)
         if found.gates:
             draw_gates(found, output / f"gates{end}.png", here)

@@ -19,10 +19,9 @@ from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import sha256
 from gtransformer.preprocess.bpe import remove_bpe
-from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.moses import SCRIPTS
-from gtransformer.preprocess.postprocess import Postprocessor
+from gtransformer.preprocess.tokenise import SCRIPTS
 from tests.core.preprocess.perl_scripts import write_scripts
 from tests.processes import run_group, start
 from tests.raw_corpus import OPTIONS, documents, lines, run

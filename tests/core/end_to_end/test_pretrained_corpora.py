@@ -22,8 +22,7 @@ from gtransformer.cli.score import main as score
 from gtransformer.cli.translate import main as translate
 from gtransformer.errors import UserError
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
-from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.postprocess import PieceJoiner, Postprocessor, postprocessor_for
+from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, postprocessor_for
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.run.commands import to_arguments, without_half_precision

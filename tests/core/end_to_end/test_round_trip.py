@@ -16,9 +16,8 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.references import ReleaseText
 from gtransformer.evaluation.score import score_translations
-from gtransformer.preprocess.encode import TextEncoder
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder, postprocessor_for
 from gtransformer.preprocess.instances import split_instance
-from gtransformer.preprocess.postprocess import Postprocessor, postprocessor_for
 from gtransformer.preprocess.tokenise import Tokeniser
 from gtransformer.preprocess.truecase import LOWER
 

@@ -16,8 +16,7 @@ from sentencepiece import SentencePieceTrainer
 from gtransformer.cli.export import main as export
 from gtransformer.cli.prepare import main as prepare
 from gtransformer.cli.translate import main as translate
-from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.postprocess import postprocessor_for
+from gtransformer.preprocess.chain import TextEncoder, postprocessor_for
 from tests.commands import GENERATION, only_error, run
 from tests.core.models import fairseq_models
 

@@ -21,7 +21,7 @@ from gtransformer.evaluation.instances import Capacity, capacity_of, corpus_inst
 from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
 from gtransformer.files import read_lines
-from gtransformer.preprocess.encode import read_settings
+from gtransformer.preprocess.chain import read_settings
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask

@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer.bert import GTransformerBertConfig, GTransformerBertModel
 from gtransformer.optional import import_transformers
-from gtransformer.preprocess.pieces import WordPieces, save_wordpieces, wordpiece_dictionary
+from gtransformer.preprocess.pieces import WordPieces, given_dictionary, save_wordpieces
 from tests.bert import WORDS, save_bert, skip_without_transformers
 from tests.core.models.test_pretrained import force_local
 from tests.support import pad_batch, relative_error, tiny_dictionary
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 def source(folder):
     """The source dictionary as scripts/prepare.sh --bert writes it."""
     save_wordpieces(folder, folder / "wordpieces.json")
-    wordpiece_dictionary(folder / "wordpieces.json", ["en", "de"], folder / "dict.txt")
+    given_dictionary(folder / "wordpieces.json", ["en", "de"], folder / "dict.txt")
     return Dictionary.load(str(folder / "dict.txt"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gtransformer.preprocess.moses import SCRIPTS
+from gtransformer.preprocess.tokenise import SCRIPTS
 
 HEAD = "use utf8; use strict; use open qw(:std :utf8); $| = 1; my %o; my $a = join(' ', @ARGV);\n"
 BODY = {

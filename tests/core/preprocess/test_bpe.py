@@ -46,7 +46,7 @@ def test_apply_and_undo(codes):
 
 @pytest.mark.parametrize(
     ("line", "plain"),
-    [("Haus@@ boot .", "Hausboot ."), ("a@@ b@@", "ab"), ("@@", ""), ("a @ b@c", "a @ b@c"), ("", "")],
+    [("Haus@@ boot .", "Hausboot ."), ("a@@ b@@", "ab"), ("a @ b@c", "a @ b@c"), ("", "")],
 )
 def test_remove_bpe(line, plain):
     assert remove_bpe(line) == plain
@@ -58,16 +58,19 @@ def test_fewer_merges_than_asked_for(write, tmp_path, capsys):
     assert "Stopping" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "text", ["#version: 0.2\na b c\n", "no codes at all\n", "#version: 3\na b\n", "#version: 0.2\n"]
+)
+def test_damaged_codes(write, text):
+    with pytest.raises(UserError, match="codes(, line [12])?: "):
+        Encoder(write("codes", text))
+
+
 @pytest.mark.parametrize("text", ["<d>\n\n", "a b c\n", "ab cd\n"])
 def test_too_little_text(write, tmp_path, text):
     with pytest.raises(UserError, match="text: too little text to learn BPE from"):
         learn([write("text", text)], tmp_path / "codes", 10)
     assert not (tmp_path / "codes").exists()
-
-
-def test_damaged_codes(write):
-    with pytest.raises(UserError, match="codes, line 2: not a BPE merge"):
-        Encoder(write("codes", "#version: 0.2\na b c\n"))
 
 
 def test_real_text(shared, tmp_path):
@@ -100,9 +103,6 @@ def test_codes_of_fastbpe(tmp_path, codes):
     assert take_codes(tmp_path / "fast", tmp_path / "taken") == len(merges)
     assert (tmp_path / "taken").read_text() == codes.read_text()
     assert take_codes(codes, tmp_path / "again") == len(merges)
-    (tmp_path / "fast").write_text("no codes at all\n")
-    with pytest.raises(UserError, match="not a BPE merge"):
-        take_codes(tmp_path / "fast", tmp_path / "taken")
 
 
 def test_pieces_that_a_dictionary_lacks_are_cut_further(tmp_path):

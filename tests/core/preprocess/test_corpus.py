@@ -17,7 +17,7 @@ from gtransformer.preprocess.corpus import (
     read_documents,
     text_lines,
 )
-from gtransformer.preprocess.plain_text import read_plain
+from gtransformer.preprocess.plain_text import read_plain, read_shaped
 from gtransformer.translation.lines import START, read_text
 
 GOOD = "<d>\nOne.\nTwo.\n<d>\nThree.\n"
@@ -28,14 +28,11 @@ def test_documents(write):
     assert list(read_documents(source, target)) == [[("One.", "Eins."), ("Two.", "Zwei.")], [("Three.", "Drei.")]]
 
 
-def test_last_line_may_lack_its_newline_and_files_may_be_compressed(write):
-    source, target = write("en.xz", lzma.compress(GOOD.encode())), write("de", GOOD.rstrip("\n"))
-    assert [len(document) for document in read_documents(source, target)] == [2, 1]
-
-
-def test_windows_files_with_byte_order_mark(write):
-    text = "\ufeff" + GOOD.replace("\n", "\r\n")
-    assert [len(document) for document in read_documents(write("en", text), write("de", GOOD))] == [2, 1]
+def test_last_line_may_lack_its_newline_and_files_may_be_compressed_or_of_windows(write):
+    target = write("de", GOOD.rstrip("\n"))
+    windows = write("en", "\ufeff" + GOOD.replace("\n", "\r\n"))
+    for source in (write("en.xz", lzma.compress(GOOD.encode())), windows):
+        assert [len(document) for document in read_documents(source, target)] == [2, 1]
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r"])
@@ -54,11 +51,9 @@ def test_sentence_pairs_without_documents(write):
     plain, marked = (write("en", "a\nb\n"), write("de", "A\nB\n")), (write("x", GOOD), write("y", GOOD))
     assert list(read_documents(*plain, sentence_pairs=True)) == [[("a", "A")], [("b", "B")]]
     assert list(read_documents(*marked, sentence_pairs=True)) == list(read_documents(*marked))
-    for text, words in (("a\n<d>\nb\n", "line 2: <d>, but none opens the file"), ("", "the file is empty")):
-        with pytest.raises(UserError, match=words):
-            list(read_documents(write("en", text), write("de", text), sentence_pairs=True))
-    with pytest.raises(UserError, match="en, line 1: a document must open the file"):
-        list(read_documents(write("en", "a\nb\n"), write("de", "<d>\nb\n"), sentence_pairs=True))
+    for english, german, line in (("a\n<d>\nb\n",) * 2 + (2,), ("", "", 1), ("a\nb\n", "<d>\nb\n", 1)):
+        with pytest.raises(UserError, match=f"en, line {line}: "):
+            list(read_documents(write("en", english), write("de", german), sentence_pairs=True))
 
 
 BORDERS = [
@@ -83,7 +78,7 @@ def test_all_commands_see_the_same_documents(write, text, documents, borders):
             translated[-1] = [*translated[-1], line.text.strip("\ufeff")]
     assert (translated, place.borders) == (documents, borders)
     if borders == NONE:
-        with pytest.raises(UserError, match="en, line 1: nothing says where documents begin"):
+        with pytest.raises(UserError, match="en, line 1: "):
             list(read_documents(path, path))
         return
     assert list(read_documents(path, path)) == [[(one, one) for one in document] for document in documents]
@@ -93,7 +88,7 @@ def test_all_commands_see_the_same_documents(write, text, documents, borders):
 def test_blank_lines_stand_on_both_sides(write):
     """An empty sentence is told from a border by nothing but <d>."""
     source, target = write("en", "a\n\nb\nc\n"), write("de", "A\n\nB\n\n")
-    with pytest.raises(UserError, match=r"de, line 4: blank, but .*en has text there"):
+    with pytest.raises(UserError, match="de, line 4: "):
         list(read_documents(source, target))
     marked = [write(name, "<d>\n" + path.read_text()) for name, path in (("x", source), ("y", target))]
     assert list(read_documents(*marked)) == [[("a", "A"), ("", ""), ("b", "B"), ("c", "")]]
@@ -129,7 +124,7 @@ def test_markup_is_refused_with_its_line(write, text, kind, before):
     path = write("en", text.format(before))
     line = 3 if "{0}" in text and before else 1
     for read in (read_plain, lambda path: list(text_lines(path)), lambda path: list(read_documents(path, path))):
-        with pytest.raises(UserError, match=rf"en, line {line}: .*is .*{kind}.*, not plain text; give"):
+        with pytest.raises(UserError, match=f"en, line {line}: .*{kind}"):
             read(path)
 
 
@@ -155,17 +150,6 @@ def test_real_text_is_no_markup(shared):
         assert sum(1 for _ in text_lines(path)) > 100
 
 
-def test_missing_file(write, tmp_path):
-    with pytest.raises(UserError, match="nothing: no such file"):
-        list(read_documents(write("en", GOOD), tmp_path / "nothing"))
-
-
-def test_damaged_compression(write):
-    data = lzma.compress(GOOD.encode() * 1000)[:-30]
-    with pytest.raises(UserError, match="compressed data is damaged"):
-        list(read_documents(write("en.xz", data), write("de", GOOD * 1000)))
-
-
 def names(*splits, pair=("en", "de"), end=""):
     stem = f"concatenated_{pair[0]}2{pair[1]}"
     return [f"{stem}_{split}_{lang}.txt{end}" for split in splits for lang in pair]
@@ -178,43 +162,74 @@ def test_find_splits(write, tmp_path):
     assert list(found) == ["train", "valid", "test"]
     assert found["valid"][1].name == "concatenated_en2de_dev_de.txt"
     assert found["test"][0].name == "concatenated_en2de_test_en.txt.xz"
-
-
-def test_opposite_direction(write, tmp_path):
-    for name in names("train"):
-        write(name, "")
     assert [path.name[-6:] for path in find_splits(tmp_path, "de", "en")["train"]] == ["de.txt", "en.txt"]
 
 
-def test_unknown_pair_names_the_pairs_there_are(write, tmp_path):
-    for name in [*names("train"), *names("test", pair=("fr", "zh"))]:
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (names("train", pair=("fr", "zh")), "en-de .*it has fr-zh"),
+        (names("train", "dev")[:-1], "concatenated_en2de_dev_de.txt"),
+        ([*names("train", "dev"), "concatenated_en2de_dev_de.txt.gz"], "dev_de.txt.gz"),
+        ([*names("train"), "concatenated_en2de_valid_en.txt"], "concatenated_en2de_dev_en"),
+        ([], "no corpus files at all"),
+    ],
+)
+def test_files_that_are_missing_or_would_be_passed_over(write, tmp_path, files, named):
+    for name in [*files, "concatenated_fr2de_valid_de.txt", "concatenated_en2de_train_en.txt.md5"]:
         write(name, "")
-    with pytest.raises(UserError, match=r"no files for the language pair en-ru .*it has en-de, fr-zh"):
-        find_splits(tmp_path, "en", "ru")
-
-
-def test_a_file_that_would_be_passed_over(write, tmp_path):
-    """Beside another of the same split, or under a name that other programs use."""
-    for name in [*names("train", "dev"), "concatenated_fr2de_valid_de.txt", "concatenated_en2de_train_en.txt.md5"]:
-        write(name, "")
-    assert list(find_splits(tmp_path, "en", "de")) == ["train", "valid"]
-    other = write("concatenated_en2de_dev_de.txt.gz", "")
-    with pytest.raises(UserError, match=r"dev_de\.txt: concatenated_en2de_dev_de\.txt\.gz is there, too; keep one"):
-        find_splits(tmp_path, "en", "de")
-    other.rename(tmp_path / "concatenated_en2de_valid_en.txt")
-    with pytest.raises(UserError, match=r"valid_en\.txt: no split is called valid; name it concatenated_en2de_dev_en"):
-        find_splits(tmp_path, "de", "en")
-
-
-def test_one_side_missing(write, tmp_path):
-    for name in names("train", "dev")[:-1]:
-        write(name, "")
-    with pytest.raises(UserError, match=r"concatenated_en2de_dev_de.txt: no such file, though its other side"):
+    with pytest.raises(UserError, match=named):
         find_splits(tmp_path, "en", "de")
 
 
-def test_no_directory_and_no_files(tmp_path):
-    with pytest.raises(UserError, match="no such directory"):
-        find_splits(tmp_path / "nothing", "en", "de")
-    with pytest.raises(UserError, match="no corpus files at all"):
-        find_splits(tmp_path, "en", "de")
+SHAPE = [2, 1, 2]
+FULL = [["a", "b"], ["c"], ["d", "e"]]
+
+
+def written(write, text: str):
+    """A file of these words, one a line; ``-`` is a blank one."""
+    return write("hypothesis", "".join("\n" if word == "-" else f"{word}\n" for word in text.split()))
+
+
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ("a b c d e", FULL),
+        ("<d> a b <d> c <d> d e", FULL),
+        ("a b - c - d e", FULL),
+        ("a b - - c - d e - -", FULL),
+        ("- a b c d e -", FULL),
+        ("a b - c d e", FULL),
+        ("a - c d -", [["a", ""], ["c"], ["d", ""]]),
+        ("a b - - - d e", [["a", "b"], [""], ["d", "e"]]),
+        ("- b - c - d -", [["", "b"], ["c"], ["d", ""]]),
+        ("- - - - - - -", [["", ""], [""], ["", ""]]),
+        ("<d> a - <d> - <d> d e", [["a", ""], [""], ["d", "e"]]),
+    ],
+)
+def test_each_line_of_a_translation_has_its_place(write, text, documents):
+    assert read_shaped(written(write, text), SHAPE, "reference") == documents
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a b c d",
+        "a b c d e f",
+        "a - b c - d e",
+        "a b c - d e f",
+        "a b - - - - d e",
+        "a b - - c - d -",
+        "a - b - c",
+        "<d> a b <d> c d <d> e",
+        "x <d> a b <d> c <d> d e",
+    ],
+)
+def test_what_has_no_clear_place_is_refused(write, text):
+    with pytest.raises(UserError, match="hypothesis, line"):
+        read_shaped(written(write, text), SHAPE, "reference")
+
+
+def test_sentences_are_cleaned_as_the_corpus_is(write):
+    path = write("hypothesis", "\ufeff a\x00b \r\nc\td\u2028e\r\n")
+    assert read_shaped(path, [2], "reference") == [["ab", "c d e"]]

@@ -39,7 +39,7 @@ def complain(lines):
     raise UserError("file, line 3: wrong")
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_order_and_completeness(workers):
     lines = [f"line {i}" for i in range(1001)]
     chunks = list(map_chunks(upper, iter(lines), workers, size=10))
@@ -66,7 +66,7 @@ def test_error_in_a_worker(write, tmp_path, lines):
 
 
 def test_worker_killed(write, tmp_path):
-    with pytest.raises(UserError, match="worker process was killed, probably for want of memory"):
+    with pytest.raises(UserError, match="--workers"):
         map_file(die, write("in", "a\n" * 20_000), tmp_path / "out", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 

@@ -64,11 +64,11 @@ def test_words_stay_words(lang, text, tokens):
 
 
 @pytest.mark.parametrize(
-    ("corpus", "lang"), [(corpus, lang) for corpus in ("bible", "techdocs", "ted", "news") for lang in ("en", "de")]
+    ("corpus", "lang"), [("bible", "de"), ("techdocs", "en"), ("techdocs", "de"), ("ted", "en"), ("news", "de")]
 )
 def test_real_text(shared, corpus, lang, tmp_path):
     raw = [line for line in read_lines(shared / corpus / f"concatenated_en2de_dev_{lang}.txt.xz") if line != "<d>"]
-    raw = [" ".join(line.split()) for line in raw[:1500]]
+    raw = [" ".join(line.split()) for line in raw[:800]]
     raw = [line for line in raw if line]
     tokenise, detokenise = both(lang)
     tokens = tokenise(raw)

@@ -48,15 +48,13 @@ def test_normalising_is_an_option():
     assert Tokeniser("de", normalise=True)(["„Ja“"]) == ['" Ja "']
 
 
-@pytest.mark.parametrize(
-    ("corpus", "lang", "share"), [("techdocs", "en", 0.9), ("techdocs", "de", 0.9), ("ted", "de", 0.9)]
-)
-def test_round_trip_of_real_text(shared, corpus, lang, share):
+@pytest.mark.parametrize(("corpus", "lang"), [("techdocs", "en"), ("ted", "de")])
+def test_round_trip_of_real_text(shared, corpus, lang):
     raw = [line for line in read_lines(shared / corpus / f"concatenated_en2de_dev_{lang}.txt.xz") if line != "<d>"]
-    raw = [" ".join(line.split()) for line in raw[:2000]]
+    raw = [" ".join(line.split()) for line in raw[:1000]]
     tokens = Tokeniser(lang)(raw)
     back = Detokeniser(lang)(tokens)
-    assert sum(a == b for a, b in zip(raw, back, strict=True)) > share * len(raw)
+    assert sum(a == b for a, b in zip(raw, back, strict=True)) > 0.9 * len(raw)
     # Nothing but blanks is ever changed.
     for before, after in zip(raw, back, strict=True):
         assert before.replace(" ", "") == after.replace(" ", "")

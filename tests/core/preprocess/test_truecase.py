@@ -82,13 +82,13 @@ def test_workers_and_cuts_change_nothing(write, tmp_path, monkeypatch):
 @pytest.mark.parametrize("lang", ["en", "de"])
 def test_agrees_with_sacremoses_on_real_text(shared, lang, tmp_path):
     raw = [line for line in read_lines(shared / "ted" / f"concatenated_en2de_dev_{lang}.txt.xz") if line != "<d>"]
-    lines = Tokeniser(lang)(raw[:3000])
+    lines = Tokeniser(lang)(raw[:1500])
     write_model(count_casings(lines), tmp_path / "model")
     other = MosesTruecaser()
     other.train([line.split() for line in lines])
     assert {form for forms in other.model["casing"].values() for form in forms} == set(count_casings(lines))
     ours, other = Truecaser(tmp_path / "model"), MosesTruecaser(str(tmp_path / "model"))
     # The words that sacremoses' own rule for known casings (off by default, on in Moses) leaves alone.
-    test = Tokeniser(lang)(raw[3000:5000])
+    test = Tokeniser(lang)(raw[1500:2500])
     assert ours(test) == [other.truecase(line, return_str=True, use_known=True) for line in test]
-    assert sum(a != b for a, b in zip(ours(test), test, strict=True)) > 1000
+    assert sum(a != b for a, b in zip(ours(test), test, strict=True)) > 500

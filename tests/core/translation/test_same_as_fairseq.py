@@ -17,11 +17,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 
-from gtransformer.preprocess.clean import clean_line
-from gtransformer.preprocess.encode import TextEncoder
-from gtransformer.preprocess.instance_files import write_instances
-from gtransformer.preprocess.instances import instance_line, split_instance
-from gtransformer.preprocess.postprocess import Postprocessor
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder
+from gtransformer.preprocess.characters import clean_line
+from gtransformer.preprocess.instances import instance_line, split_instance, write_instances
 from gtransformer.translation.api import GTransformer
 from tests.hard_text import hard_lines
 from tests.saved_model import MAX_INSTANCE_TOKENS, SHORT, make_model
@@ -50,7 +48,7 @@ def instances(text, saved_model, tmp_path_factory):
     encode = TextEncoder(saved_model, "en")  # a model directory has all that a prepared corpus gives to it
     lines = [line for document in text for line in ("<d>", *encode(document))]
     (folder / "bpe.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    write_instances(folder / "bpe.en", None, folder, "test", ("en", "de"), MAX_INSTANCE_TOKENS)
+    write_instances(folder / "bpe.en", folder / "bpe.en", folder, "test", ("en", "de"), MAX_INSTANCE_TOKENS)
     return (folder / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gtransformer.cli.score import main
 from gtransformer.lab.report.pages.compare import telling_words
-from gtransformer.preprocess.clean import clean_line
+from gtransformer.preprocess.characters import clean_line
 from tests.hard_text import STRANGE
 from tests.pages import Page, check_alone, try_page
 

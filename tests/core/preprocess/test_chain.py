@@ -1,4 +1,4 @@
-"""New text goes the way of its corpus: which files it needs, which Moses, and what pretrained pieces do with tokens."""
+"""New text goes the way of its corpus, and back: which files it needs, which Moses, what pretrained pieces do."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from gtransformer.cli.postprocess import main
 from gtransformer.errors import UserError
-from gtransformer.preprocess.encode import TextEncoder, text_files
-from gtransformer.preprocess.moses import moses_as_prepared
+from gtransformer.preprocess.chain import Postprocessor, TextEncoder, text_files
+from gtransformer.preprocess.tokenise import moses_as_prepared
 
 PLAIN = {"source_lang": "en_XX", "target_lang": "de_DE", "moses": None, "normalise_punctuation": False}
 LINES = ["It's old, isn't it?", "Das Haus, das wir sehen, ist grün.", "Anna sees it!"]
@@ -46,14 +47,14 @@ def test_tokenised_text_is_detokenised_before_pieces_are_cut(pieces):
 
 
 def test_mistakes(pieces):
-    with pytest.raises(UserError, match="prepared for en_XX-de_DE, which lacks en"):
+    with pytest.raises(UserError, match="en_XX-de_DE"):
         TextEncoder(pieces, "en")
     (pieces / "sentencepiece.model").unlink()
-    with pytest.raises(UserError, match="sentencepiece.model: no such file"):
+    with pytest.raises(UserError, match="sentencepiece.model"):
         TextEncoder(pieces, "en_XX")
     for damaged in ("{}", "[]", '{"settings": {"source_lang": "en"}}'):
         (pieces / "manifest.json").write_text(damaged)
-        with pytest.raises(UserError, match="manifest.json: not of a prepared corpus"):
+        with pytest.raises(UserError, match="manifest.json"):
             TextEncoder(pieces, "en_XX")
 
 
@@ -64,3 +65,21 @@ def test_moses_as_prepared(monkeypatch):
     assert moses_as_prepared("/then") == moses_as_prepared(True) == "/variable"
     monkeypatch.delenv("MOSES")
     assert moses_as_prepared("/then") == "/then" and moses_as_prepared(True) is None
+
+
+def test_back_to_plain_text():
+    german, english = Postprocessor("de"), Postprocessor("en")
+    plain = "Das Hausboot, sagte er, ist (sehr) alt."
+    assert german.plain("das Haus@@ boot , sagte er , ist ( sehr ) al@@ t .") == plain
+    assert english.plain("it 's AT & T &amp; < b >") == "It's AT & T &amp; < b >"
+    lines = ["a b@@ c .", "", '" x "', "( y"]
+    assert english.plain_lines(lines) == [english.plain(line) for line in lines]
+
+
+def test_command_of_the_way_back(write, tmp_path, capsys):
+    source = write("in", "<d>\nein Haus@@ boot .\n<d>\nja !\n")
+    assert main(["--lang", "de", "--input", str(source), "--output", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text() == "<d>\nEin Hausboot.\n<d>\nJa!\n"
+    source = write("in", "<s> ein Haus@@ boot . </s> <s> ja ! </s>\n")
+    assert main(["--lang", "de", "--input", str(source), "--instances", "--workers", "1"]) == 0
+    assert capsys.readouterr().out == "Ein Hausboot.\nJa!\n"

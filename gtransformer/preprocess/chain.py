@@ -1,0 +1,186 @@
+"""Plain text to the subwords that a model reads, and back, as a prepared corpus was made.
+
+Forwards: tokenised, truecased and cut by the corpus's BPE, or cut by the pieces of a pretrained model; backwards the
+same in reverse. A model directory has files of the same names as a prepared corpus and serves as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gtransformer.errors import UserError
+from gtransformer.files import read_json
+from gtransformer.preprocess.binarise import dictionary_words
+from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
+from gtransformer.preprocess.characters import one_form
+from gtransformer.preprocess.instances import split_instance
+from gtransformer.preprocess.parallel import AroundDocuments
+from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
+from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser, moses_as_prepared, moses_directory
+from gtransformer.preprocess.truecase import Truecaser, detruecase
+
+CODES = "bpe.codes"
+
+
+def read_settings(prepared: str | Path) -> dict[str, Any]:
+    """Read the settings that a corpus was prepared with; UserError if it is not a prepared corpus."""
+    manifest = Path(prepared) / "manifest.json"
+    try:
+        settings = read_json(manifest)["settings"]
+        if {"source_lang", "target_lang", "moses", "normalise_punctuation"} <= settings.keys():
+            return settings
+    except (AttributeError, KeyError, TypeError):
+        pass
+    raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made")
+
+
+def moses_rules(recorded: Mapping[str, Any]) -> bool:
+    """Say whether a corpus with these settings in its manifest was tokenised and truecased by Moses' rules alone.
+
+    So were all before there were others.
+    """
+    return recorded.get("moses_rules", True)
+
+
+def is_exact(prepared: str | Path) -> bool:
+    """Say whether the text of a prepared corpus, or a model directory, comes back from its tokens by rules of ours."""
+    manifest = Path(prepared) / "manifest.json"
+    return manifest.is_file() and not moses_rules(read_settings(prepared))
+
+
+def never_truecased(prepared: str | Path, lang: str) -> bool:
+    """Say whether a prepared corpus cuts a language by BPE codes that were given, untruecased."""
+    return (Path(prepared) / CODES).is_file() and not (Path(prepared) / f"truecase.{lang}").is_file()
+
+
+def text_files(settings: Mapping[str, Any]) -> list[str]:
+    """Return the files of a prepared directory that new text needs, both languages taken together.
+
+    ``settings``: those of its manifest. mBART's sides are cut by its SentencePiece model; with BERT the source is cut
+    into wordpieces and only the target goes through truecaser and BPE. Given BPE codes have no truecasers.
+    """
+    pair = settings["source_lang"], settings["target_lang"]
+    if settings.get("sentencepiece"):
+        return [SENTENCEPIECE_FILE]
+    if settings.get("bert"):
+        return [WORDPIECE_FILE, CODES, f"truecase.{pair[1]}"]
+    if settings.get("bpe_codes"):
+        return [CODES]
+    return [CODES, *(f"truecase.{lang}" for lang in pair)]
+
+
+class TextEncoder:
+    """Plain sentences of one language to subwords, just as ``scripts/prepare.sh`` made the corpus in ``prepared``.
+
+    Args:
+        prepared: the corpus, or a model directory.
+        lang: one of its two languages.
+        moses: a Moses directory; by default Moses is used only where the corpus was prepared with it.
+        tokenised: the sentences are so already.
+
+    Raises UserError if ``prepared`` is not a prepared corpus, lacks the language or one of the files.
+    """
+
+    def __init__(self, prepared: str | Path, lang: str, moses: str | None = None, tokenised: bool = False):
+        prepared = Path(prepared)
+        settings = read_settings(prepared)
+        pair = settings["source_lang"], settings["target_lang"]
+        if lang not in pair:
+            raise UserError(f"{prepared}: prepared for {'-'.join(pair)}, which lacks {lang}")
+        tool, exact = moses_as_prepared(settings["moses"], moses), not moses_rules(settings)
+        if exact and moses and not settings.get("sentencepiece"):
+            raise UserError(f"--moses {moses}: {prepared} was prepared by rules that Moses does not have; leave it out")
+        cutter = None
+        if settings.get("sentencepiece"):
+            cutter = SentencePieces(prepared / SENTENCEPIECE_FILE)
+        elif settings.get("bert") and lang == pair[0]:
+            cutter = WordPieces(prepared / WORDPIECE_FILE)
+        self._steps: list[Callable[[Sequence[str]], list[str]]]
+        if cutter is not None:
+            # A pretrained model has seen plain text. mBART's en_XX is en.
+            detokeniser = Detokeniser(lang.partition("_")[0], tool, exact=exact)
+            self._steps = [detokeniser, cutter] if tokenised else [cutter]
+        else:
+            given = bool(settings.get("bpe_codes"))
+            tokeniser = Tokeniser(lang, tool, settings["normalise_punctuation"], given, exact)
+            self._steps = [] if tokenised else [tokeniser]
+            if tokenised and (given or exact):  # by other rules
+                self._steps = [Detokeniser(lang, tool, exact=exact), tokeniser]
+            self._steps += [] if given else [Truecaser(prepared / f"truecase.{lang}", tool, exact)]
+            known = _dictionary(prepared, lang) if settings.get("codes_within_dictionary") else None
+            self._steps.append(Encoder(prepared / CODES, known))
+
+    def __call__(self, lines: Sequence[str]) -> list[str]:
+        """Encode plain sentences; as many lines come back as went in."""
+        lines = [one_form(line) for line in lines]
+        for step in self._steps:
+            lines = step(lines)
+        return lines
+
+
+def _dictionary(prepared: Path, lang: str) -> list[str]:
+    """The words of a corpus's dictionary, or a model directory's, whose files lie elsewhere."""
+    name = f"dict.{lang}.txt"
+    path = prepared / "bin" / name
+    return dictionary_words(path if path.is_file() else prepared / name)
+
+
+class Postprocessor:
+    """Turns BPE (or tokenised, truecased) sentences of one language into plain text.
+
+    ``moses``: a Moses directory whose Perl scripts are used; None: sacremoses.
+    ``given``: the text was never truecased, and tokenised as a given model wants it (``Tokeniser`` escaped).
+    ``exact``: it was tokenised and truecased so that it comes back (``spacing``), which Moses' scripts cannot do.
+    """
+
+    def __init__(self, lang: str, moses: str | None = None, given: bool = False, exact: bool = False):
+        if exact and moses:
+            raise UserError(f"--moses {moses}: the corpus was prepared by rules that Moses does not have; leave it out")
+        self.lang, self.moses, self.given, self.exact = lang, moses, given, exact
+        self._detokeniser = Detokeniser(lang, moses, given, exact)
+
+    def plain(self, line: str) -> str:
+        """Return the plain text of one sentence, without ``<s>`` and ``</s>``."""
+        return self.plain_lines([line])[0]
+
+    def plain_lines(self, lines: Sequence[str]) -> list[str]:
+        """Return the plain text of sentences, as many as go in (with Moses much faster than one at a time)."""
+        words = remove_bpe_lines(lines)
+        return self._detokeniser(words if self.given else detruecase(words, self.moses, self.exact))
+
+    @property
+    def name(self) -> str:
+        """What detokenises, for records of scores."""
+        return "gtransformer" if self.exact else "Moses" if self.moses else "sacremoses"
+
+
+class PieceJoiner:
+    """Turns SentencePiece's pieces into plain text: nothing else was done to it."""
+
+    name = "sentencepiece"
+
+    def __init__(self, prepared: str | Path):
+        self.plain_lines = SentencePieces(Path(prepared) / SENTENCEPIECE_FILE).join
+
+
+def postprocessor_for(prepared: str | Path, lang: str, moses: str | None = None) -> Postprocessor | PieceJoiner:
+    """Return what turns translations made with a prepared corpus into plain text.
+
+    ``moses``: a Moses directory; by default the variable MOSES names it, else sacremoses is used.
+    """
+    if (Path(prepared) / SENTENCEPIECE_FILE).is_file():
+        return PieceJoiner(prepared)
+    exact = is_exact(prepared)
+    return Postprocessor(lang, moses if exact else moses_directory(moses), never_truecased(prepared, lang), exact)
+
+
+class LineProcessor:
+    """Plain text of the lines of a chunk; ``<d>`` lines stay, instance lines become a line per sentence."""
+
+    def __init__(self, processor: Postprocessor | PieceJoiner, instances: bool):
+        self._plain, self.instances = AroundDocuments(processor.plain_lines), instances
+
+    def __call__(self, chunk: list[str]) -> list[str]:
+        return self._plain([part for line in chunk for part in split_instance(line)] if self.instances else chunk)

@@ -1,0 +1,84 @@
+"""What characters say: one form of Unicode, what cleaning drops, what is blank, and scripts without spaces."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_WORD = "A-Za-z\u00aa-\u02af\u0370-\u052f"  # Latin, Greek, Cyrillic
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: U+200B stands between words there
+
+# Nothing of these is seen: soft hyphen, zero-width space, word joiner, marks of direction; between letters that are
+# never joined to each other, the signs that join or part letters elsewhere (Persian, Hindi, emoji).
+_UNSEEN = re.compile(
+    "[\u00ad\u2060\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    f"|(?<![{_UNSPACED}])\u200b(?![{_UNSPACED}])"
+    f"|(?<=[{_WORD}])[\u200c\u200d](?=[{_WORD}])"
+)
+# Letters in a shape that a font would give them: ligatures, Arabic presentation forms.
+_SHAPED = re.compile("[\ufb00-\ufb06\ufb13-\ufb17\ufb50-\ufdfb\ufe70-\ufefc]")
+_HYPHENS = re.compile("[\u2010\u2011]")  # hyphen and non-breaking hyphen; the one of keyboards stands for both
+
+# What some program takes for the end of a line: vertical tab, form feed, the ASCII separators, next line, line and
+# paragraph separator. They become blanks, as do tabs; other control characters say nothing and are dropped.
+_BREAKS = re.compile("[\t\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
+DROPPED = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]+")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+_INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
+
+DEFAULT = "13a"
+TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}  # sacrebleu's, by language
+HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
+# Thai, Lao, Burmese, Khmer; and Korean, which is scored by characters, too.
+OTHERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
+WORD = re.compile(r"[^\W\d_]+")
+
+
+def one_form(text: str) -> str:
+    """Return text composed (NFC), without invisible formatting, ligatures as letters, hyphens as ``-``.
+
+    Characters that only look alike, or that mean more than their plain form, stay: typographic quotes, full-width
+    forms, superscripts, no-break spaces (which tokenising and scoring take for blanks anyway).
+    """
+    if text.isascii():
+        return text
+    text = _HYPHENS.sub("-", _UNSEEN.sub("", text))
+    text = _SHAPED.sub(lambda shaped: unicodedata.normalize("NFKC", shaped[0]), text)
+    return unicodedata.normalize("NFC", text)
+
+
+def clean_line(line: str) -> str:
+    """Return a sentence on one line, in one form of Unicode, without control characters and blanks at its ends."""
+    if CONTROL.search(line):
+        line = DROPPED.sub("", _BREAKS.sub(" ", line.rstrip("\r").replace("\r", " ")))
+    return one_form(line).strip()
+
+
+def is_blank(line: str) -> bool:
+    """Say whether nothing of a line can be seen: blanks, control and formatting characters (zero-width ones) only.
+
+    What Python's tables do not know may be seen: emoji and letters newer than these, characters for private use.
+    """
+    return not line or (not line[0].isalnum() and all(unicodedata.category(sign) in _INVISIBLE for sign in line))
+
+
+def bleu_tokenizer(lang: str, sentences: Iterable[str] = ()) -> str:
+    """Return sacrebleu's tokeniser for a language (mBART's ``de_DE`` is ``de``), of an unknown one for its script.
+
+    BLEU by sacrebleu's default tokeniser would take a sentence without spaces for one word.
+    """
+    return TOKENIZERS.get(lang.partition("_")[0]) or _tokenizer_of_script(" ".join(sentences))
+
+
+def _tokenizer_of_script(text: str) -> str:
+    counts = []
+    for script in (HAN, KANA, OTHERS):
+        text, count = script.subn(" ", text)
+        counts.append(count)
+    han, kana, others = counts
+    if sum(counts) <= len(WORD.findall(text)):  # fewer such characters than words of other scripts: names, quotations
+        return DEFAULT
+    # Chinese has next to no kana, Japanese about as many as characters.
+    return TOKENIZERS["zh"] if han > others and kana < 0.05 * han else TOKENIZERS["ja"]

@@ -1,1 +1,0 @@
-"""Corpora of others: fetched, verified, unpacked, laid out in the raw corpus format."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from itertools import repeat
@@ -123,16 +124,23 @@ def binarise(
     lacks. Raises UserError if an instance file is missing.
     """
     instances, output = Path(instances), Path(output)
+    work = output.with_name(f"{output.name}.{os.getpid()}.tmp")  # half of the binaries would be taken for a corpus
     unknown: dict[str, dict[str, int]] = {split: {} for split in splits}
-    for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):
-        indices = _Indices(dictionary)
-        with atomic_write(output / f"dict.{lang}.txt") as stream:
-            stream.writelines(f"{line}\n" for line in read_lines(dictionary))
+    try:
+        for lang, dictionary in zip(langs, [*dictionaries, *dictionaries][:2], strict=True):
+            indices = _Indices(dictionary)
+            with atomic_write(work / f"dict.{lang}.txt") as stream:
+                stream.writelines(f"{line}\n" for line in read_lines(dictionary))
+            for split in splits:
+                prefix = work / f"{split}.{'-'.join(langs)}.{lang}"
+                unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
         for split in splits:
-            prefix = output / f"{split}.{'-'.join(langs)}.{lang}"
-            unknown[split][lang] = write_binary(instances / f"{split}.{lang}", indices, prefix, workers)
-    for split in splits:
-        shutil.copy(instances / sidecar_name(split, *langs), output)
+            shutil.copy(instances / sidecar_name(split, *langs), work)
+        output.mkdir(parents=True, exist_ok=True)
+        for path in work.iterdir():
+            os.replace(path, output / path.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     return unknown
 
 

@@ -200,7 +200,6 @@ def test_killed_again_and_again_then_finished(raw, prepared, tmp_path):
     kill_when(raw, output, lambda: (output / "steps" / "truecase.valid.json").exists())
     kill_when(raw, output, lambda: list(output.glob("instances/*")))
     assert (output / "steps" / "bpe-learn.json").exists()
-    kill_when(raw, output, lambda: list(output.glob("bin.*.tmp")))
     assert not (output / "manifest.json").exists() and not (output / "bin").exists()
     run(raw, output)
     assert snapshot(output) == snapshot(prepared)

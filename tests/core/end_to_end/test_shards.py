@@ -130,7 +130,7 @@ def test_shards_that_cannot_be_merged(corpus, prepared, tmp_path, capsys):
 
 def test_a_damaged_part_is_found_before_it_is_read(corpus, tmp_path, capsys):
     first, second, third = shards(corpus)
-    for name in ("bin/train.en-de.instances.json", "bin/train.en-de.en.idx"):
+    for name in ("bin/train.en-de.instances.json", "instances/train.en"):
         other = tmp_path / "other"
         shutil.copytree(second, other)
         (other / name).write_bytes((other / name).read_bytes()[:40])

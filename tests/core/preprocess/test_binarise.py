@@ -99,5 +99,7 @@ def test_binaries_are_those_of_fairseq_preprocess(instances, dictionary, tmp_pat
 
 
 def test_missing_instances(instances, dictionary, tmp_path):
+    """Half-written binaries are no corpus."""
     with pytest.raises(UserError, match="valid.en"):
-        binarise(instances, ["valid"], ("en", "de"), [dictionary], tmp_path / "bin")
+        binarise(instances, ["train", "valid"], ("en", "de"), [dictionary], tmp_path / "bin")
+    assert not (tmp_path / "bin").exists() and not list(tmp_path.glob("*.tmp"))

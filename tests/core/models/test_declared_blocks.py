@@ -17,7 +17,9 @@ from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.model import DocumentModel, make_embeddings
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
+from tests.core.models.test_own_system import TopicModel
 from tests.core.search.conftest import Translator
+from tests.core.search.systems import SYSTEMS, drawn
 from tests.support import random_document, relative_error, tiny_config, tiny_model
 
 SENTENCE, DOCUMENT = BySentence(), ByDocument()
@@ -92,12 +94,13 @@ def test_every_step_equals_the_full_pass(dictionary, make_pairs, name):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", [*DECLARED, "gtransformer"])
-@pytest.mark.parametrize("at_once", [0, 2])
+@pytest.mark.parametrize(
+    ("name", "at_once"), [*((name, 2) for name in [*SYSTEMS, *DECLARED, "topic"]), ("gtransformer", 0), ("topic", 0)]
+)
 def test_search_finds_the_same_without_caches(dictionary, name, at_once):
     """Through the task, several documents at once, finished ones making room for waiting ones."""
-    build = {"gtransformer": lambda: tiny_model(dictionary).double()}
-    model = build.get(name, lambda: declared_model(dictionary, *DECLARED[name]))()
+    build = {**SYSTEMS, "topic": lambda dictionary: drawn(dictionary, TopicModel)}
+    model = build.get(name, lambda dictionary: declared_model(dictionary, *DECLARED[name]))(dictionary)
     draw = random.Random(3)
     sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2])]
     options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}

@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
-from gtransformer.models.docflat.attention import FlatBatchAttention, current_tokens, end_to_end
+from gtransformer.models.docflat.attention import current_tokens, end_to_end
 from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.packed import PackedPattern
@@ -223,33 +223,6 @@ def test_current_tokens_are_those_of_last_sentences():
         assert current_tokens(layout).tolist() == [2, 3, 4, 5, 6, 9]
 
 
-@pytest.mark.parametrize(("name", "expected"), [("C", 5), ("I prenorm", 4), ("ABD", 4), ("MBE", None)])
-def test_number_of_parameters(dictionary, name, expected):
-    """Counted by hand: d = 16, feed-forward 24; square matrices with bias by side that reads the batch."""
-    d, ffn = 16, 24
-    square, norm = d * d + d, 2 * d
-    if name == "MBE":
-        count = 4 * square + 2 * d * ffn + d + ffn + 2 * norm
-    else:
-        count = expected * square * (1 if name == "ABD" else 2) + 2 * (square + norm)  # numbers and norm on both sides
-    options = NORMS if name == "I prenorm" else {}
-    models = system(dictionary, name), made(dictionary, InstanceTransformerModel, DocumentModelConfig, **options)
-    totals = [sum(parameter.numel() for parameter in one.parameters()) for one in models]
-    assert totals[0] - totals[1] == count
-    new = [one.numel() for parameter, one in models[0].named_parameters() if not models[0].is_pretrained(parameter)]
-    assert sum(new) == count
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["C", "ABD", "MBE"])
-def test_from_a_sentence_model(dictionary, name):
-    sentence = made(dictionary, InstanceTransformerModel, DocumentModelConfig)
-    model = system(dictionary, name, load_partial=True)
-    model.load_state_dict(sentence.state_dict())
-    for parameter, one in sentence.named_parameters():
-        assert torch.equal(model.get_parameter(parameter), one)
-
-
 def test_recomputed_activations_dropout_and_autocast(dictionary):
     """Gradients with recomputed activations are the same; with all dropped out, nothing of the input is left."""
     batch = document(dictionary)
@@ -268,10 +241,3 @@ def test_recomputed_activations_dropout_and_autocast(dictionary):
     model.decoder.layers[0].register_forward_pre_hook(lambda module, given: read.append(given[0]))
     model(**batch.inputs())
     assert not read[0].any()
-
-
-def test_flat_attention_is_as_wide_as_its_side(dictionary):
-    sizes = {"encoder_embed_dim": 20, "share_all_embeddings": False}
-    model = made(dictionary, *DOCFLAT, **sizes)
-    assert isinstance(model.encoder.batch_front.across, FlatBatchAttention)
-    assert [one.batch_front.across.gate.out_features for one in (model.encoder, model.decoder)] == [20, 16]

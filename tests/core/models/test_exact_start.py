@@ -120,19 +120,6 @@ def test_behind_neutral_gates_all_learns_from_the_second_update(dictionary):
     assert all(p.equal(copy.state_dict()[name]) for name, p in model.state_dict().items())
 
 
-@torch.no_grad()
-def test_begun_nearly_shut_a_word_costs_as_much_within_a_hundredth_of_a_nat(dictionary):
-    teacher = build(dictionary, 1, doc_mode="full")
-    documents = random_pairs(dictionary, sentences=(8, 6, 7))
-    expected = torch.cat(losses(teacher, dictionary, alone(documents)))
-    errors = {
-        bias: (torch.cat(losses(started(dictionary, teacher, gate_bias=bias), dictionary, documents)) - expected)
-        for bias in (None, NEARLY)
-    }
-    assert 0 < errors[NEARLY].mean().abs() < 0.01 and errors[NEARLY].abs().mean() < 0.01
-    assert errors[None].abs().mean() > 0.05
-
-
 def test_what_is_new_learns_from_the_first_update(dictionary):
     """Numbers begin as zeros, which is no standstill: maps of queries and of keys, self- and cross-attention."""
     teacher = tiny_model(dictionary, doc_mode="full")
@@ -179,14 +166,6 @@ def test_without_the_options_a_model_is_as_it_was(dictionary):
     assert len(gates) == 6 and all(p.eq(2.5).all() for p in gates)
 
 
-def test_a_sentence_that_positions_are_too_few_for(dictionary):
-    """Learned ones; the document may be longer than they are."""
-    model = tiny_model(dictionary, positions="sentence", encoder_learned_pos=True, max_source_positions=8)
-    model.encoder(torch.tensor([random_document(random.Random(1), dictionary, [6, 6, 6])]))
-    with pytest.raises(UserError, match="a text of 9 tokens does not fit the 8 learned positions"):
-        model.encoder(torch.tensor([random_document(random.Random(1), dictionary, [2, 7])]))
-
-
 @torch.no_grad()
 def test_translations_keep_to_the_positions_of_a_sentence(dictionary):
     """Whatever --max-len-b says; the document may be longer than the table."""
@@ -215,5 +194,3 @@ def test_a_model_that_has_not_learned_marks_keeps_to_the_sources_sentences(dicti
     ):
         with pytest.raises(UserError, match=f"{word}: the model has not learned to predict <s>"):
             Translator(dictionary, [model], {"doc_mode": "full", **options}, beam=2, **more)
-    with pytest.raises(UserError, match="--marks-loss no is unknown; choose one of on, off"):
-        tiny_model(dictionary, marks_loss="no")

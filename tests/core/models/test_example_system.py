@@ -12,14 +12,12 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.decoding.state import CachedState, PrefixState
-from gtransformer.modules.attention import ENGINES
+from gtransformer.models.common.decoding.state import CachedState
 from gtransformer.modules.dense import DensePattern
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from tests.core.evaluation.any_system import score_by_hand
 from tests.core.models.test_incremental import check_every_step
-from tests.core.search.conftest import Translator
 from tests.support import ROOT, ragged, random_document, tiny_config
 
 pytestmark = pytest.mark.slow
@@ -31,13 +29,6 @@ def neighbours():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "example_system")
         return importlib.import_module("neighbours")
-
-
-@pytest.fixture
-def unnamed(neighbours, monkeypatch):
-    """The system before its second step."""
-    for name in ("prefix_sentences", "cached_memory"):
-        monkeypatch.setattr(neighbours.WithPrevious, name, None)
 
 
 def example(neighbours, dictionary, **options):
@@ -82,41 +73,12 @@ def test_only_the_top_layers_see_the_sentence_before(neighbours, dictionary):
 
 
 @torch.no_grad()
-def test_engines_agree(neighbours, dictionary, make_pairs):
-    pairs = make_pairs(1, [4, 1, 2], surplus=1)
-    found = [
-        example(neighbours, dictionary, group_attention=engine)(pairs.source, None, pairs.previous)[0]
-        for engine in ENGINES
-    ]
-    for one in found[1:]:
-        assert torch.allclose(one, found[0], atol=1e-10)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize(("layers", "often"), [(1, 0.0), (3, 1.0)])
 def test_every_step_with_caches(neighbours, dictionary, make_pairs, layers, often):
     """Also where no layer sees the current sentence alone; further than the slots that there are at first."""
     model = example(neighbours, dictionary, decoder_neighbour_layers=layers)
     assert type(model.decoder.begin(model.encoder(make_pairs(1, [2]).source)["memory"][0], 1)) is CachedState
     check_every_step(dictionary, make_pairs, model, often)
-
-
-@torch.no_grad()
-def test_search_finds_the_same_before_the_second_step(neighbours, dictionary, make_pairs, request):
-    """Documents that wait take the place of finished ones."""
-    model = example(neighbours, dictionary)
-    draw = random.Random(3)
-    sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2])]
-    options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
-    fast = Translator(dictionary, [model], {"documents_at_once": 2}, **options)(sources)
-    request.getfixturevalue("unnamed")
-    memory = model.encoder(make_pairs(1, [2]).source)["memory"][0]
-    assert type(model.decoder.begin(memory, 1)) is PrefixState
-    slow = Translator(dictionary, [model], {"documents_at_once": 2}, **options)(sources)
-    for ours, theirs in zip(fast, slow, strict=True):
-        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in theirs]
-        scores = [torch.stack([one["score"] for one in side]) for side in (ours, theirs)]
-        assert torch.allclose(*scores, atol=1e-9)
 
 
 def test_a_recipe_can_name_the_user_dir(neighbours, tmp_path, monkeypatch):

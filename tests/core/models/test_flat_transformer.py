@@ -7,7 +7,6 @@ import random
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.flat_transformer import FlatTransformerConfig, FlatTransformerModel
 from gtransformer.models.transformer import InstanceTransformerModel
@@ -72,9 +71,3 @@ def test_it_starts_from_a_sentence_model(dictionary):
     model.encoder.embed_segments.weight.zero_()
     source, target = batch(dictionary, [one for one in pairs(dictionary) if one[0].count(dictionary.bos()) == 1])
     assert relative_error(model(source, None, target)[0], sentence(source, None, target)[0]) < TOLERANCE
-
-
-@pytest.mark.parametrize("layers", [-1, 3])
-def test_more_layers_than_there_are(dictionary, layers):
-    with pytest.raises(UserError, match=f"--current-layers {layers} is not between 0 and the 2 encoder layers"):
-        flat_model(dictionary, current_layers=layers)

@@ -5,6 +5,8 @@ import random
 import pytest
 import torch
 
+from gtransformer.modules.dense import DensePattern, attention_weights
+from gtransformer.modules.reach import by_sentence
 from tests.support import pad_batch, random_document, random_lengths, tiny_model
 
 ENGINES = ("dense", "packed")
@@ -69,47 +71,75 @@ def changed_sentence(dictionary, lengths, number, seed):
 
 @torch.no_grad()
 @pytest.mark.parametrize("layers", [0, 1, 3])
-def test_encoder_context_comes_from_global_layers_only(dictionary, engine, layers):
-    model = tiny_model(dictionary, group_attention=engine, **{**NO_CONTEXT, "encoder_ctxlayers": layers})
-    for number in range(3):
-        document, other, span = changed_sentence(dictionary, [4, 3, 5], number, number)
-        before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (document, other))
-        outside = [i for i in range(len(document)) if i not in span]
-        assert not close(before[list(span)], after[list(span)])
-        if layers == 0:
-            assert torch.equal(before[outside], after[outside])
-        else:
-            assert (before[outside] - after[outside]).abs().amax(dim=1).gt(1e-4).all()
+@pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
+def test_context_comes_from_global_layers_only(dictionary, engine, part, layers):
+    """Words of sentence 1 reach states or logits of others through global attention of that part alone."""
+    model = tiny_model(dictionary, group_attention=engine, **{**NO_CONTEXT, f"{part}_ctxlayers": layers})
+    document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
+    still = torch.tensor([random_document(random.Random(9), dictionary, [4, 3, 3])])
+    changed = [torch.tensor([one]) for one in (document, other)]
+    if part == "encoder":
+        before, after = (model.encoder(one)["encoder_out"][0][:, 0] for one in changed)
+    elif part == "decoder":
+        before, after = (model(still, None, one)[0][0] for one in changed)
+    else:
+        before, after = (model(one, None, still)[0][0] for one in changed)
+    difference = (before - after).abs().amax(dim=1)
+    assert difference[1 : span.stop].gt(1e-4).all()
+    later = difference[span.stop + 1 :]
+    assert later.gt(1e-5).all() if layers else later.eq(0).all()
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("layers", [0, 1, 3])
-def test_decoder_context_comes_from_global_layers_only(dictionary, engine, layers):
-    """Words of target sentence 1 reach target sentence 2 through global self-attention alone."""
-    model = tiny_model(dictionary, group_attention=engine, **{**NO_CONTEXT, "decoder_ctxlayers": layers})
+def test_without_any_locality_it_is_a_transformer_over_the_document(dictionary, make_pairs):
+    """Section 5.4, "Locality Bias": the same parameters, drawn alike, and the same logits as --doc-mode full."""
+    pairs = make_pairs(1, [5, 1, 3])
+    full = tiny_model(dictionary, doc_mode="full")
+    without = tiny_model(dictionary, no_language_locality=True, no_translation_locality=True)
+    assert full.state_dict().keys() == without.state_dict().keys()
+    assert torch.equal(full(pairs.source, None, pairs.previous)[0], without(pairs.source, None, pairs.previous)[0])
+
+
+@torch.no_grad()
+def test_words_reach_what_the_switch_lets_them(dictionary, engine):
+    """No combined layer: a source word reaches other sentences through the encoder or through cross-attention alone."""
+    source, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 5)
+    target = torch.tensor([random_document(random.Random(8), dictionary, [2, 3, 4])])
+    for options, in_encoder in (({"no_language_locality": True}, True), ({"no_translation_locality": True}, False)):
+        model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **options)
+        before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (source, other))
+        outside = [i for i in range(len(source)) if i not in span]
+        assert close(before[outside], after[outside]) is not in_encoder
+        before, after = (model(torch.tensor([x]), None, target)[0][0] for x in (source, other))
+        later = (before[4:] - after[4:]).abs().amax(dim=1)  # behind <s> w w </s>
+        assert later.gt(1e-6).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("switch", "reaches"), [("no_language_locality", True), ("no_translation_locality", False)])
+def test_target_words_reach_later_sentences_without_language_locality_only(dictionary, engine, switch, reaches):
+    model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **{switch: True})
     source = torch.tensor([random_document(random.Random(9), dictionary, [3, 3, 3])])
     document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
     before, after = (model(source, None, torch.tensor([x]))[0][0] for x in (document, other))
-    later = before[span.stop + 1 :] - after[span.stop + 1 :]
-    assert (later.abs().amax(dim=1).gt(1e-5).all()) if layers else later.eq(0).all()
+    later = (before[span.stop :] - after[span.stop :]).abs().amax(dim=1)
+    assert later.gt(1e-6).all() if reaches else later.eq(0).all()
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("layers", [0, 1, 3])
-def test_cross_context_comes_from_global_layers_only(dictionary, engine, layers):
-    """Words of source sentence 1 reach target sentence 2 through global cross-attention alone."""
-    model = tiny_model(dictionary, group_attention=engine, **{**NO_CONTEXT, "cross_ctxlayers": layers})
-    document, other, _ = changed_sentence(dictionary, [4, 3, 5], 0, 5)
-    target = torch.tensor([random_document(random.Random(8), dictionary, [2, 3, 4])])
-    before, after = (model(torch.tensor([x]), None, target)[0][0] for x in (document, other))
-    later = before[4:] - after[4:]  # <s> w w </s> comes before
-    assert not close(before[:4], after[:4])
-    assert (later.abs().amax(dim=1).gt(1e-5).all()) if layers else later.eq(0).all()
-
-
-@torch.no_grad()
-def test_full_mode_sees_everything(dictionary, engine):
-    model = tiny_model(dictionary, group_attention=engine, doc_mode="full")
-    document, other, span = changed_sentence(dictionary, [4, 3, 5], 2, 6)
-    before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (document, other))
-    assert (before - after).abs().amax(dim=1).gt(1e-4).all()
+def test_global_attention_on_top_is_attention_over_the_document(dictionary):
+    """One layer with global attention alone, written out with the unmasked weights of Eq. 5."""
+    model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=1, context_attention="global").double()
+    encoder, layer = model.encoder, model.encoder.layers[0]
+    assert not hasattr(layer, "self_attn_global") and not hasattr(layer, "self_attn_gate")
+    tokens = pad_batch([random_document(random.Random(3), dictionary, [2, 4])], 1, False)
+    layout = encoder.layout(tokens)
+    x = encoder.embed(layout.pack(tokens), layout.offset, layout.length)
+    module = layer.self_attn_local
+    q, k, v = (module.split(part(x))[None] for part in (module.q_proj, module.k_proj, module.v_proj))
+    weights = attention_weights(q, k, torch.ones(1, len(x), len(x), dtype=torch.bool))
+    mixed = torch.einsum("bhqk,bkhd->bqhd", weights, v)[0].flatten(1)
+    attended = layer.self_attn_layer_norm(x + module.out_proj(mixed))
+    expected = layer.residual(attended, layer.feed_forward, layer.final_layer_norm)
+    assert torch.allclose(encoder(tokens)["encoder_out"][0][:, 0], expected, atol=1e-12)
+    assert not DensePattern(by_sentence(layout, layout)).allowed.all()  # by group it would be another

@@ -20,7 +20,6 @@ from gtransformer.models.common.decoding.state import CachedState, InputStep, Pr
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.oracle_checks import check_every_step
-from tests.core.search.conftest import Translator
 from tests.core.search.systems import LastSentences, drawn
 from tests.support import random_document, random_lengths, tiny_config
 
@@ -110,19 +109,6 @@ def test_every_step_equals_the_full_pass(dictionary, caches):
     pairs = list(zip(documents(dictionary), documents(dictionary, 4)[::-1], strict=True))
     expected = {id(t): model(torch.tensor([s]), None, torch.tensor([t]))[0][0] for s, t in pairs}
     check_every_step(model, dictionary, pairs, lambda source, target: expected[id(target)], caches)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("at_once", [0, 2])
-def test_search_finds_the_same_without_caches(dictionary, at_once):
-    model, found = drawn(dictionary, TopicModel), []
-    for caches in (True, False):
-        model.decoder.caches = caches
-        options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
-        found.append(Translator(dictionary, [model], {"documents_at_once": at_once}, **options)(documents(dictionary)))
-    for ours, slow in zip(*found, strict=True):
-        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in slow]
-        assert torch.allclose(*(torch.stack([one["score"] for one in side]) for side in (ours, slow)), atol=1e-9)
 
 
 @torch.no_grad()

@@ -11,13 +11,11 @@ from itertools import product
 import pytest
 import torch
 
-from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.models.window.attention import ALIGNMENTS
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
-from tests.core.search.conftest import Translator
 from tests.support import random_document, relative_error, tiny_config
 
 pytestmark = pytest.mark.slow
@@ -66,27 +64,6 @@ def test_every_step_equals_the_oracle(dictionary, caches, width, positions, alig
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("at_once", [0, 2])
-@pytest.mark.parametrize("rule", [True, False])
-@pytest.mark.parametrize("alignment", ALIGNMENTS)
-def test_search_finds_the_same_without_caches(dictionary, at_once, rule, alignment):
-    """Beams change places, finished documents make room for waiting ones; with and without the rule of sentences."""
-    model = window_model(dictionary, 2, decode_alignment=alignment)
-    draw = random.Random(3)
-    sources = [random_document(draw, dictionary, lengths) for lengths in ([3, 1], [2], [1, 4, 2], [6])]
-    options = {"beam": 3, "max_len_a": 1, "max_len_b": 3, "nbest": 3}
-    found = []
-    for caches in (True, False):
-        model.decoder.caches = caches
-        task = {"documents_at_once": at_once, "doc_mode": "partial" if rule else "full"}
-        found.append(Translator(dictionary, [model], task, **options)(sources))
-    for ours, slow in zip(*found, strict=True):
-        assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in slow]
-        scores = [torch.stack([one["score"] for one in side]) for side in (ours, slow)]
-        assert torch.allclose(*scores, atol=1e-9)
-
-
-@torch.no_grad()
 def test_long_documents_drop_what_no_window_sees(dictionary):
     """More tokens than there is room for at first: slots are dropped, and nothing changes."""
     model = window_model(dictionary, 5, decode_alignment="sentence")
@@ -99,17 +76,3 @@ def test_long_documents_drop_what_no_window_sees(dictionary):
         x = state.step(token.view(1), token.eq(dictionary.bos()).view(1, 1).numpy(), tags[:, step : step + 1])
     assert relative_error(state.logits(x)[0], expected[-1]) < TOLERANCE
     assert state.history.capacity == 64 < len(target)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"width": 0}, "--window 0: give at least 1"),
-        ({"decode_alignment": "diagonal"}, "--decode-alignment diagonal is unknown; choose one of one-to-one, linear"),
-        ({"length_ratio": None, "decode_alignment": "linear"}, "--decode-alignment linear needs --length-ratio"),
-        ({"length_ratio": -1.0}, "--length-ratio -1: give a number greater than 0"),
-    ],
-)
-def test_what_cannot_be(dictionary, options, message):
-    with pytest.raises(UserError, match=message):
-        window_model(dictionary, **{"width": 2, **options})

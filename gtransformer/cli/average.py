@@ -9,7 +9,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import check_output
-from gtransformer.tasks.averaging import average, last_checkpoints
+from gtransformer.tasks.checkpoints import average, last_checkpoints
 
 
 def build_parser() -> argparse.ArgumentParser:

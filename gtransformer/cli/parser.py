@@ -11,7 +11,7 @@ class _Imported(argparse.Action):
     """Of ``--user-dir``: imported when it is read, so that what is loaded later finds the system there."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        from gtransformer.tasks.user_system import import_user_dir
+        from gtransformer.tasks.trained import import_user_dir
 
         import_user_dir(values)
         setattr(namespace, self.dest, values)

@@ -28,7 +28,7 @@ from gtransformer.files import atomic_write, is_replaceable, sha256
 from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
 from gtransformer.preprocess.parallel import progress
 from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-from gtransformer.tasks.precision import PRECISIONS
+from gtransformer.tasks.trained import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.formats import Format, make_format
 from gtransformer.translation.lines import TextPosition

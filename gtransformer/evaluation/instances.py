@@ -20,9 +20,8 @@ from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.preprocess.chain import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.grouped import regrouped
-from gtransformer.tasks.grouping_options import grouping_of
-from gtransformer.tasks.loading import Loader
+from gtransformer.tasks.loading import Loader, regrouped
+from gtransformer.tasks.options import grouping_of
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 INSTANCE, LAST = PLACED = ("instance", "last")

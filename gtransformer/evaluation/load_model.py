@@ -36,8 +36,8 @@ def load_scorer(
     """
     import torch
 
-    from gtransformer.tasks.batch_readers import wants_document
     from gtransformer.tasks.first_pass import BATCH
+    from gtransformer.tasks.generation import wants_document
     from gtransformer.tasks.trained import load_trained
 
     if max_tokens < 1:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.training import spoken
 
 SILENCE = 10.0  # seconds after which is said that a program is at work
 UNBUFFERED = {"PYTHONUNBUFFERED": "1", "TQDM_MININTERVAL": "1"}

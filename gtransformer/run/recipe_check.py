@@ -19,7 +19,7 @@ from gtransformer.run.commands import parser_of, to_arguments
 from gtransformer.run.recipe import AVERAGED, FILES, Recipe
 from gtransformer.run.stage import SECTIONS
 from gtransformer.tasks.finetuning import ALL, check_rounding, frozen_by
-from gtransformer.tasks.user_system import import_user_dir
+from gtransformer.tasks.trained import import_user_dir
 
 LAMBDA = re.compile(r"invalid <lambda> value: (.*)")
 CHOICES = re.compile(r"invalid choice: '?(.*?)'? \(choose from (.*)\)")

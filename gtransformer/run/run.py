@@ -30,11 +30,9 @@ from gtransformer.run.run_places import (
     run_directory,
 )
 from gtransformer.run.stage import check_start, noted_changes, run_stage, stage_changes, was_run
-from gtransformer.tasks.checkpoint_file import training_done
-from gtransformer.tasks.finetuning import LAST
-from gtransformer.tasks.interrupted_save import finish_interrupted_save, had_best, is_cut_short
-from gtransformer.tasks.long_work import spoken
-from gtransformer.tasks.no_score import NONE
+from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, had_best, is_cut_short, training_done
+from gtransformer.tasks.generation import NONE
+from gtransformer.tasks.training import spoken
 from gtransformer.work import read_record
 
 SPLITS = ("train", "valid", "test")

@@ -15,8 +15,7 @@ from gtransformer.installation import project_root
 from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.manifest import without_test
 from gtransformer.run.recipe import Recipe
-from gtransformer.tasks.averaging import AVERAGE
-from gtransformer.tasks.finetuning import LAST
+from gtransformer.tasks.checkpoints import AVERAGE, LAST
 from gtransformer.work import read_record
 
 BENCHMARKS = ("ted", "news", "europarl")

@@ -1,3 +1,3 @@
 """The task translation_doc."""
 
-from gtransformer.tasks import no_score, translation_doc  # noqa: F401
+from gtransformer.tasks import translation_doc  # noqa: F401

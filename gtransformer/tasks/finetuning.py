@@ -27,21 +27,13 @@ from gtransformer.models.common.architectures import system_of
 from gtransformer.models.gtransformer.model import ALL, NEW, TOP
 from gtransformer.optim import fused_adam
 from gtransformer.optim.adam_two_rates import NAME, mark_parameter
-from gtransformer.tasks.checkpoint_file import difference, read_settings
+from gtransformer.tasks.checkpoints import LAST, STRUCTURE, difference, read_settings
 
 logger = logging.getLogger(__name__)
 
-LAST = "checkpoint_last.pt"
 FREEZE = "--freeze-sentence-parameters"
 LAYER = re.compile(r"(encoder|decoder)\.layers\.\d+\.")
 ROUNDING = ("fp16", "bf16")  # fairseq's options that round all parameters, trained or not
-# What parameters do not show: a model with other values of these would load, and be wrong.
-STRUCTURE = (
-    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
-    "activation_fn",
-    "no_scale_embedding",
-    "no_token_positional_embeddings",
-)
 
 
 def prepare_finetuning(model: nn.Module, task_cfg: Any, whole: DictConfig | None, dictionary: Dictionary) -> None:

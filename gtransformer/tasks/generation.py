@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import functools
+import json
+import logging
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import torch
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from fairseq.scoring import BaseScorer, register_scorer
 from fairseq.tasks import FairseqTask
-from torch import nn
+from torch import Tensor, nn
 
+from gtransformer.data.batch_fields import FIRST_SENTENCE, IN_ORDER, STRETCH, with_input
+from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.instances import Grouping
-from gtransformer.errors import UserError
-from gtransformer.models.common.model import needs_of
+from gtransformer.data.sentences import Place
+from gtransformer.errors import UserError, signals_interrupt
+from gtransformer.files import atomic_write
+from gtransformer.installation import as_typed
+from gtransformer.models.common.model import Needs, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.rules import AUTO, OFF, ON, SentenceRule, check_sentence_rule
 from gtransformer.search.strategies import FULL, SEQUENTIAL
@@ -22,7 +34,9 @@ from gtransformer.tasks.accepted_options import GENERATE, check_given, option_of
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import whole_config
 from gtransformer.tasks.first_pass import check_first_pass
-from gtransformer.tasks.grouping_options import grouping_of
+from gtransformer.tasks.options import grouping_of
+
+logger = logging.getLogger(__name__)
 
 
 def check_generation(args: Namespace, cfg: TranslationDocConfig) -> None:
@@ -237,3 +251,169 @@ def generator_maker(
         nbest=getattr(args, "nbest", 1),
         eos=task.language,
     )
+
+
+READ = {FIRST_SENTENCE: "numbers", STRETCH: "batch", IN_ORDER: "order"}  # inputs, and the needs that they meet
+
+
+def wants_document(model: nn.Module) -> bool:
+    """Whether a model is to know where its instances stand, or what stands beside them."""
+    needs = needs_of(model)
+    return needs.batch or needs.numbers
+
+
+def needs_of_system(name: str | None) -> Needs:
+    """What models of a registered name want of a batch, with the options that they have by default."""
+    system = MODEL_REGISTRY.get(name)
+    return system.needs_of(MODEL_DATACLASS_REGISTRY[name]()) if hasattr(system, "needs_of") else Needs()
+
+
+def as_read(sample: dict, *models: nn.Module) -> dict:
+    """A batch with what any of the models reads of it; the others pass over that."""
+    for name, need in READ.items():
+        sample = with_input(sample, name, any(getattr(needs_of(model), need) for model in models))
+    return sample
+
+
+def check_batches(cfg: TranslationDocConfig, grouping: Grouping, model: nn.Module, training: bool = False) -> None:
+    """Raise UserError for batches and instances that are not those of a model which reads its batch.
+
+    And, in ``training``, for a loss that counts what is context: each sentence several times.
+    """
+    if not wants_document(model):
+        return
+    if str(cfg.batch_order) != DOCUMENT:
+        raise UserError("the model reads consecutive sentences of a document as one batch; give --batch-order document")
+    single = grouping.kind == "disjoint" and not grouping.context
+    if grouping.is_unequal or not (single or grouping.repeats_targets):
+        raise UserError(
+            f"--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; "
+            "give --instances sliding --context-sentences K"
+        )
+    if cfg.eval_bleu and grouping.repeats_targets and needs_of(model).targets:
+        raise UserError(
+            "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind "
+            "first translations, which training has none of; leave it out, and choose by the loss"
+        )
+    if training and not single and str(cfg.context_loss) == "on":
+        raise UserError(
+            "--context-loss on: each sentence would count again as context of the ones behind it, and the model learns "
+            "the current sentence alone; give --context-loss off"
+        )
+    if str(cfg.strategy) != FULL:
+        raise UserError(
+            f"--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out"
+        )
+
+
+def check_decodable(models: Sequence[nn.Module], grouping: Grouping, ready: bool) -> None:
+    """Raise UserError for a model that cannot translate because it reads what is not there yet.
+
+    ``ready``: what stands before the sentences that are translated is there.
+    """
+    if any(needs_of(model).future for model in models):
+        raise UserError(
+            "the decoder reads the mean of the whole target, which is not there while it is being translated; give "
+            "--score-reference to score given ones, or train with --batch-attention-in encoder"
+        )
+    if grouping.repeats_targets and not ready and any(needs_of(model).targets for model in models):
+        raise UserError(
+            "the decoder reads the other sentences of its batch while they are translated, each behind first "
+            "translations of its context; give --first-pass CHECKPOINT of a sentence model, or its translations"
+        )
+
+
+def check_alone(model: nn.Module, work: str) -> None:
+    """Raise UserError where a model that reads its batch is to work on instances that are no batch of a document."""
+    if wants_document(model):
+        raise UserError(
+            f"{work}: the model reads consecutive sentences of a document as one batch; translate and score a prepared "
+            "corpus with fairseq-generate instead"
+        )
+
+
+def split_sentences(tokens: list[int], dictionary: Dictionary, skip: set[int]) -> list[str]:
+    """The sentences of a generated document, without ``<s>``, ``</s>`` and the symbols in ``skip``.
+
+    A sentence ends at ``</s>``; words behind the last one are a sentence too, if there are any.
+    """
+    sentences: list[str] = []
+    words: list[str] = []
+    for token in tokens:
+        if token == dictionary.eos():
+            sentences.append(" ".join(words))
+            words = []
+        elif token != dictionary.bos() and token not in skip:
+            words.append(dictionary[token])
+    if words:
+        sentences.append(" ".join(words))
+    return sentences
+
+
+class TranslationWriter:
+    """Collects hypotheses in whatever order decoding finishes, and writes PREFIX.jsonl once all are there.
+
+    Args:
+        prefix: of the file.
+        instances: how many instances the generated split has; the file appears when each has come.
+        places: where each instance stands in its corpus; None numbers instances as documents.
+    """
+
+    def __init__(self, prefix: str, instances: int, places: Sequence[Place] | None):
+        self.path = Path(f"{prefix}.jsonl")
+        self.instances, self.places = instances, places
+        self.lines: dict[int, dict] = {}
+        self.path.unlink(missing_ok=True)  # an old result must not be taken for that of an interrupted run
+
+    def add(self, number: int, hypotheses: list[dict], sentences: int) -> None:
+        """Take hypotheses ({"score", "sentences"}, best first) of instance ``number``."""
+        place = Place(number, 0, sentences) if self.places is None else self.places[number]
+        self.lines[number] = {
+            "id": number,
+            "document": place.document,
+            "first_sentence": place.first_sentence,
+            "sentences": place.sentences,
+            **({} if place.current is None else {"current": list(place.current)}),
+            "hypotheses": hypotheses,
+        }
+        if len(self.lines) == self.instances:
+            self.write()
+
+    def write(self) -> None:
+        """Write all lines in order, atomically; fairseq's commands have no handlers that would clear up."""
+        with signals_interrupt(), atomic_write(self.path) as stream:
+            for number in sorted(self.lines):
+                stream.write(json.dumps(self.lines[number], ensure_ascii=False) + "\n")
+        logger.info("wrote %d instances to %s", len(self.lines), self.path)
+
+
+def hypothesis(hypo: dict[str, Tensor], dictionary: Dictionary, skip: set[int]) -> dict:
+    """fairseq's hypothesis as it stands in the file."""
+    return {
+        "score": round(float(hypo["score"]), 6),
+        "sentences": split_sentences(hypo["tokens"].tolist(), dictionary, skip),
+    }
+
+
+NONE = "none"
+
+
+@dataclass
+class NoScoreConfig(FairseqDataclass):
+    """It has no options."""
+
+
+@register_scorer(NONE, dataclass=NoScoreConfig)
+class NoScore(BaseScorer):
+    """Counts nothing."""
+
+    def add_string(self, ref: str, pred: str) -> None:
+        """Forget both."""
+
+    def score(self) -> float:
+        """No number."""
+        return float("nan")
+
+    def result_string(self) -> str:
+        """Who scores."""
+        return f"not scored here; {as_typed('scripts/score.sh')} does"

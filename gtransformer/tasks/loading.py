@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import Dictionary, FairseqDataset, data_utils
+from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, group
+from gtransformer.data.instances import DRAWN, MARKS, STORED, WITH_CONTEXT, Grouping, Instances, group
+from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
+from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
+from gtransformer.preprocess.binarise import dictionary_words
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.grouped import (
-    Grouped,
-    Part,
-    check_limit,
-    following,
-    joined,
-    places_of,
-    regrouped,
-    stored_as_they_are,
-    within_limit,
+from gtransformer.tasks.options import (
+    MakeInstances,
+    check_training,
+    drawn_anew,
+    grouping_of,
+    strategy_of,
+    walked_documents,
+    window_costs,
 )
-from gtransformer.tasks.grouping_options import check_training, drawn_anew, grouping_of
-from gtransformer.tasks.strategy import MakeInstances, strategy_of, walked_documents, window_costs
 
 logger = logging.getLogger(__name__)
 
@@ -285,3 +286,168 @@ def binarised_prefix(path: str, split: str, source: str, target: str) -> str | N
         if os.path.exists(f"{prefix}{source}.idx"):
             return prefix
     return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One binarised set. ``prefix``: ``DIRECTORY/SPLIT.SOURCE-TARGET.`` of its files."""
+
+    prefix: str
+    source: InstanceDataset
+    target: InstanceDataset | None
+
+    @property
+    def sidecar(self) -> Path:
+        """Where its sidecar lies, if it has one."""
+        return Path(f"{self.prefix}instances.json")
+
+    def sentences(self) -> Sentences:
+        """The view of its sentences. Raises UserError where its files do not belong together."""
+        found = self.sidecar.is_file()
+        sidecar = Sidecar.load(self.sidecar) if found else None
+        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar if found else None)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The instances of one part.
+
+    ``context`` (instances,), ``documents`` (instances, 2) and ``numbers`` (instances,) as ``DocumentPairDataset`` takes
+    them, None where nobody asks for them; ``places`` reads where the instances stand.
+    """
+
+    source: FairseqDataset
+    target: FairseqDataset | None
+    context: np.ndarray | None
+    documents: np.ndarray | None
+    numbers: np.ndarray | None
+    places: partial[list[Place] | None]
+
+
+def stored_as_they_are(part: Part, ordered: bool) -> Grouped:
+    """The instances on disk; ``ordered``: with their documents, which the sidecar has to be read for."""
+    number, documents, numbers = len(part.source), None, None
+    places = partial(stored_places, part.sidecar, part.source)
+    if ordered:
+        known = places() or [Place(one, 0, 1) for one in range(number)]
+        documents = np.array([(place.document, place.first_sentence) for place in known], dtype=np.int64).reshape(-1, 2)
+        numbers = documents[:, 1] + 1
+    return Grouped(part.source, part.target, None, documents, numbers, places)
+
+
+def regrouped(view: Sentences, made: Instances) -> Grouped:
+    """Instances over the view of a part's sentences."""
+    source, target, context = RunDataset(view.source, made.source), None, None
+    first = made.current[:, 0]
+    if view.target is not None:
+        target = RunDataset(view.target, made.target)
+        context = tokens_between(view.target.lengths, np.stack([made.target[:, 0], first], 1))
+    documents = np.stack([view.document[first], view.position[first]], 1)
+    numbers = view.position[made.source[:, 0]] + 1
+    return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
+
+
+def check_limit(most: int | None, grouping: Grouping) -> None:
+    """Raise UserError for a limit that leaves nothing, or that instances as stored cannot be held to."""
+    if most is not None and most < 1:
+        raise UserError(f"--max-pair-tokens {most}: give 1 or more")
+    if most is not None and grouping.kind == STORED:
+        raise UserError(
+            f"--max-pair-tokens {most}: instances are taken as they are stored; give --instances current "
+            "--context-sentences K, or another kind that is made when data are loaded"
+        )
+
+
+def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
+    """The instances with at most ``most`` tokens, marks not counted, in what is current and in its context, each side.
+
+    (Zhang et al. 2018 leave out of training what is longer: the public code's limit is 256.)
+    """
+    kept = np.ones(len(made), dtype=bool)
+    for side, ranges in ((view.source, made.source), (view.target, made.target)):
+        for part in (np.stack([ranges[:, 0], made.current[:, 0]], 1), made.current):
+            kept &= side is None or tokens_between(side.lengths - MARKS, part) <= most
+    logger.info("%d of %d instances left out (--max-pair-tokens %d)", len(kept) - kept.sum(), len(kept), most)
+    return Instances(made.source[kept], made.target[kept], made.current[kept])
+
+
+def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
+    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
+
+    Of several that were grouped anew it raises UserError: their translations could not be put back.
+    """
+    if len(groups) == 1:
+        return groups[0].places
+    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
+
+
+def no_places(kind: str) -> list[Place]:
+    """Raise UserError."""
+    raise UserError(
+        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
+        "translate one set at a time, or leave --gen-output out"
+    )
+
+
+def joined(datasets: list[FairseqDataset]) -> FairseqDataset:
+    """One after the other."""
+    return datasets[0] if len(datasets) == 1 else ConcatDataset(datasets)
+
+
+def following(documents: list[np.ndarray]) -> np.ndarray:
+    """(instances, 2) documents and places in them of several parts, documents counted on from part to part."""
+    counted, begin = [], 0
+    for one in documents:
+        counted.append(one + [begin, 0])
+        begin += int(one[:, 0].max(initial=-1)) + 1
+    return np.concatenate(counted)
+
+
+def load_dictionary(path: Path) -> Dictionary:
+    """fairseq's dictionary of a file. Raises UserError, with the line, where it is damaged."""
+    try:
+        return Dictionary.load(str(path))
+    except Exception as error:  # of any kind: bare ones, too
+        dictionary_words(path)
+        cause = " ".join(str(error).split(". ")[0].split())[:120]
+        raise UserError(f"{path}: cannot be read ({cause}); prepare the corpus again") from None
+
+
+def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
+    """Append ``[xx]`` for every language and ``<mask>`` where the dictionary lacks them."""
+    for symbol in [f"[{lang}]" for lang in langs] + ["<mask>"]:
+        dictionary.add_symbol(symbol)
+
+
+def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
+    """Index of a language's symbol; UserError if ``--langs`` does not name the language."""
+    if lang not in langs:
+        raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
+    return dictionary.index(f"[{lang}]")
+
+
+def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+    """Source and target language: those given, and of the first pair in a data directory what is not given."""
+    if (source is not None and target is not None) or not folder.is_dir():
+        return source, target
+    pair = data_utils.infer_language_pair(str(folder))
+    if source == pair[1] or target == pair[0]:
+        pair = pair[::-1]
+    return source or pair[0], target or pair[1]
+
+
+def length_ratio(documents: DocumentPairDataset) -> float:
+    """Mean over instances of source tokens over target tokens, ``<s>`` and ``</s>`` counted on both sides."""
+    return float(np.mean(documents.src_sizes / documents.tgt_sizes))
+
+
+def wants_ratio(model: DictConfig) -> bool:
+    """Whether a model that is to be trained has the option and was not given it."""
+    return OmegaConf.is_config(model) and "length_ratio" in model and model.length_ratio is None
+
+
+def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
+    """Write it into the model's options, which fairseq saves in its checkpoints."""
+    with open_dict(model):
+        model.length_ratio = length_ratio(documents)
+    logger.info("--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import torch
 from fairseq import utils
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
@@ -14,8 +16,9 @@ from torch import Tensor, nn
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
+from gtransformer.modules.cpu.processor import has_bfloat16
 from gtransformer.search.strategies import FULL
-from gtransformer.tasks.checkpoint_file import read_settings
+from gtransformer.tasks.checkpoints import read_settings
 
 # Instances come as they are to be translated, whatever those were that the model was trained on.
 AS_GIVEN = {
@@ -108,3 +111,48 @@ def _unknown_kind(checkpoint: Path) -> str | None:
                 "folder of its code with --user-dir, or give another"
             )
     return None
+
+
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
+def check_precision(precision: str, device: torch.device) -> str:
+    """``precision``, if a model can be used in it on this device; UserError if not."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision {precision!r} is unknown; give one of {', '.join(PRECISIONS)}")
+    if precision == "float16" and device.type != "cuda":
+        raise UserError("--fp16 is for GPUs, as is --precision float16, and this run has none; leave it out")
+    if precision == "bfloat16" and device.type == "cpu" and not has_bfloat16():
+        raise UserError(
+            "--precision bfloat16: this processor has no instructions for it (AVX512-BF16 or AMX), so it would "
+            "be slow; use --precision float32"
+        )
+    return precision
+
+
+def model_options(precision: str) -> dict[str, str]:
+    """The model's options for a precision; none for "auto", which leaves it what it was trained with.
+
+    bfloat16 is that of ``--autocast``: products with weights that are converted once, while states, norms, softmax and
+    log probabilities stay in float32. In float16 the whole model is converted, and there is nothing left to cast.
+    """
+    return {} if precision == "auto" else {"autocast": "bfloat16" if precision == "bfloat16" else "none"}
+
+
+def import_user_dir(folder: str | Path | None) -> None:
+    """Import the code of a user-dir, as fairseq's programs do; nothing for None, or where it has been imported.
+
+    fairseq's own parsers import only what the command line of the process names, and list the architectures that are
+    known then. Raises UserError if there is no such folder, or its code cannot be imported.
+    """
+    if folder is None:
+        return
+    code = Path(folder).absolute() / "__init__.py"
+    if not code.is_file():
+        raise UserError(f"--user-dir {folder}: no {code.name} there; give the folder that holds the system's code")
+    try:
+        utils.import_user_module(Namespace(user_dir=str(folder)))
+    except Exception as error:  # whatever a user's code may raise
+        utils.import_user_module.memo.discard(str(code.parent))  # noted before it was imported: a second try is one
+        said = f"{type(error).__name__}: {error}"
+        raise UserError(f"--user-dir {folder}: cannot be imported: {said}; mend it, or rename the folder") from error

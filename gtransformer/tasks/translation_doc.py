@@ -27,38 +27,49 @@ from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
-from gtransformer.tasks.batch_iterator import batch_iterator, filter_by_size
-from gtransformer.tasks.batch_readers import as_read, check_alone, check_batches, check_decodable
-from gtransformer.tasks.beginning import check_beginning, say_defaults
+from gtransformer.tasks.batches import batch_iterator, filter_by_size
+from gtransformer.tasks.beginning import check_beginning, check_saved_with, say_defaults, start_from_sentence_model
+from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.decoder_start import check_saved_with
-from gtransformer.tasks.dictionaries import add_symbols, language_index, languages_of, load_dictionary
-from gtransformer.tasks.epoch_options import check_order_options
-from gtransformer.tasks.finetuning import LAST, prepare_finetuning, whole_config
+from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
 from gtransformer.tasks.first_pass import check_first_pass, open_first_pass
 from gtransformer.tasks.generation import (
+    TranslationWriter,
+    as_read,
     check_alignment,
+    check_alone,
+    check_batches,
     check_context,
+    check_decodable,
     check_direction,
     check_generation,
     check_sides,
     generator_maker,
+    hypothesis,
     translates_last_only,
 )
-from gtransformer.tasks.generation_output import TranslationWriter, hypothesis
-from gtransformer.tasks.grouping_options import check_training as check_grouping
-from gtransformer.tasks.grouping_options import drawn_anew, grouping_of
-from gtransformer.tasks.interrupted_save import finish_interrupted_save, remove_older
-from gtransformer.tasks.length_ratio import set_ratio, wants_ratio
-from gtransformer.tasks.loading import Loader
-from gtransformer.tasks.long_work import Pace, TrainingWatch
-from gtransformer.tasks.patience import used_patience
-from gtransformer.tasks.peak_memory import MeasuredTask
-from gtransformer.tasks.sentence_start import start_from_sentence_model
-from gtransformer.tasks.strategy import strategy_of, walked_documents
-from gtransformer.tasks.training_end import BEFORE, check_end, check_given, count_own_hours
-from gtransformer.tasks.validation_bleu import BleuValidation, generator_options, log_bleu
-from gtransformer.tasks.validation_entropy import log_entropy, measured
+from gtransformer.tasks.loading import (
+    Loader,
+    add_symbols,
+    language_index,
+    languages_of,
+    load_dictionary,
+    set_ratio,
+    wants_ratio,
+)
+from gtransformer.tasks.options import check_order_options, drawn_anew, grouping_of, strategy_of, walked_documents
+from gtransformer.tasks.options import check_training as check_grouping
+from gtransformer.tasks.training import (
+    BEFORE,
+    MeasuredTask,
+    Pace,
+    TrainingWatch,
+    check_end,
+    check_given,
+    count_own_hours,
+    used_patience,
+)
+from gtransformer.tasks.validation import BleuValidation, generator_options, log_bleu, log_entropy, measured
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +181,7 @@ class TranslationDocTask(MeasuredTask):
         return Loader(self.cfg, self.src_dict, self.tgt_dict, self.language, self.langs)
 
     def get_batch_iterator(self, dataset, *limits, **options):
-        """fairseq's arguments; see ``gtransformer.tasks.batch_iterator`` for what is put right."""
+        """fairseq's arguments; see ``gtransformer.tasks.batches`` for what is put right."""
         return batch_iterator(self, dataset, *limits, **options)
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):

@@ -20,12 +20,9 @@ from gtransformer.search.rules import AUTO, ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
-from gtransformer.tasks.batch_readers import check_decodable
 from gtransformer.tasks.first_pass import WordIndices
-from gtransformer.tasks.generation import translates_last_only
-from gtransformer.tasks.generation_output import split_sentences
-from gtransformer.tasks.precision import check_precision, model_options
-from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
+from gtransformer.tasks.generation import check_decodable, split_sentences, translates_last_only
+from gtransformer.tasks.trained import AS_GIVEN, check_precision, in_batches, load_trained, model_options
 from gtransformer.translation.model_directory import CHECKPOINT, ModelDirectory
 from gtransformer.translation.options import SearchOptions
 

@@ -19,11 +19,10 @@ from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, l
 from gtransformer.preprocess.chain import text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.preprocess.settings import moses_rules
-from gtransformer.tasks.averaging import model_in
-from gtransformer.tasks.batch_readers import needs_of_system
-from gtransformer.tasks.checkpoint_file import settings_of
-from gtransformer.tasks.decoder_start import check_decoder_start
-from gtransformer.tasks.sentence_model import check_sentence_model
+from gtransformer.tasks.beginning import check_decoder_start
+from gtransformer.tasks.checkpoints import model_in, settings_of
+from gtransformer.tasks.first_pass import check_sentence_model
+from gtransformer.tasks.generation import needs_of_system
 from gtransformer.translation.model_directory import CHECKPOINT, FIRST_PASS, KIND, MANIFEST, VERSION, file_names
 from gtransformer.translation.options import SearchOptions
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import BATCH, WordIndices, marked
-from gtransformer.tasks.sentence_model import SentenceModel
+from gtransformer.tasks.first_pass import BATCH, SentenceModel, WordIndices, marked
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
 from gtransformer.translation.options import SearchOptions

@@ -24,7 +24,7 @@ from gtransformer.preprocess.formats import read_opus, read_with_ids
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.run.recipe import find_recipe, load_recipe
-from gtransformer.tasks.dictionaries import load_dictionary
+from gtransformer.tasks.loading import load_dictionary
 from gtransformer.translation.resumable import ResumableOutput
 from tests.faults.damage import Damage, damaged_bytes, damaged_json, damaged_lines_of_json
 from tests.hard_text import STRANGE

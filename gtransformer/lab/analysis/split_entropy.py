@@ -16,8 +16,7 @@ from gtransformer.data.group_tags import without_context
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.share import ShareMeter, aligned_sentences
 from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.tasks.batch_readers import check_alone
-from gtransformer.tasks.generation import translates_last_only
+from gtransformer.tasks.generation import check_alone, translates_last_only
 from gtransformer.tasks.loading import Loader
 from gtransformer.tasks.trained import AS_IT_IS, load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask

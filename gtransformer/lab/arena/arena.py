@@ -38,7 +38,7 @@ from gtransformer.run.recipe import Recipe, UnknownRecipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import FIRST_PASS, START
 from gtransformer.run.run_places import corpus_directory, model_file
-from gtransformer.tasks.checkpoint_file import weights_digest
+from gtransformer.tasks.checkpoints import weights_digest
 
 FOLDER = "arena"  # of the recipes, in configs/
 BASELINE = "sentences"  # the system that all others are compared with

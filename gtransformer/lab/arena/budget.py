@@ -17,8 +17,8 @@ from gtransformer.lab.planner import stop_hours
 from gtransformer.run.commands import frequencies, to_arguments
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.tasks.config import TranslationDocConfig
+from gtransformer.tasks.trained import import_user_dir
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from gtransformer.tasks.user_system import import_user_dir
 
 UPDATES, MINUTES, TOKENS = UNITS = ("updates", "minutes", "tokens")
 DEFAULT = 600  # updates

@@ -23,9 +23,9 @@ from gtransformer.models.window.attention import SENTENCE
 from gtransformer.modules import attention
 from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.optim.fused_adam import FusedAdam
-from gtransformer.tasks.batch_readers import as_read
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained
+from gtransformer.tasks.generation import as_read
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 UNLIMITED = 1 << 20

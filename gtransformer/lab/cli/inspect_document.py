@@ -21,7 +21,7 @@ from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
 from gtransformer.lab.report.inspection import write_inspection
 from gtransformer.preprocess.corpus import input_lines
-from gtransformer.tasks.batch_readers import check_alone
+from gtransformer.tasks.generation import check_alone
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
 from gtransformer.translation.options import add_search_options

@@ -34,7 +34,7 @@ from gtransformer.run.pipeline import Stage
 from gtransformer.run.recipe import Recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import corpus_directory, last_checkpoint, model_file
-from gtransformer.tasks.checkpoint_file import trained_seconds
+from gtransformer.tasks.checkpoints import trained_seconds
 
 BLEU = ("s_bleu", "d_bleu", "d_bleu_instance")
 # Such recipes cut text by a pretrained model; a further set needs a vocabulary of the comparison's own corpus.

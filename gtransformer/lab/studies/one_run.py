@@ -23,8 +23,8 @@ from gtransformer.run.commands import call_command
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.run import Run
 from gtransformer.run.run_places import Corpus, model_file
-from gtransformer.tasks.averaging import model_in
-from gtransformer.tasks.user_system import import_user_dir
+from gtransformer.tasks.checkpoints import model_in
+from gtransformer.tasks.trained import import_user_dir
 
 ORDER, RESULT = "run.json", "result.json"
 CONTRASTIVE, ATTENTION = "contrastive.json", "batch_attention.json"  # of studies that ask for them

@@ -23,7 +23,7 @@ def impatient(monkeypatch, tmp_path):
     """Everything is said, and kept, at once."""
     (tmp_path / "impatient").mkdir()
     (tmp_path / "impatient" / "__init__.py").write_text(
-        "from gtransformer.tasks import long_work\nlong_work.SAY, long_work.KEEP, long_work.SHARE = 0.0, 0.0, 0\n"
+        "from gtransformer.tasks import training\ntraining.SAY, training.KEEP, training.SHARE = 0.0, 0.0, 0\n"
     )
     monkeypatch.setattr(commands, "USER_DIR", str(tmp_path / "impatient"))
 

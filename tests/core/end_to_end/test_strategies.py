@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gtransformer.cli.score import main as score
-from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.trained import load_trained
 from tests.core.search.test_walk import slow_loop
 from tests.saved_model import make_checkpoint

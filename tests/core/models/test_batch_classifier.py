@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.errors import UserError
-from gtransformer.tasks.batch_readers import as_read
 from gtransformer.tasks.beginning import check_classifier
+from gtransformer.tasks.generation import as_read
 from tests.core.models.batch_documents import document
 from tests.core.models.batch_oracle import BatchOracle
 from tests.core.models.test_docflat import system

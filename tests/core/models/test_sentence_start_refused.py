@@ -7,7 +7,7 @@ import torch
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerConfig
-from gtransformer.tasks.sentence_start import start_from_sentence_model
+from gtransformer.tasks.beginning import start_from_sentence_model
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.models.test_sentence_start import plain_dictionary, save, start, task_of
 from tests.support import task_config, tiny_model

@@ -15,7 +15,7 @@ from gtransformer.files import read_json, write_json
 from gtransformer.run import run as module
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
-from gtransformer.tasks.averaging import AVERAGE
+from gtransformer.tasks.checkpoints import AVERAGE
 from tests.core.run.places import made, prepare
 
 OPTIONS = ("train.average-checkpoints=2", "train.no-epoch-checkpoints=", "train.keep-last-epochs=2")

@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 import torch
 
-from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.generation import split_sentences
 from tests.support import pad_batch, random_document, tiny_dictionary, tiny_task
 
 

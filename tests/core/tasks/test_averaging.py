@@ -10,7 +10,7 @@ import torch
 
 from gtransformer.cli.average import main
 from gtransformer.errors import UserError
-from gtransformer.tasks.averaging import AVERAGE, average, last_checkpoints, model_in
+from gtransformer.tasks.checkpoints import AVERAGE, average, last_checkpoints, model_in
 from tests.support import tiny_dictionary, tiny_model
 
 SETTINGS = {"_name": "docflat_mini", "encoder_attention_heads": 2}

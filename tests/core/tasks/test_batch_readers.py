@@ -16,8 +16,8 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.tasks.batch_readers import check_alone, check_batches
-from gtransformer.tasks.grouping_options import grouping_of
+from gtransformer.tasks.generation import check_alone, check_batches
+from gtransformer.tasks.options import grouping_of
 from tests.core.models.batch_documents import made
 from tests.core.search.conftest import Translator
 from tests.core.tasks.test_document_batches import DOCFLAT, iterator

@@ -8,8 +8,14 @@ import pytest
 import torch
 from fairseq.dataclass.configs import CheckpointConfig
 
-from gtransformer.tasks.checkpoint_file import read_settings, trained_seconds, weights_digest
-from gtransformer.tasks.interrupted_save import finish_interrupted_save, is_cut_short, remove_older
+from gtransformer.tasks.checkpoints import (
+    finish_interrupted_save,
+    is_cut_short,
+    read_settings,
+    remove_older,
+    trained_seconds,
+    weights_digest,
+)
 
 
 @pytest.mark.parametrize("old_format", [False, True])

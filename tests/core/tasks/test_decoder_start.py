@@ -11,8 +11,8 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.checkpoint_file import load_lazily
-from gtransformer.tasks.decoder_start import check_start_of_training
+from gtransformer.tasks.beginning import check_start_of_training
+from gtransformer.tasks.checkpoints import load_lazily
 from gtransformer.tasks.trained import load_trained
 from gtransformer.translation.export import find_sources, model_settings, read_checkpoint
 from tests.support import PARITY

@@ -10,7 +10,7 @@ import pytest
 from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_sentences, with_input
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
-from gtransformer.tasks.batch_readers import as_read
+from gtransformer.tasks.generation import as_read
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.tasks.test_grouping import LEN48, documents, load, read, sentences_of
 from tests.support import task_config

@@ -6,7 +6,7 @@ import pytest
 
 from gtransformer.data.instances import DRAWN
 from gtransformer.errors import UserError
-from gtransformer.tasks.grouping_options import check_training
+from gtransformer.tasks.options import check_training
 from tests.core.tasks.test_grouping import end_workers, iterator, load, read  # noqa: F401
 from tests.support import task_config
 

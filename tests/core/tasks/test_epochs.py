@@ -8,7 +8,7 @@ from fairseq.data import LanguagePairDataset, data_utils
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.epoch_options import check_order_options
+from gtransformer.tasks.options import check_order_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config
 

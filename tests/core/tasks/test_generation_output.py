@@ -10,7 +10,7 @@ from fairseq.data import data_utils
 
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
-from gtransformer.tasks.generation_output import TranslationWriter, split_sentences
+from gtransformer.tasks.generation import TranslationWriter, split_sentences
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_model
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fairseq.data.iterators import GroupedIterator
 
-from gtransformer.tasks.epoch_iterator import READ
+from gtransformer.tasks.batches import READ
 from tests.core.tasks.test_grouping import load, read
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import torch
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 
-from gtransformer.tasks.peak_memory import GPU_PEAK, MeasuredTask
+from gtransformer.tasks.training import GPU_PEAK, MeasuredTask
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 

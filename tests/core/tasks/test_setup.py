@@ -9,8 +9,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.gtransformer import GTransformerModel
-from gtransformer.tasks.dictionaries import add_symbols
-from gtransformer.tasks.loading import shard_names
+from gtransformer.tasks.loading import add_symbols, shard_names
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config, tiny_dictionary, tiny_task
 

@@ -12,8 +12,8 @@ import torch
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks import training_end
-from gtransformer.tasks.training_end import check_end, check_limits, count_own_hours
+from gtransformer.tasks import training as training_end
+from gtransformer.tasks.training import check_end, check_limits, count_own_hours
 from tests.support import tiny_task
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.user_system import import_user_dir
+from gtransformer.tasks.trained import import_user_dir
 from tests.support import ROOT
 
 RECIPE = """based-on: arena/documents

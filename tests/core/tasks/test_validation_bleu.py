@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.validation_bleu import (
+from gtransformer.tasks.validation import (
     BleuValidation,
     bleu_counts,
     current_alone,

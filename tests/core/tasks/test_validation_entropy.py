@@ -13,7 +13,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
-from gtransformer.tasks.validation_entropy import measured
+from gtransformer.tasks.validation import measured
 from tests.support import fairseqs_model, pad_batch, random_document, tiny_model, tiny_task
 
 

@@ -10,9 +10,8 @@ import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.lab.analysis.start import NEUTRAL, PAPER, measure
+from gtransformer.lab.analysis.start import NEUTRAL, PAPER, cut, measure
 from gtransformer.lab.cli.start import main
-from gtransformer.tasks.start_models import cut
 from tests.core.evaluation.test_instances import PREPARED
 from tests.core.models import fairseq_models
 from tests.saved_model import make_checkpoint

@@ -1,11 +1,13 @@
-"""s-BLEU and d-BLEU while training (``--eval-bleu``): counts that add up over batches and workers."""
+"""Measures while training: s-BLEU and d-BLEU (``--eval-bleu``), attention entropy (``--doc-attn-entropy``)."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from difflib import get_close_matches
 
@@ -24,11 +26,14 @@ from torch import Tensor, nn
 from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
+from gtransformer.models.common.entropy import EntropyMeter
+from gtransformer.models.common.watching import can_be_watched
 from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.generation_output import split_sentences
+from gtransformer.tasks.generation import split_sentences
 
 logger = logging.getLogger(__name__)
+
 
 LEVELS = ("s_bleu", "d_bleu")
 ORDERS = range(4)
@@ -162,3 +167,39 @@ def _score(meters, level: str) -> BLEUScore:
         ref_len=int(meters[f"_{level}_ref_len"].sum),
         smooth_method="exp",
     )
+
+
+QUERIES = re.compile(r"_entropy_(\w+)_queries")  # of a part and a reach
+
+
+@contextmanager
+def measured(model: nn.Module) -> Iterator[dict[str, float]]:
+    """While the model validates a batch, measure its attention; the logs are in the dictionary at the end.
+
+    ``model`` may be wrapped for distributed training. Raises UserError if nothing in it can be watched.
+    """
+    inner = next(filter(can_be_watched, model.modules()), None)
+    if inner is None:
+        raise UserError(f"--doc-attn-entropy is for the architectures gtransformer_*, not for {type(model).__name__}")
+    meter, logs = EntropyMeter(), {}
+    with meter.on(inner):
+        yield logs
+    for (part, reach), tally in meter.by_kind().items():
+        logs |= {
+            f"_entropy_{part}_{reach}": float(tally.bits.sum()),
+            f"_entropy_{part}_{reach}_flat": tally.flat,
+            f"_entropy_{part}_{reach}_queries": tally.queries,
+        }
+
+
+def log_entropy(logging_outputs: list[dict]) -> None:
+    """Log ``entropy_PART_REACH``, mean bits over queries and layers; ``..._flat``, what flat attention would have."""
+    kinds = {match[1] for log in logging_outputs for match in map(QUERIES.fullmatch, log) if match}
+    for kind in sorted(kinds):
+        key = f"_entropy_{kind}"
+        queries = sum(float(log.get(f"{key}_queries", 0)) for log in logging_outputs)
+        if queries == 0:
+            continue
+        for end in ("", "_flat"):
+            total = sum(float(log.get(f"{key}{end}", 0)) for log in logging_outputs)
+            metrics.log_scalar(f"entropy_{kind}{end}", total / queries, queries, round=4)

@@ -1,0 +1,325 @@
+"""Checkpoints as files: what they say of their training, their mean, and saves that were interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import re
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from fairseq.checkpoint_utils import checkpoint_paths
+from fairseq.dataclass.configs import CheckpointConfig
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from gtransformer.errors import UserError
+from gtransformer.files import atomic_write
+from gtransformer.models.common.architectures import system_of
+
+logger = logging.getLogger(__name__)
+
+
+# A model's options that may be others when its training goes on: what is drawn and kept while it computes, how it
+# computes, where it began and what of it is trained (which has checks of its own), how it translates.
+FREE = frozenset(
+    """
+    _name arch dropout attention_dropout activation_dropout
+    group_attention checkpoint_activations autocast
+    load_partial load_partial_global_from_local sentence_model bert_checkpoint gate_bias neutral_gates
+    trained_parameters freeze_sentence_parameters
+    max_source_positions max_target_positions decode_alignment length_ratio
+    """.split()
+)
+
+
+def read_settings(path: Path) -> dict[str, dict[str, Any]]:
+    """The model's and task's options that a fairseq checkpoint holds; empty for a file that cannot be read.
+
+    What is wrong with such a file is said when fairseq loads it.
+    """
+    try:
+        state = load_lazily(path)
+    except Exception:  # a damaged file makes the loader raise anything
+        return {}
+    return settings_of(state) if isinstance(state, dict) else {}
+
+
+def read_state(path: Path, wanted: str = "a checkpoint") -> dict[str, Any]:
+    """What a checkpoint of fairseq holds. Raises UserError if it cannot be read as what is wanted or holds no model."""
+    try:
+        state = load_lazily(path)
+    except Exception as error:  # a damaged file makes the loader raise anything
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise UserError(f"{path}: cannot be read as {wanted} ({reason}); give another") from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
+        raise UserError(f"{path}: no checkpoint of fairseq, it holds no model")
+    return state
+
+
+def settings_of(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The model's and task's options in what a fairseq checkpoint holds, kept as a configuration or as arguments."""
+    whole = state.get("cfg") or {}
+    args = vars(state["args"]) if state.get("args") is not None else {}
+    sections = {}
+    for name in ("model", "task"):
+        section = whole.get(name) if whole else args
+        if OmegaConf.is_config(section):
+            section = OmegaConf.to_container(section, resolve=False)
+        sections[name] = dict(section) if isinstance(section, Mapping) else dict(vars(section or object))
+    return sections
+
+
+def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first of a model's options that makes another model of it, and differs; None if they are of one model.
+
+    Options that one of the two lacks, as older checkpoints do, and values that refer to others are passed over.
+    """
+    return next((key for key in one if key in other and key not in FREE and not _same(one[key], other[key])), None)
+
+
+def _same(one: Any, other: Any) -> bool:
+    plain = all(value is None or isinstance(value, str | int | float | Enum) for value in (one, other))
+    link = any(isinstance(value, str) and value.startswith("${") for value in (one, other))
+    return not plain or link or one == other or str(one) == str(other)
+
+
+def trained_seconds(path: Path) -> float:
+    """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
+
+    The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
+    with it is said when fairseq loads it.
+    """
+    return training_done(path).seconds
+
+
+class Done(NamedTuple):
+    """What a training that goes on from a checkpoint has behind it.
+
+    ``task_state``: what the task keeps; ``metric``: which one says what checkpoint is best. Both None if not known.
+    ``patience``: what the training was given of it, 0 or less for none. ``schedule``: what its learning rate's schedule
+    keeps, empty if not known.
+    """
+
+    updates: int
+    seconds: float
+    task_state: Any = None
+    metric: str | None = None
+    patience: int = 0
+    schedule: Mapping[str, Any] = MappingProxyType({})
+
+
+def training_done(path: Path) -> Done:
+    """What a fairseq checkpoint goes on from; 0, and no state, where it does not say, as above."""
+    try:
+        state = load_lazily(path)
+    except Exception:  # a damaged file makes the loader raise anything
+        return Done(0, 0.0)
+    try:
+        updates = updates_of(state)
+    except (LookupError, TypeError, ValueError):
+        updates = 0
+    try:
+        seconds = float(state["extra_state"]["previous_training_time"])
+    except (LookupError, TypeError, ValueError):
+        seconds = 0.0
+    try:
+        saving = state["cfg"]["checkpoint"]
+        metric, patience = saving["best_checkpoint_metric"], int(saving["patience"])
+    except (LookupError, TypeError, ValueError):
+        metric, patience = None, 0
+    try:
+        schedule = dict(state["optimizer_history"][-1]["lr_scheduler_state"])
+    except (LookupError, TypeError, ValueError):
+        schedule = {}
+    task_state = state.get("task_state") if isinstance(state, dict) else None
+    return Done(updates, seconds, task_state, metric, patience, schedule)
+
+
+def updates_of(state: dict[str, Any]) -> int:
+    """How many updates a checkpoint's model was trained for; KeyError, IndexError or TypeError if it does not say."""
+    return int(state["optimizer_history"][-1]["num_updates"])
+
+
+def weights_digest(path: Path) -> str:
+    """SHA-256 of a checkpoint's parameters by name, which of two trainings is the same where these are to the bit."""
+    found = hashlib.sha256()
+    for name, values in sorted(read_state(path)["model"].items()):
+        found.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def load_lazily(path: Path) -> Any:
+    """A checkpoint as fairseq wrote it, on the CPU; whatever PyTorch raises where it cannot be read.
+
+    Read lazily where the format allows it: the tensors stay on disk.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except RuntimeError as error:
+        if "mmap can only be used" not in str(error):
+            raise
+    return torch.load(path, map_location="cpu", weights_only=True)  # written before PyTorch 1.6
+
+
+# What parameters do not show: a model with other values of these would load, and be wrong.
+STRUCTURE = (
+    *(f"{side}_{key}" for side in ("encoder", "decoder") for key in ("attention_heads", "normalize_before")),
+    "activation_fn",
+    "no_scale_embedding",
+    "no_token_positional_embeddings",
+)
+LAST = "checkpoint_last.pt"
+AVERAGE = "average.pt"  # in a folder of checkpoints: their mean, not to be taken for one of them
+NUMBERED = re.compile(r"checkpoint(_\d+_)?\d+\.pt")  # of an epoch, or of an epoch and an update
+
+
+def model_in(folder: Path) -> Path:
+    """The model that a training has left in its folder of checkpoints: their mean if that was made, else the best."""
+    mean = folder / AVERAGE
+    return mean if mean.is_file() else folder / "checkpoint_best.pt"
+
+
+def last_checkpoints(folder: Path, number: int, fewer: bool = False) -> list[Path]:
+    """The last numbered checkpoints of a training, those with most updates, in their order.
+
+    ``fewer``: those that there are will do.
+
+    Raises UserError if there are fewer, or none, or one of them cannot be read.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such directory; give that of a training's checkpoints")
+    found = {_updates(path): path for path in folder.glob("checkpoint*.pt") if NUMBERED.fullmatch(path.name)}
+    if len(found) < (1 if fewer else number):
+        raise UserError(
+            f"{folder}: holds {len(found)} numbered checkpoint(s), but {number} are to be averaged; average fewer, or "
+            "train on with as many kept (--keep-last-epochs or --keep-interval-updates)"
+        )
+    return [path for _, path in sorted(found.items())[-number:]]
+
+
+def average(paths: Sequence[Path], output: Path) -> None:
+    """Write the mean of the parameters of some checkpoints, otherwise what the last holds but its optimizer's state.
+
+    As fairseq's script of that name does, float16 and bfloat16 are added up, and stay, in float32. What stands under
+    several names (tied embeddings) is still one tensor. The file appears when it is complete.
+
+    Raises UserError for a file that is no checkpoint, and for checkpoints of different models.
+    """
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        state = read_state(path)
+        _check_alike(paths[0], total, path, state["model"])
+        for name, value in state["model"].items():
+            if not value.is_floating_point():
+                total[name] = value
+            elif name in total:
+                total[name] += value
+            else:
+                total[name] = value.to(torch.promote_types(value.dtype, torch.float32), copy=True)
+    first: dict[tuple, str] = {}
+    for name, value in state["model"].items():
+        same = first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
+        if same != name:
+            total[name] = total[same]
+        elif value.is_floating_point():
+            total[name] /= len(paths)
+    with atomic_write(output, "wb") as stream:
+        torch.save({**state, "model": total, "last_optimizer_state": None}, stream)
+
+
+def _updates(path: Path) -> int:
+    try:
+        return updates_of(read_state(path))
+    except (KeyError, IndexError, TypeError):
+        raise UserError(
+            f"{path}: does not say how many updates it was trained for; name the files to average"
+        ) from None
+
+
+def _check_alike(first: Path, total: dict[str, Tensor], path: Path, model: dict[str, Tensor]) -> None:
+    """UserError unless a checkpoint has the parameters of the first, and the same settings that these do not show."""
+    if not total:
+        return
+    other = next((name for name in total.keys() ^ model.keys()), None)
+    other = other or next((name for name, value in model.items() if value.shape != total[name].shape), None)
+    fixed = {name for name, value in model.items() if not value.is_floating_point()}
+    other = other or next((name for name in fixed if not model[name].equal(total[name])), None)
+    theirs, ours = (read_settings(one).get("model", {}) for one in (path, first))
+    systems = {system_of(str(one.get("_name"))) for one in (theirs, ours)}
+    other = other or ("_name" if len(systems) > 1 else None)
+    other = other or next((key for key in STRUCTURE if theirs.get(key) != ours.get(key)), None)
+    other = other or difference(theirs, ours)
+    if other:
+        raise UserError(f"{path}: of another model than {first} ({other}); average checkpoints of one training")
+
+
+def is_cut_short(path: Path) -> bool:
+    """Whether a file of ``torch.save`` (a zip archive) lacks its end; False for PyTorch's format before 1.6."""
+    with open(path, "rb") as stream:
+        start = stream.read(2)
+    return start in (b"", b"P") or (start == b"PK" and not zipfile.is_zipfile(path))
+
+
+def had_best(path: Path) -> bool:
+    """Whether a checkpoint is of a training that had a best one; without validation, or where it is nan, none has."""
+    best = _saved(path).get("best")
+    return best is not None and not math.isnan(best)
+
+
+def remove_older(cfg: CheckpointConfig | None) -> None:
+    """Remove what a training's last save was about to, when it was interrupted; once it is known that it goes on."""
+    if cfg is None or cfg.restore_file != LAST or cfg.no_save or not Path(cfg.save_dir).is_dir():
+        return
+    if cfg.keep_interval_updates > 0 and cfg.keep_interval_updates_pattern == -1:
+        for old in checkpoint_paths(cfg.save_dir, r"checkpoint_\d+_(\d+)\.pt")[cfg.keep_interval_updates :]:
+            Path(old).unlink(missing_ok=True)  # of several processes each does this
+
+
+def finish_interrupted_save(directory: str | Path) -> list[Path]:
+    """Make the copies of a save that was interrupted, so that training goes on from it.
+
+    Nothing is done unless ``checkpoint_last.pt`` or ``checkpoint_best.pt`` is cut short and a whole checkpoint is
+    beside it: the newest of these is what was being copied. It takes the place of ``checkpoint_last.pt``, and that of
+    ``checkpoint_best.pt`` if this is cut short and the checkpoint says that its validation loss was the lowest.
+
+    Returns the files that were replaced.
+    """
+    directory = Path(directory)
+    last, best = (directory / f"checkpoint_{name}.pt" for name in ("last", "best"))
+    damaged = [path for path in (last, best) if path.is_file() and is_cut_short(path)]
+    whole = [path for path in directory.glob("checkpoint*.pt") if path not in damaged and not is_cut_short(path)]
+    if not damaged or not whole:
+        return []
+    source = max(whole, key=lambda path: path.stat().st_mtime_ns)
+    replaced = [last] if source != last else []
+    if best in damaged and _is_best(source):
+        replaced.append(best)
+    for path in replaced:
+        with open(source, "rb") as stream, atomic_write(path, "wb") as copy:
+            shutil.copyfileobj(stream, copy, 1 << 24)
+        shutil.copystat(source, path)
+    names = " and ".join(path.name for path in damaged)
+    logger.warning("%s: %s cut short, as by an interruption; training goes on from %s", directory, names, source.name)
+    return replaced
+
+
+def _is_best(path: Path) -> bool:
+    saved = _saved(path)
+    return saved.get("val_loss") is not None and saved["val_loss"] == saved.get("best")
+
+
+def _saved(path: Path) -> dict[str, Any]:
+    """What a checkpoint says beside the model; empty for a foreign file, of which fairseq will say what is wrong."""
+    try:
+        return dict(load_lazily(path)["extra_state"])
+    except Exception:
+        return {}

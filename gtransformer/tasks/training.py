@@ -1,0 +1,283 @@
+"""What a training says of itself and keeps, and where it ends."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
+from omegaconf import DictConfig
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.config import check_sizes
+from gtransformer.optim.linear_by_time import ELAPSED
+from gtransformer.optim.linear_by_time import NAME as BY_TIME
+from gtransformer.tasks.checkpoints import LAST, Done, training_done
+
+logger = logging.getLogger(__name__)
+
+
+SAY = 10.0  # seconds from line to line
+KEEP = 60.0  # seconds of training from one checkpoint to the next,
+SHARE = 20  # or so many times what writing one takes: no more than a twentieth of the time is for that
+
+
+class Pace:
+    """How far something is, and how long it may still take."""
+
+    def __init__(self) -> None:
+        self.began = self.said = time.monotonic()
+        self.first: float | None = None  # how much was done when the first of it was
+        self.made = 0.0  # since then
+
+    def is_time(self) -> bool:
+        """Whether something is to be said now."""
+        return time.monotonic() - self.said >= SAY and not sys.stderr.isatty()
+
+    def done(self, amount: float) -> None:
+        """Note how much is done."""
+        if self.first is None:
+            self.first, self.began = amount, time.monotonic()
+        self.made = amount - self.first
+
+    def seconds(self, rest: float) -> float:
+        """How long ``rest`` more will take at the pace so far; infinite where that cannot be said yet."""
+        if rest <= 0:
+            return 0.0
+        return rest * (time.monotonic() - self.began) / self.made if self.made > 0 else float("inf")
+
+    def say(self, what: str, left: float) -> None:
+        """Say it; ``left``: seconds, infinite where they are not known."""
+        self.said = time.monotonic()
+        logger.info("%s%s", what, "" if left == float("inf") else f", about {spoken(left)} left")
+
+
+class TrainingWatch:
+    """Follows a training from update to update; each process has one, the first one speaks and saves."""
+
+    def __init__(self) -> None:
+        self.pace = Pace()
+        self.kept, self.took, self.validated = time.monotonic(), 0.0, 0
+
+    def after_update(self, trainer: Any, iterator: Any) -> None:
+        """Say how far training is, and keep it, if it is time to."""
+        self.validated = 0
+        updates = trainer.get_num_updates()
+        self.pace.done(updates)
+        if not trainer.is_data_parallel_master:
+            return
+        if self.pace.is_time():
+            most = trainer.cfg.optimization
+            end = f" of {most.max_update}" if most.max_update else ""
+            share = iterator.iterations_in_epoch / max(1, len(iterator))
+            what = f"update {updates}{end}, epoch {iterator.epoch} ({share:.0%})"
+            left = self._seconds_left(trainer, iterator, updates)
+            rest = self.pace.seconds(updates_to(trainer, iterator, iterator.epoch))
+            if rest < left == float("inf"):  # nothing but patience ends it
+                what += f", the epoch ends in about {spoken(rest)}"
+            self.pace.say(what, left)
+        if time.monotonic() - self.kept >= max(KEEP, SHARE * self.took) and is_kept_so(trainer, iterator, updates):
+            began = time.monotonic()
+            checkpoint_utils.save_checkpoint(trainer.cfg.checkpoint, trainer, iterator, None)
+            self.kept = time.monotonic()
+            self.took = self.kept - began
+
+    def validating(self) -> None:
+        """Say, where a validation takes long, that it goes on."""
+        self.validated += 1
+        if self.pace.is_time():
+            self.pace.say(f"validating, {self.validated} batches so far", float("inf"))
+
+    def _seconds_left(self, trainer: Any, iterator: Any, updates: int) -> float:
+        """Until the first of a training's limits; infinite where it has none but patience.
+
+        ``updates``: that were made.
+        """
+        most, left = trainer.cfg.optimization, [float("inf")]
+        if most.max_update:
+            left.append(self.pace.seconds(most.max_update - updates))
+        if most.stop_time_hours > 0:
+            left.append(max(0.0, most.stop_time_hours * 3600 - trainer.cumulative_training_time()))
+        if most.max_epoch:
+            left.append(self.pace.seconds(updates_to(trainer, iterator, most.max_epoch)))
+        return min(left)
+
+
+def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
+    """How many updates it is to the end of an epoch."""
+    frequencies = trainer.cfg.optimization.update_freq
+    frequency = frequencies[min(iterator.epoch, len(frequencies)) - 1]
+    return ((epoch - iterator.epoch + 1) * len(iterator) - iterator.iterations_in_epoch) / frequency
+
+
+def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:
+    """Whether a checkpoint is to be written between those that fairseq writes, here by the first process alone.
+
+    Not where fairseq is about to, nor where a checkpoint is gathered from all processes.
+    """
+    cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
+    gathered = trainer.is_fsdp or hasattr(trainer.optimizer.optimizer, "consolidate_state_dict")
+    soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)
+    return not (cfg.no_save or cfg.no_last_checkpoints or gathered or soon)
+
+
+def spoken(seconds: float) -> str:
+    """``75.2`` as ``1 min 15 s``, ``4000`` as ``1 h 6 min``."""
+    hours, rest = divmod(int(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+PROGRAMS = ("__main__", "fairseq_cli.train")  # as what fairseq-train runs, by python -m and as a command
+
+
+def used_patience() -> dict[str, Any]:
+    """What a checkpoint has of it: nothing before the first validation."""
+    counter = _counter()
+    if getattr(counter, "best", None) is None:
+        return {}
+    return {"patience": {"best": float(counter.best), "runs": int(counter.num_runs)}}
+
+
+def resume_patience(state: Any) -> int:
+    """Count on from what ``used_patience`` was in a checkpoint; returns how often validation was no better until then.
+
+    0, and counted anew, where the checkpoint does not say.
+    """
+    kept = state.get("patience") if isinstance(state, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return 0
+    counter = _counter()
+    if counter is not None:
+        counter.best, counter.num_runs = kept["best"], kept["runs"]
+    return int(kept["runs"])
+
+
+def _counter() -> Callable | None:
+    """fairseq's function that counts, of the program that runs."""
+    found = (getattr(sys.modules.get(name), "should_stop_early", None) for name in PROGRAMS)
+    return next(filter(None, found), None)
+
+
+LIMITS = ("max_update", "max_epoch", "stop_time_hours")
+BEFORE = "seconds_before"  # in a checkpoint: what the model that the training started from was trained for
+UNLIMITED = "stop_time_hours"  # below 0, too: fairseq asks whether it is above
+
+
+def check_given(given: Any) -> None:
+    """Raise UserError for options of fairseq-train, as its parser gives them, that no training can have."""
+    check_sizes(given)
+    check_limits(given)
+
+
+def check_limits(options: Any) -> None:
+    """Raise UserError for a negative limit, after which fairseq trains for one update, and for hours that are nan."""
+    for name in LIMITS:
+        value = getattr(options, name, None)
+        if value is not None and not (value >= 0 or name == UNLIMITED and value < 0):
+            raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
+
+
+def count_own_hours(whole: DictConfig | None) -> float:
+    """Let ``--stop-time-hours`` be those of this training alone; returns the seconds that its start was trained for.
+
+    fairseq goes on counting from what the checkpoint of a pretrained model says. A learning rate that falls over hours
+    falls over the training's own; over both, if a training is continued (``--continue-once``) whose rate fell, too.
+
+    Args:
+        whole: all options of the training, which are changed. One that is resumed has in its checkpoint what was before
+            it, or finds it in the model that is still named.
+    """
+    if whole is None:
+        return 0.0
+    saved, hours = whole.checkpoint, whole.optimization.stop_time_hours
+    start = saved.get("continue_once") or saved.get("finetune_from_model")
+    if saved.restore_file != LAST:
+        start = saved.restore_file if saved.reset_optimizer else None
+    if start is None or not Path(start).is_file():
+        start = None
+    done = Done(0, 0.0) if start is None else training_done(Path(start))
+    before = done.seconds
+    if saved.restore_file == LAST and Path(saved.save_dir, LAST).is_file():
+        kept = training_done(Path(saved.save_dir, LAST)).task_state
+        before = kept.get(BEFORE, before) if isinstance(kept, Mapping) else before
+    if before and hours > 0:
+        scheduler = whole.lr_scheduler
+        continued = bool(saved.get("continue_once")) and ELAPSED in done.schedule
+        if scheduler._name == BY_TIME and not continued:
+            scheduler.decay_hours = scheduler.decay_hours or hours
+        whole.optimization.stop_time_hours = hours + before / 3600
+        logger.info("--stop-time-hours %g: behind %.0f s of the model that this training starts from", hours, before)
+    return before
+
+
+def check_end(whole: DictConfig | None) -> None:
+    """Let a training that has all its updates, or no patience left, end without another one: fairseq asks behind each.
+
+    That happens where one is interrupted between its last checkpoint and the end of its program. ``whole``: all options
+    of the training, which are changed. One that goes on has the patience that was left, and if it came from another by
+    ``--continue-once`` still knows its best loss. Raises UserError as ``check_limits``.
+    """
+    if whole is None:
+        return
+    check_limits(whole.optimization)
+    saved, most = whole.checkpoint, whole.optimization
+    path = Path(saved.save_dir, LAST)
+    if saved.restore_file != LAST or saved.reset_optimizer or not path.is_file():
+        return
+    if saved.continue_once:  # --reset-meters beside it means those of the other training
+        saved.reset_meters = False
+    done = training_done(path)
+    comparable = done.metric == saved.best_checkpoint_metric and not saved.reset_meters
+    # Without patience fairseq does not count: what was counted before is no longer so.
+    counted = saved.patience > 0 and done.patience > 0
+    worse = resume_patience(done.task_state) if comparable and counted else 0
+    if 0 < most.max_update <= done.updates or 0 < most.stop_time_hours * 3600 <= done.seconds:
+        logger.info("%s has been trained for %d updates, %.0f s: nothing is left to do", path, *done[:2])
+    elif counted and saved.patience <= worse:
+        logger.info(
+            "%s: %d validations in a row were no better than one before: nothing is left to do; to train on, give more "
+            "than --patience %d",
+            path,
+            worse,
+            saved.patience,
+        )
+    else:
+        return
+    most.stop_min_lr = math.inf  # which fairseq asks before the first update
+
+
+GPU_PEAK = "gpu_peak_gib"  # in fairseq's log; only where there is a GPU
+
+
+class MeasuredTask(FairseqTask):
+    """A task that logs the most bytes which tensors have taken in any step of training.
+
+    fairseq begins to count anew with every update.
+    """
+
+    gpu_peak = 0
+
+    def train_step(self, *args, **kwargs):
+        """As fairseq's."""
+        try:
+            return super().train_step(*args, **kwargs)
+        finally:
+            if torch.cuda.is_initialized():
+                self.gpu_peak = max(self.gpu_peak, torch.cuda.max_memory_allocated())
+
+    def reduce_metrics(self, logging_outputs, criterion) -> None:
+        """As fairseq's, and the peak so far."""
+        super().reduce_metrics(logging_outputs, criterion)
+        if self.gpu_peak:
+            metrics.log_scalar(GPU_PEAK, self.gpu_peak / 2**30, weight=0, priority=1550, round=3)

@@ -10,12 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gtransformer.lab.demo.ambiguity import AMBIGUOUS
-from gtransformer.lab.demo.dice import Dice
-from gtransformer.lab.demo.document import Letter, SentencePair
-from gtransformer.lab.demo.german import GENDERS, PRONOUNS
-from gtransformer.lab.demo.lexicon import Sense, Word
-from gtransformer.lab.demo.template import REGISTERS
+from gtransformer.lab.demo.document import Dice, Letter, SentencePair
+from gtransformer.lab.demo.sentences import AMBIGUOUS, REGISTERS
+from gtransformer.lab.demo.words import GENDERS, PRONOUNS, Sense, Word
 
 PHENOMENA = ("pronoun", "address", "ambiguity")
 

@@ -12,7 +12,7 @@ from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, sha256, write_json
 from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_set, variants
 from gtransformer.lab.demo.document import Letter, write_document
-from gtransformer.lab.demo.template import count_tokens
+from gtransformer.lab.demo.sentences import count_tokens
 
 PASSAGE = 3
 """So many consecutive sentences count as a passage; no passage stands in two splits."""

@@ -6,23 +6,98 @@ reader is: "it" is the thing introduced last. Sentences about people, weather an
 
 from __future__ import annotations
 
+import hashlib
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from gtransformer.lab.demo.address import CLOSINGS, TO_THE_READER, greeting
-from gtransformer.lab.demo.ambiguity import AMBIGUOUS, USES
-from gtransformer.lab.demo.dice import Dice
-from gtransformer.lab.demo.fillers import FILLERS
-from gtransformer.lab.demo.german import GENDERS
-from gtransformer.lab.demo.lexicon import COLOURS_AND_SIZES, MY_KIN, NAMES, NOUNS, SLOTS, Noun, Sense, Word, described
-from gtransformer.lab.demo.template import REGISTERS, Slots, Template, count_tokens
-from gtransformer.lab.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS, WITH_YOU
+from gtransformer.lab.demo.sentences import (
+    AMBIGUOUS,
+    AS_OBJECT,
+    AS_SUBJECT,
+    CLOSINGS,
+    FAMILIAR,
+    FILLERS,
+    INTRODUCTIONS,
+    POLITE,
+    REGISTERS,
+    TO_THE_READER,
+    USES,
+    WITH_YOU,
+    Slots,
+    Template,
+    count_tokens,
+)
+from gtransformer.lab.demo.words import (
+    COLOURS_AND_SIZES,
+    GENDERS,
+    MEN,
+    MY_KIN,
+    NAMES,
+    NOUNS,
+    SLOTS,
+    SURNAMES,
+    WOMEN,
+    Noun,
+    Sense,
+    Word,
+    described,
+)
 
 INSTANCE_LIMIT = 512
 """The sum over a document's sentences of the longer side's tokens + 2 stays below this: one document, one instance."""
 MARGIN = 8
 SENTENCES = (55, 70)
 ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
+
+Choice = TypeVar("Choice")
+
+
+class Dice:
+    """Choices drawn from ``random.Random.random()`` alone.
+
+    Python promises the sequence of ``random()`` for an integer seed, but not that of ``choice`` or ``shuffle``, and
+    hashes of strings change from run to run: so the key is hashed with SHA-256 and the choices are written out here.
+    """
+
+    def __init__(self, *key: object) -> None:
+        digest = hashlib.sha256(":".join(str(part) for part in key).encode("utf-8")).digest()
+        self._random = random.Random(int.from_bytes(digest[:8], "big"))
+
+    def chance(self, probability: float) -> bool:
+        """True with the given probability."""
+        return self._random.random() < probability
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``, both included."""
+        return low + int(self._random.random() * (high - low + 1))
+
+    def choice(self, items: Sequence[Choice]) -> Choice:
+        """One of the items."""
+        return items[self.between(0, len(items) - 1)]
+
+    def shuffled(self, items: Sequence[Choice]) -> list[Choice]:
+        """The items in random order (Fisher and Yates), as a new list."""
+        result = list(items)
+        for last in range(len(result) - 1, 0, -1):
+            other = self.between(0, last)
+            result[last], result[other] = result[other], result[last]
+        return result
+
+
+def greeting(dice: Dice, register: str) -> tuple[Template, Word]:
+    """A greeting and the person greeted: by first name for "du", by title and surname for "Sie".
+
+    The person's accusative slot holds the whole salutation of a letter, whose German agrees with the person's sex.
+    """
+    woman = dice.chance(0.5)
+    if register == "du":
+        name = dice.choice(WOMEN if woman else MEN)
+        return dice.choice(FAMILIAR), Word(name, name, f"{'Liebe' if woman else 'Lieber'} {name}")
+    surname = dice.choice(SURNAMES)
+    title_en, title_de, dear = ("Mrs", "Frau", "Sehr geehrte") if woman else ("Mr", "Herr", "Sehr geehrter")
+    return dice.choice(POLITE), Word(f"{title_en} {surname}", f"{title_de} {surname}", f"{dear} {title_de} {surname}")
 
 
 @dataclass(frozen=True)

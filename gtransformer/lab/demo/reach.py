@@ -13,15 +13,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gtransformer.lab.demo.address import CLOSINGS, TO_THE_READER, greeting
-from gtransformer.lab.demo.ambiguity import AMBIGUOUS, USES
-from gtransformer.lab.demo.dice import Dice
-from gtransformer.lab.demo.document import Letter, SentencePair, Writer
-from gtransformer.lab.demo.fillers import FILLERS
-from gtransformer.lab.demo.german import GENDERS
-from gtransformer.lab.demo.lexicon import COLOURS_AND_SIZES, NOUNS, Sense, described
-from gtransformer.lab.demo.template import REGISTERS, Slots, Template
-from gtransformer.lab.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS
+from gtransformer.lab.demo.document import Dice, Letter, SentencePair, Writer, greeting
+from gtransformer.lab.demo.sentences import (
+    AMBIGUOUS,
+    AS_OBJECT,
+    AS_SUBJECT,
+    CLOSINGS,
+    FILLERS,
+    INTRODUCTIONS,
+    REGISTERS,
+    TO_THE_READER,
+    USES,
+    Slots,
+    Template,
+)
+from gtransformer.lab.demo.words import COLOURS_AND_SIZES, GENDERS, NOUNS, Sense, described
 
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 6), (7, 12), (13, 24), (25, 36))
 """First and last distance, in sentences, of the rows of the set; the last row is called 25+."""

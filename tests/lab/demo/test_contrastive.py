@@ -9,7 +9,7 @@ import pytest
 
 from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_set
 from gtransformer.lab.demo.document import write_document
-from gtransformer.lab.demo.lexicon import NOUNS
+from gtransformer.lab.demo.words import NOUNS
 
 pytestmark = pytest.mark.slow
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from gtransformer.lab.demo.address import TO_THE_READER
-from gtransformer.lab.demo.ambiguity import AMBIGUOUS, USES
-from gtransformer.lab.demo.fillers import FILLERS
-from gtransformer.lab.demo.lexicon import COLOURS_AND_SIZES, MY_KIN, NOUNS, YOUR_KIN, Noun, Sense, described
-from gtransformer.lab.demo.template import Template, templates
-from gtransformer.lab.demo.topics import AS_OBJECT, AS_SUBJECT, INTRODUCTIONS, WITH_YOU
+from gtransformer.lab.demo.sentences import (
+    AMBIGUOUS,
+    AS_OBJECT,
+    AS_SUBJECT,
+    FILLERS,
+    INTRODUCTIONS,
+    TO_THE_READER,
+    USES,
+    WITH_YOU,
+    Template,
+    templates,
+)
+from gtransformer.lab.demo.words import COLOURS_AND_SIZES, MY_KIN, NOUNS, YOUR_KIN, Noun, Sense, described
 
 
 @pytest.mark.parametrize(

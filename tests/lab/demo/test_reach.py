@@ -232,13 +232,3 @@ def test_same_seed_same_bytes_and_another_seed_another_set(tmp_path):
     assert read_json(tmp_path / "a" / "corpus.json")["sha256"] == {
         name: value for name, value in first.items() if name != "corpus.json"
     }
-
-
-def test_wrong_options(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["--output", str(tmp_path / "out"), "--items", "0"])
-    assert "--items: '0' is not a whole number of at least 1" in capsys.readouterr().err
-    (tmp_path / "file").write_text("mine")
-    assert main(["--output", str(tmp_path / "file")]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and str(tmp_path / "file") in error

@@ -1,10 +1,30 @@
-"""The words that fill the slots of the sentence templates: people, things, places, times, adjectives."""
+"""The words of the demonstration's language and how German inflects them: people, things, places, times, adjectives."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gtransformer.lab.demo.german import der, ein, mixed
+GENDERS = ("m", "f", "n")
+
+PRONOUNS = {"m": ("er", "ihn"), "f": ("sie", "sie"), "n": ("es", "es")}
+"""Nominative and accusative of the pronoun that stands for a noun of each gender."""
+
+_EIN = {
+    "nom": {"m": "ein", "f": "eine", "n": "ein"},
+    "acc": {"m": "einen", "f": "eine", "n": "ein"},
+    "dat": {"m": "einem", "f": "einer", "n": "einem"},
+}
+_DER = {
+    "nom": {"m": "der", "f": "die", "n": "das"},
+    "acc": {"m": "den", "f": "die", "n": "das"},
+    "dat": {"m": "dem", "f": "der", "n": "dem"},
+}
+# Endings of an adjective after "ein".
+_ENDINGS = {
+    "nom": {"m": "er", "f": "e", "n": "es"},
+    "acc": {"m": "en", "f": "e", "n": "es"},
+    "dat": {"m": "en", "f": "en", "n": "en"},
+}
 
 
 @dataclass(frozen=True)
@@ -44,9 +64,8 @@ class Noun:
 
 def described(noun: Noun, adjective: Word) -> Word:
     """The phrase "a new lamp", "eine neue Lampe" in its three cases."""
-    forms = [
-        f"{ein(case, noun.gender)} {mixed(adjective.de, case, noun.gender)} {noun.de}" for case in ("nom", "acc", "dat")
-    ]
+    g = noun.gender
+    forms = [f"{_EIN[case][g]} {adjective.de}{_ENDINGS[case][g]} {noun.de}" for case in ("nom", "acc", "dat")]
     article = "an" if adjective.en[0] in "aeiou" else "a"
     return Word(f"{article} {adjective.en} {noun.en}", *forms)
 
@@ -61,15 +80,15 @@ class Sense:
     oblique: str = ""
 
     def __str__(self) -> str:
-        return f"{der('nom', self.gender)} {self.de}"
+        return f"{_DER['nom'][self.gender]} {self.de}"
 
     @property
     def acc(self) -> str:
-        return f"{der('acc', self.gender)} {self.oblique or self.de}"
+        return f"{_DER['acc'][self.gender]} {self.oblique or self.de}"
 
     @property
     def dat(self) -> str:
-        return f"{der('dat', self.gender)} {self.oblique or self.de}"
+        return f"{_DER['dat'][self.gender]} {self.oblique or self.de}"
 
     @property
     def von(self) -> str:

@@ -12,7 +12,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import as_typed
 from gtransformer.run.needs import missing_first
-from gtransformer.run.recipe import UnknownRecipe, language_changes, listing
+from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run import SPLITS, make_run, stages_of
 from gtransformer.run.run_places import RUNS
@@ -36,6 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     parser.add_argument("stage", help="prepare, train, generate, score or all")
+    parser.add_argument("--size", choices=("small",), help="train a small model in about an hour on two CPU cores")
     parser.add_argument(
         "--langs",
         metavar="SOURCE,TARGET",
@@ -89,6 +90,7 @@ def main(argv: list[str] | None = None) -> int | None:
         os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
     stages = stages_of(args)
     try:
+        args.recipe = sized(args.recipe, args.size)
         args.set = [*language_changes(args.recipe, args.langs), *args.set]
         run = make_run(args)
     except UnknownRecipe:

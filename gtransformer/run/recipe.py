@@ -14,11 +14,21 @@ from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
 from gtransformer.installation import config_directory
-from gtransformer.settings import Entries, check_value, count, dashed, entries_of, read_value, setting, typed
+from gtransformer.settings import (
+    Entries,
+    check_value,
+    count,
+    dashed,
+    entries_of,
+    read_entries,
+    read_value,
+    setting,
+    typed,
+)
 
 SECTIONS = ("prepare", "task", "train", "generate", "score")
 ABLATIONS = "ablations"  # the folder in configs/ whose recipes go by the file's name alone
-OTHER_FOLDERS = ("arena", "checksums", "hydra", "studies")  # hold none, or those of an experiment
+OTHER_FOLDERS = ("arena", "checksums", "hydra", "sizes", "studies")  # hold none, or those of an experiment
 SWITCHES = ("context-loss", "marks-loss", "sentence-rule")  # take on and off, which are true and false to YAML
 # Where a recipe's own files lie changes no model, and every score names its reference.
 FILES = (
@@ -136,7 +146,12 @@ def recipe_names() -> list[str]:
     """Names of the recipes that come with the package: of ``configs/``, ablations, then folder by folder."""
     top = config_directory()
     others = sorted(path for path in top.iterdir() if path.is_dir() and path.name not in (ABLATIONS, *OTHER_FOLDERS))
-    return [_name(path) for folder in (top, top / ABLATIONS, *others) for path in sorted(folder.glob("*.yaml"))]
+    small = [path for path, _ in _small_recipes(top).values()]
+    return [
+        _name(path)
+        for folder in (top, top / ABLATIONS, *others)
+        for path in sorted({*folder.glob("*.yaml"), *(one for one in small if one.parent == folder.resolve())})
+    ]
 
 
 def _name(path: Path) -> str:
@@ -199,6 +214,47 @@ def load_recipe(name: str, changes: list[str] | None = None) -> Recipe:
     )
 
 
+def sized(name: str, size: str | None) -> str:
+    """Return the name of a recipe at a size (``--size small``). Raise UserError for one that is of one size alone."""
+    small = _small_recipes(config_directory())
+    if size is None:
+        return name
+    if name not in small:
+        raise UserError(f"--size {size}: recipe '{name}' has one size; small ones are there of {', '.join(small)}")
+    return _name(small[name][0])
+
+
+@lru_cache(maxsize=4)
+def _small_recipes(top: Path) -> dict[str, tuple[Path, Entries]]:
+    """By recipe: the place of its small one, where no file is, and what configs/sizes/small.yaml says of it."""
+    path = top / "sizes" / "small.yaml"
+    entries = read_entries(path)["recipes"] if path.is_file() else {}
+    return {name: (top.resolve() / f"{entry['name']}.yaml", entry) for name, entry in entries.items()}
+
+
+def _small(path: Path) -> Entries | None:
+    """What the file of a small recipe would hold: based on the other one, with what configs/sizes/small.yaml changes.
+
+    None for the place of no small recipe.
+    """
+    top = config_directory()
+    small = _small_recipes(top)
+    name = next((name for name, (own, _) in small.items() if own == path.resolve()), None)
+    if name is None:
+        return None
+    full, found = _with_bases(find_recipe(name), []), read_entries(top / "sizes" / "small.yaml")["all"]
+    chain = [name]
+    while base := _read(find_recipe(chain[0])).get("based-on"):
+        chain.insert(0, base)
+    for entry in (small[one][1] for one in chain if one in small):
+        for section in SECTIONS:
+            found[section] = (found.get(section) or Entries()) | (entry.get(section) or Entries())
+    found["train"]["arch"] = full["train"]["arch"].replace("_base", "_compact")
+    lent = {key: _name(small[full[key]][0]) for key in OTHERS if full.get(key)}
+    description = f"Small, about an hour on two CPU cores: {full['description']}"
+    return found | Entries({"based-on": name, "description": description, **lent})
+
+
 def language_changes(name: str, pair: str | None) -> list[str]:
     """What ``--langs SOURCE,TARGET`` changes in a recipe, as ``--set`` would.
 
@@ -229,8 +285,9 @@ def find_recipe(name: str) -> Path:
         candidates = [Path(name)]
     else:
         candidates = [folder / f"{name}.yaml" for folder in (config_directory(), config_directory() / ABLATIONS)]
+    small = [path for path, _ in _small_recipes(config_directory()).values()]
     for path in candidates:
-        if path.is_file():
+        if path.is_file() or path.resolve() in small:
             return path
     names = recipe_names()
     like = ", ".join(difflib.get_close_matches(name, names) or names[:3])
@@ -280,12 +337,17 @@ def _base(path: Path, name: str) -> Path:
 
 def _read(path: Path) -> Entries:
     """A file with all its sections."""
+    if not path.is_file() and (small := _small(path)) is not None:
+        return _with_sections(small, path)
     return deepcopy(_sections(path, "\n".join(read_lines(path))))
 
 
 @lru_cache(maxsize=256)  # a study or a list of recipes reads the same ones again and again
 def _sections(path: Path, text: str) -> Entries:
-    content = entries_of(text, path).dashed()
+    return _with_sections(entries_of(text, path).dashed(), path)
+
+
+def _with_sections(content: Entries, path: Path) -> Entries:
     typed(content, RecipeFile, str(path))
     for section in SECTIONS:
         options = content[section] = (content.get(section) or Entries()).dashed()

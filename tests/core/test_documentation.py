@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gtransformer.run.recipe import recipe_names
 from tests.core.test_texts import ROOT, shipped
 
 PACKAGE = ROOT / "gtransformer"
@@ -35,7 +36,7 @@ def missing(text: str) -> list[str]:
     """
     names = [name for found in NAMED.finditer(text) for name in expanded(re.sub(r"\b[A-Z]{2,}\b", "*", found[0]))]
     names += [f"{name.replace('.', '/')}.py" for name in re.findall(r"-m (gtransformer(?:\.\w+)+)", text)]
-    names = [name for name in names if not (ROOT / "configs" / f"{name}.yaml").is_file()]
+    names = [name for name in names if name not in recipe_names()]
     return [name for name in names if not (ROOT / name).exists() and not list(ROOT.glob(name))]
 
 

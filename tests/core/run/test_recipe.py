@@ -16,7 +16,7 @@ from gtransformer.cli.prepare import build_parser as prepare_parser
 from gtransformer.cli.score import build_parser as score_parser
 from gtransformer.errors import UserError
 from gtransformer.run.commands import to_arguments, without_half_precision
-from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, recipes_of_rows
+from gtransformer.run.recipe import beside, find_recipe, listing, load_recipe, recipe_names, recipes_of_rows, sized
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.stage import stage_changes
 from tests.core.run.paper_facts import FACTS, VARIATIONS
@@ -216,3 +216,23 @@ def test_what_a_program_refuses_is_said_once():
         with pytest.raises(UserError) as caught:
             check_recipe(load_recipe("base", [change]), ["train"])
         assert str(caught.value).count("recipe 'base', stage train: ") == 1
+
+
+def test_small_recipes_differ_by_size_alone():
+    """A small recipe has a name of its own, and all that it needs is small, too."""
+    changed = {}
+    for name in ("base", "sent_base", "docflat/c", "window/base"):
+        full, small = load_recipe(name), load_recipe(sized(name, "small"))
+        assert small.name == sized(name, "small") and small.training()["arch"] == full.training()["arch"].replace(
+            "_base", "_compact"
+        )
+        options = full.options("task", "train").items() ^ small.options("task", "train").items()
+        changed[small.name] = {key for key, _ in options}
+        assert not changed[small.name] & {"instances", "context-sentences", "window", "context-gate", "load-partial"}
+        assert small.rows == {} and small.devices == 1
+    assert "doc-noise-mask" in changed["cpu_small"] and "doc-noise-mask" not in changed["cpu_small_sent"]
+    small = load_recipe("docflat/small_c")
+    assert (small.prepared_from, small.pretrained_from) == ("docflat/small_sentences",) * 2
+    assert small.sections["train"]["lr"] == "4e-4", "as that of docflat/doc2doc, which it is based on"
+    with pytest.raises(UserError, match="--size small: recipe 'big' has one size"):
+        sized("big", "small")

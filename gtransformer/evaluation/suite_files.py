@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,8 @@ def read_suite(
             raise UserError(f"{documents}: ContraPro's text form holds its context; leave out --documents")
         if data is None:
             return Suite(CONTRAPRO, LANGS, False, _text_examples(first, context, behind))
-        return Suite(
-            CONTRAPRO, LANGS, False, _json_examples(data, first, 1 if context is None else context, behind, documents)
-        )
+        before = 1 if context is None else context
+        return Suite(CONTRAPRO, LANGS, False, _json_examples(data, first, before, behind, documents))
     if context is not None or behind or documents is not None:
         raise UserError(f"{first}: --context, --context-right and --documents are for ContraPro; leave them out")
     examples: list[Example] = []
@@ -134,7 +133,7 @@ def _json_examples(data: list, path: Path, before: int, behind: int, documents: 
             f"{path}: the context is not in this file; give the documents of OpenSubtitles2018 with --documents, "
             "or score the sentences alone (--context 0, no --context-right)"
         )
-    around = _contexts(data, Subtitles(documents), before, behind) if wanted else [([], [])] * len(data)
+    around = _contexts(data, documents, before, behind) if wanted else [([], [])] * len(data)
     examples = []
     for number, entry in enumerate(data):
         texts = [entry["ref segment"], *(error["contrastive"] for error in entry["errors"])]
@@ -154,66 +153,54 @@ def distance_name(distance: object) -> str:
     return str(distance) if distance <= FAR else f">{FAR}"
 
 
-class Subtitles:
-    """The documents of OpenSubtitles2018 of one language pair, one segment a line."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        if not folder.is_dir():
-            raise UserError(f"{folder}: no such directory; give the documents of OpenSubtitles2018")
-        self.lines = lru_cache(1)(self._lines)  # examples come by document
-
-    def _lines(self, identity: str) -> Pairs:
-        """The aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
-        paths = [self._path(identity, lang) for lang in LANGS]
-        sides = [[line.strip() for line in read_lines(path)] for path in paths]
-        if len(sides[0]) != len(sides[1]):
-            raise UserError(
-                f"{paths[1]}: {len(sides[1])} lines, but {len(sides[0])} in {paths[0]}; they must be aligned by line"
-            )
-        return list(zip(*sides, strict=True))
-
-    def _path(self, identity: str, lang: str) -> Path:
-        names = [pattern.format(id=identity, lang=lang) + ending for pattern in PATTERNS for ending in ENDINGS]
-        for path in map(self.folder.joinpath, names):
-            if path.is_file():
-                return path
-        raise UserError(
-            f"{self.folder / names[0]}: no such file; the documents are looked for as "
-            f"{', '.join(pattern.format(id='ID', lang='LANG') for pattern in PATTERNS)} by their 'document id'"
-        )
-
-
-def _contexts(
-    data: Sequence[dict[str, Any]], documents: Subtitles, before: int, behind: int
-) -> list[tuple[Pairs, Pairs]]:
+def _contexts(data: Sequence[dict[str, Any]], folder: Path, before: int, behind: int) -> list[tuple[Pairs, Pairs]]:
     """Up to so many pairs of segments before each entry, and behind it; those empty on both sides are left out.
 
     Whether segment ids count from 1 or from 0 is told by under which more segments are the line that they name. Raises
     UserError if most are found under neither: the documents are then not those that the suite was made from.
     """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such directory; give the documents of OpenSubtitles2018")
+    read = lru_cache(1)(partial(_read_document, folder))  # examples are gone through by document
     places = [(str(entry["document id"]), int(entry["segment id"])) for entry in data]
     order = sorted(range(len(data)), key=places.__getitem__)
     found = {1: 0, 0: 0}
     for number in order:
         (identity, segment), text = places[number], data[number]["src segment"].split()
-        lines = documents.lines(identity)
+        lines = read(identity)
         for base in found:
             found[base] += 0 <= segment - base < len(lines) and lines[segment - base][0].split() == text
     base = max(found, key=found.__getitem__)
     if 2 * found[base] <= len(data):
         raise UserError(
-            f"{documents.folder}: only {found[base]} of {len(data)} segments are the line that their 'segment id' "
-            "names; give the OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
+            f"{folder}: only {found[base]} of {len(data)} segments are the line that their 'segment id' names; give "
+            "the OpenSubtitles2018 documents that ContraPro was made from, one segment a line"
         )
     around: list[tuple[Pairs, Pairs]] = [([], []) for _ in data]
     for number in order:
         identity, segment = places[number]
-        lines, index = documents.lines(identity), segment - base
+        lines, index = read(identity), segment - base
         if 0 <= index < len(lines):  # a line that the document does not have has no context
             earlier, later = ([pair for pair in part if any(pair)] for part in (lines[:index], lines[index + 1 :]))
             around[number] = earlier[max(0, len(earlier) - before) :], later[:behind]
     return around
+
+
+def _read_document(folder: Path, identity: str) -> Pairs:
+    """The aligned segments of a document; UserError if a side is missing or their numbers of lines differ."""
+    sides = []
+    for lang in LANGS:
+        names = [pattern.format(id=identity, lang=lang) + ending for pattern in PATTERNS for ending in ENDINGS]
+        path = next((folder / name for name in names if (folder / name).is_file()), None)
+        if path is None:
+            raise UserError(
+                f"{folder / names[0]}: no such file; the documents are looked for as "
+                f"{', '.join(pattern.format(id='ID', lang='LANG') for pattern in PATTERNS)} by their 'document id'"
+            )
+        sides.append([line.strip() for line in read_lines(path)])
+        if len(sides[0]) != len(sides[-1]):
+            raise UserError(f"{path}: {len(sides[1])} lines, but {len(sides[0])} on the other side of the document")
+    return list(zip(*sides, strict=True))
 
 
 # ContraPro as text
@@ -225,37 +212,34 @@ def _text_examples(folder: Path, before: int | None, behind: int) -> list[Exampl
     The phenomenon is the German pronoun, the first word in which the right candidate differs from a wrong one;
     distances are not known. Raises UserError, naming file and line, where files are not aligned.
     """
-    text = {lang: list(read_lines(_find(folder, f"contrapro.text.{lang}"))) for lang in LANGS}
-    lines = len(text["en"])
-    _check_aligned(folder, "text.de", text["de"], lines, lines)
-    starts = _read_groups(_find(folder, "groups.txt"), lines)
-    earlier = _read_context(folder, "context", lines)
-    later = _read_context(folder, "context.right", lines) if behind else [[]] * lines
+    text = [pair for (pair,) in _read_pairs(folder, "text")]
+    starts = _read_groups(_find(folder, "groups.txt"), len(text))
+    earlier = _read_pairs(folder, "context", len(text))
+    later = _read_pairs(folder, "context.right", len(text)) if behind else [[]] * len(text)
     examples = []
     for number, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
-        groups = {"phenomenon": differing_word(text["de"][start], text["de"][start + 1])}
-        left, right = ([pair for pair in side[start] if any(pair)] for side in (earlier, later))
+        (source, right), (_, wrong) = text[start : start + 2]
+        left, rest = ([pair for pair in side[start] if any(pair)] for side in (earlier, later))
         left = left if before is None else left[max(0, len(left) - before) :]
-        examples.append(_example(number, left, right[:behind], text["en"][start], text["de"][start:end], groups))
+        groups, candidates = {"phenomenon": differing_word(right, wrong)}, [german for _, german in text[start:end]]
+        examples.append(_example(number, left, rest[:behind], source, candidates, groups))
     return examples
 
 
-def _read_context(folder: Path, name: str, lines: int) -> list[Pairs]:
-    """For each line of the text the sentences on one side of it, in reading order; empty ones are among them."""
-    sides = [[line.strip() for line in read_lines(_find(folder, f"contrapro.{name}.{lang}"))] for lang in LANGS]
-    each = len(sides[0]) // lines if lines else 0
-    for lang, side in zip(LANGS, sides, strict=True):
-        _check_aligned(folder, f"{name}.{lang}", side, each * lines, lines)
+def _read_pairs(folder: Path, name: str, lines: int | None = None) -> list[Pairs]:
+    """For each line of the text, ``lines`` in all, its sentences in contrapro.NAME.en and .de; some may be empty."""
+    paths = [_find(folder, f"contrapro.{name}.{lang}") for lang in LANGS]
+    sides = [[line.strip() for line in read_lines(path)] for path in paths]
+    lines = len(sides[0]) if lines is None else lines
+    each = len(sides[0]) // max(1, lines)
+    for path, side in zip(paths, sides, strict=True):
+        if len(side) != each * lines or not each:
+            raise UserError(
+                f"{path}, line {len(side)}: the file ends here, which does not go with the {lines} lines of "
+                "contrapro.text.en; the files must be aligned line by line"
+            )
     pairs = list(zip(*sides, strict=True))
     return [pairs[each * line : each * (line + 1)] for line in range(lines)]
-
-
-def _check_aligned(folder: Path, name: str, found: list[str], count: int, lines: int) -> None:
-    if len(found) != count or not count:
-        raise UserError(
-            f"{_find(folder, f'contrapro.{name}')}, line {len(found)}: the file ends here, which does not go with the "
-            f"{lines} lines of contrapro.text.en; the files must be aligned line by line"
-        )
 
 
 def _find(folder: Path, name: str) -> Path:

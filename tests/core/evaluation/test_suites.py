@@ -142,7 +142,7 @@ def test_documents_of_another_corpus(tmp_path):
     for make, said in (
         (lambda: None, "documents: no such directory"),
         (folder.mkdir, "d.en: no such file"),
-        (lambda: [(folder / name).write_text(text) for name, text in texts.items()], "d.de: 2 lines, but 3 in .*d.en"),
+        (lambda: [(folder / name).write_text(text) for name, text in texts.items()], "d.de: 2 lines, but 3"),
         (lambda: (folder / "d.de").write_text("a\nb\nc\n"), "only 0 of 1 segments"),
     ):
         make()

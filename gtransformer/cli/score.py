@@ -16,7 +16,6 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.comet import DEFAULT_MODEL
-from gtransformer.evaluation.contrastive import Item, read_items
 from gtransformer.evaluation.metrics import COUNTED, USUAL
 from gtransformer.evaluation.prepared_split import find_sidecar, read_source
 from gtransformer.evaluation.provenance import provenance
@@ -133,10 +132,12 @@ def main(argv: list[str] | None = None) -> None:
             check_translated(path, args.prepared, args.split)
     else:
         score = partial(score_text, args.reference_file, **options)
-    items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
     sources = partial(source_documents, args)
     if args.html:  # mistakes are said before the scoring
+        from gtransformer.lab.report.pages.compare import read_split_items, write_comparison  # the one step to the lab
+
         check_output(args.html)
+        items = read_split_items(args.items, args.split if args.prepared else None) if args.items else []
         shown = sources() if args.prepared or args.source_file else None
     comet = args.comet_model if args.comet else None
     systems = score_systems(named, score, args.metrics, comet, args.comet_context, sources)
@@ -152,8 +153,6 @@ def main(argv: list[str] | None = None) -> None:
         result = results[first.name]
     write_json(output, result | provenance("gtransformer.cli.score", argv))
     if args.html:
-        from gtransformer.lab.report.pages.compare import write_comparison  # the one step from the core to the lab
-
         name = args.reference_file.name if args.reference_file else "/".join(args.prepared.resolve().parts[-2:])
         title = f"Translations of {name}{f', {args.split}' if args.prepared else ''}"
         write_comparison(args.html, systems, shown, items, title)
@@ -175,14 +174,6 @@ def source_documents(args: argparse.Namespace) -> Documents:
     return source
 
 
-def read_split_items(path: Path, split: str | None) -> list[Item]:
-    """Contrastive items; UserError if they are of another split than the one that is scored (None: it has no name)."""
-    own, items = read_items(path)
-    if split not in (None, own):
-        raise UserError(f"{path}: items of the split '{own}', but '{split}' is scored; give its own")
-    return items
-
-
 def check_arguments(args: argparse.Namespace) -> None:
     """Put a directory given after the hypotheses in its place, and ``release`` for ``paper``.
 
@@ -193,28 +184,28 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.prepared is None and args.reference_file is None and len(args.hypotheses) > 1:
         if Path(args.hypotheses[-1]).is_dir():
             args.prepared = Path(args.hypotheses.pop())
-    if (args.prepared is None) == (args.reference_file is None):
-        raise UserError("give either a prepared corpus or --reference-file, what the translations are scored against")
-    if args.reference_file and args.reference != "raw":
-        raise UserError("--reference-file is the raw reference; --reference and --paper need a prepared corpus")
-    if args.comet and args.reference not in ("raw", "both"):
-        raise UserError(f"COMET reads plain text; score against the raw reference, not --reference {args.reference}")
-    if args.comet_context < 0 or (args.comet_context and not args.comet):
-        raise UserError(f"--comet-context {args.comet_context}: give 1 or more, with --comet")
-    if args.comet and args.reference_file and not args.source_file:
-        raise UserError("COMET needs the source sentences; give them with --source-file")
-    if args.test and len(args.hypotheses) < 2:
-        raise UserError("--test compares systems; give a baseline and at least one other file after --hypotheses")
-    if args.text and len(args.hypotheses) > 1:
-        raise UserError("--text names one file; leave it out for several systems")
-    if args.items and not args.html:
-        raise UserError("--items marks words on a page; name its file with --html")
-    if args.html and args.reference not in ("raw", "both"):
-        raise UserError(f"--html shows untouched text; use the raw reference (or both), not {args.reference}")
-    if args.samples is not None and args.samples < 1:
-        raise UserError(f"--samples {args.samples}: at least one sample is needed")
-    if args.samples is not None and not {DOCUMENTS, SENTENCES}.intersection(args.test):
-        raise UserError("--samples is for --test documents or sentences; leave it out without them")
+    raw, several = args.reference in ("raw", "both"), len(args.hypotheses) > 1
+    for wrong, said in (
+        (
+            (args.prepared is None) == (args.reference_file is None),
+            "give either a prepared corpus or --reference-file, what the translations are scored against",
+        ),
+        (args.reference_file and args.reference != "raw", "--reference and --paper need a prepared corpus"),
+        (args.comet and not raw, "COMET reads plain text; score against the raw reference"),
+        (args.comet_context < 0 or (args.comet_context and not args.comet), "--comet-context: 1 or more, with --comet"),
+        (args.comet and args.reference_file and not args.source_file, "COMET needs the source; give --source-file"),
+        (args.test and not several, "--test compares systems; give another file after --hypotheses"),
+        (args.text and several, "--text names one file; leave it out for several systems"),
+        (args.items and not args.html, "--items marks words on a page; name its file with --html"),
+        (args.html and not raw, "--html shows untouched text; use the raw reference, or both"),
+        (args.samples is not None and args.samples < 1, f"--samples {args.samples}: give 1 or more"),
+        (
+            args.samples is not None and not {DOCUMENTS, SENTENCES}.intersection(args.test),
+            "--samples is for --test documents or sentences; leave it out without them",
+        ),
+    ):
+        if wrong:
+            raise UserError(said)
 
 
 if __name__ == "__main__":

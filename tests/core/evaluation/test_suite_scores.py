@@ -106,16 +106,6 @@ def test_voita_by_brute_force(name, tmp_path):
     assert {key: part["items"] for key, part in result["by_distance"].items()} == {"1": 1, "3": 1}
 
 
-def test_context_is_what_the_model_sees(tmp_path):
-    """Without context the scores are others."""
-    write_documents(tmp_path / "subtitles")
-    options = ["--context=1", f"--documents={tmp_path / 'subtitles'}"]
-    near, _, _ = run(tmp_path / "near", "partial", ("en", "de"), CONTRAPRO, *options)
-    none, _, _ = run(tmp_path / "none", "partial", ("en", "de"), CONTRAPRO, "--context=0")
-    assert none["mean_context_sentences"] == 0 and near["mean_context_sentences"] == 1
-    assert all(abs(a["scores"][0] - b["scores"][0]) > 1e-3 for a, b in zip(near["items"], none["items"], strict=True))
-
-
 @pytest.fixture
 def fails(tmp_path, capsys):
     """fails(words): what the command says where one of ``FILES`` is given; nothing is written."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import bucket_name
-from gtransformer.evaluation.contrastive import Item
+from gtransformer.evaluation.contrastive import Item, check_reference, read_items
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.score_table import notes, score_cell
@@ -106,22 +106,24 @@ def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], l
     Raises UserError for an item whose sentence is not there, or has another reference.
     """
     references = dict(zip(segments.places, segments.sentences.references, strict=True))
+    known = {(d, s) for d, document in enumerate(segments.text) for s in range(len(document))}
     found: dict[tuple[int, int], list] = {}
     for item in items:
-        name, place = f"contrastive item {item.id}", f"sentence {item.sentence} of document {item.document}"
-        if not (0 <= item.document < len(segments.text) and 0 <= item.sentence < len(segments.text[item.document])):
-            raise UserError(f"{name}: the text has no {place}; use the items that belong to it")
         reference = references.get((item.document, item.sentence + 1))
-        if reference is None:  # no instance holds the sentence, so it is not shown
+        if reference is None and (item.document, item.sentence) in known:  # no instance holds it, so it is not shown
             continue
-        if reference != item.correct:
-            raise UserError(
-                f"{name}: its right translation {item.correct!r} is not the reference of {place}; use the items that "
-                "belong to the text"
-            )
+        check_reference(item, reference)
         mark = [item.phenomenon, item.detail, item.distance, *telling_words(item.correct, item.wrong)]
         found.setdefault((item.document, item.sentence), []).append(mark)
     return found
+
+
+def read_split_items(path: Path, split: str | None) -> list[Item]:
+    """Contrastive items; UserError if they are of another split than the one that is scored (None: it has no name)."""
+    own, items = read_items(path)
+    if split not in (None, own):
+        raise UserError(f"{path}: items of the split '{own}', but '{split}' is scored; give its own")
+    return items
 
 
 def telling_words(correct: str, wrong: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -1,12 +1,11 @@
 """Models, one package each."""
 
 from gtransformer.models import (  # noqa: F401
-    docflat,
+    batch_readers,
     document_transformer,
     flat_transformer,
     gtransformer,
     lst,
-    mbe,
     transformer,
     window,
 )

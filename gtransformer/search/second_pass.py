@@ -2,7 +2,7 @@
 
 The second of two passes (Wu et al. 2023, section 3.5): what stands in front of a target sentence was written by another
 model. Where the decoder reads the other sentences of the batch, it reads what they have so far
-(``models/docflat/step.py``).
+(``models/batch_readers/step.py``).
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 
-import numpy as np
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
@@ -73,12 +72,6 @@ class DocumentEmbedding(LayerStack):
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """What goes into the first layer of (batch, length) tokens, (N, channels); ``known`` as in ``Memory``."""
         return self.embed(layout.pack(tokens), *self.places(layout))
-
-    def rows_of(self, tokens: Tensor, layout: Ragged, x: Tensor, rows: np.ndarray) -> tuple[Tensor, Ragged, Tensor]:
-        """(batch, length) tokens, their layout and x (N, channels) of some rows alone, which are ascending."""
-        chosen = np.flatnonzero(np.isin(layout.doc, rows))
-        tokens = tokens.index_select(0, on_device(rows, tokens.device))
-        return tokens, self.layout(tokens), x.index_select(0, on_device(chosen, layout.device))
 
     def places(self, layout: Ragged) -> tuple[Tensor, int]:
         """The position (N,) int64 of each token, from 0, and a number that all are below."""

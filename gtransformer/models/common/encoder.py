@@ -13,7 +13,7 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer, View
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Ragged
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
@@ -59,29 +59,11 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         with self.autocast():
             return self.encode(src_tokens, {})
 
-    def encode(
-        self,
-        tokens: Tensor,
-        memories: dict[str, Memory],
-        known: dict[str, Tensor] | None = None,
-        last_rows: bool = False,
-        stretch: Tensor | None = None,
-    ) -> dict[str, list]:
-        """``forward`` of (batch, length) tokens whose layers attend to further memories; ``known`` as in ``Memory``.
-
-        ``stretch`` (batch,) int64, ascending from 0: which of several batches each row is of, for what reads the batch;
-        None: of one. ``last_rows``: the layers, and all that is returned, are of the last row of each of them alone,
-        beside the others of its batch.
-        """
-        layout, known = self.layout(tokens), known or {}
-        layout.batches = None if stretch is None else stretch.cpu().numpy()
-        x = self.embed_batch(tokens, layout, known)
-        if last_rows:
-            rows = layout.last_rows
-            tokens, layout, x = self.rows_of(tokens, layout, x, rows)
-            known = {name: one.index_select(0, on_device(rows, one.device)) for name, one in known.items()}
-        x = self.run_layers(x, View(str(self.cfg.group_attention), layout, memories))
-        return self.output(tokens, layout, x, known)
+    def encode(self, tokens: Tensor, memories: dict[str, Memory]) -> dict[str, list]:
+        """``forward`` of (batch, length) tokens whose layers attend to further memories."""
+        layout = self.layout(tokens)
+        x = self.embed_batch(tokens, layout, {})
+        return self.output(tokens, layout, self.run_layers(x, View(str(self.cfg.group_attention), layout, memories)))
 
     def output(
         self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
+from gtransformer.models.batch_readers.attention import current_tokens, end_to_end
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
-from gtransformer.models.docflat.attention import current_tokens, end_to_end
-from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.reach import by_document

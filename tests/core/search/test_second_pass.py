@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from gtransformer.errors import UserError
-from gtransformer.models.docflat import DocFlatConfig, DocFlatModel
-from gtransformer.models.mbe import MbeConfig, MbeModel
+from gtransformer.models.batch_readers import DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.search.second_pass import SecondPass
 from tests.core.models.batch_documents import Batch, document, made
 from tests.core.models.batch_steps import BatchSteps, Hypothesis

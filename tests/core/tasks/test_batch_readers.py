@@ -12,9 +12,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.data.batch_fields import without_context
 from gtransformer.errors import UserError
+from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
-from gtransformer.models.mbe import MbeConfig, MbeModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.tasks.generation import check_alone, check_batches
 from gtransformer.tasks.options import grouping_of

@@ -12,8 +12,8 @@ import torch
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.translations import read_translations
 from gtransformer.errors import UserError
+from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.docflat import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.second_pass import SecondPass
 from gtransformer.tasks.translation_doc import TranslationDocTask

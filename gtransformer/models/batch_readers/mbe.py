@@ -14,6 +14,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.models.batch_readers.attention import BatchReader, mean_by_batch, mean_by_document
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
@@ -22,7 +23,6 @@ from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, LayerStack, View
 from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import Needs, check_choices
-from gtransformer.models.docflat.attention import mean_by_batch, mean_by_document
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
@@ -82,7 +82,7 @@ class BatchVector(LayerStack):
         return kept * torch.sigmoid(logits), logits.squeeze(1)
 
 
-class VectorEncoder(DocumentEncoder):
+class VectorEncoder(BatchReader, DocumentEncoder):
     """Encodes instances with the vector of their batch behind them, which has no position.
 
     Arguments are those of ``DocumentEncoder``. What is returned has one more token a document, unless only the decoder
@@ -103,29 +103,24 @@ class VectorEncoder(DocumentEncoder):
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``last_rows`` as of ``encode``.
+        """As ``DocumentEncoder.forward``; ``stretch`` and ``last_rows`` as of ``FrontEncoder.forward``.
 
-        ``stretch`` (batch,) int64, ascending from 0: which of several batches each instance is of; None: of one.
         ``in_order`` (batch,) bool, of the classifier: whether each instance's batch is of one document, not drawn from
         the corpus. Where it is known, it is returned with the logits, for the loss.
         """
         with self.autocast():
-            layout = self.layout(src_tokens)
-            layout.batches = None if stretch is None else stretch.cpu().numpy()
+            layout = self.batch_layout(src_tokens, stretch)
             x = self.embed_batch(src_tokens, layout, {})
             vectors, logits = self.batch_vector(x, layout)
             if last_rows:
-                rows = layout.last_rows
-                src_tokens, layout, x = self.rows_of(src_tokens, layout, x, rows)
-                vectors = vectors.index_select(0, on_device(rows, vectors.device))
-            known = {VECTOR: vectors}
+                src_tokens, layout, x, vectors = self.last_of_each(src_tokens, layout, x, vectors)
             if str(self.cfg.batch_vector_in) != DECODER:
                 src_tokens = torch.cat([src_tokens, src_tokens.new_full((len(src_tokens), 1), self.eos)], dim=1)
                 layout, shorter = self.layout(src_tokens), layout
-                x = layout.pack(torch.cat([shorter.pad(x), known[VECTOR].to(x.dtype).unsqueeze(1)], dim=1))
+                x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
             x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
-            output = self.output(src_tokens, layout, x, known)
+            output = self.output(src_tokens, layout, x, {VECTOR: vectors})
         if logits is None or in_order is None:
             return output
         return output | {LOSSES: [{"batch_classifier": (logits, in_order)}]}

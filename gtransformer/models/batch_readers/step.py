@@ -16,12 +16,12 @@ from torch import Tensor
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.errors import UserError
+from gtransformer.models.batch_readers.attention import FlatBatchAttention
 from gtransformer.models.common.decoding.history import Forced, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
 from gtransformer.models.common.decoding.state import InputStep
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.memory import Memory
-from gtransformer.models.docflat.attention import FlatBatchAttention
 from gtransformer.modules.ragged import on_device
 
 

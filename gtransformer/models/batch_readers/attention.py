@@ -8,12 +8,35 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.modules.attention import MultiheadAttention, make_pattern
 from gtransformer.modules.kernels import Linear
 from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import by_document
 
 CONTINUOUS, DISCRETE, IDENTITY = GATES = ("continuous", "discrete", "identity")
+
+
+class BatchReader(DocumentEmbedding):
+    """Mixed into an encoder or a decoder that reads several batches at once."""
+
+    def batch_layout(self, tokens: Tensor, stretch: Tensor | None) -> Ragged:
+        """Return the layout of (batch, length) tokens.
+
+        ``stretch`` (batch,) int64, ascending from 0: which of several batches each row is of; None: of one.
+        """
+        layout = self.layout(tokens)
+        layout.batches = None if stretch is None else stretch.cpu().numpy()
+        return layout
+
+    def last_of_each(
+        self, tokens: Tensor, layout: Ragged, x: Tensor, *known: Tensor
+    ) -> tuple[Tensor, Ragged, Tensor, *tuple[Tensor, ...]]:
+        """Return tokens, layout, states (N, channels) and what is ``known`` (batch, ...) of each batch's last row."""
+        rows = layout.last_rows
+        chosen = on_device(np.flatnonzero(np.isin(layout.doc, rows)), layout.device)
+        tokens, *known = (one.index_select(0, on_device(rows, one.device)) for one in (tokens, *known))
+        return tokens, self.layout(tokens), x.index_select(0, chosen), *known
 
 
 class FlatBatchAttention(nn.Module):

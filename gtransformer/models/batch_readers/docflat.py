@@ -13,23 +13,23 @@ from torch import Tensor, nn
 
 from gtransformer.data.batch_fields import FIRST_SENTENCE, first_sentences
 from gtransformer.errors import UserError
-from gtransformer.models.common.architectures import register_sizes
-from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
-from gtransformer.models.common.decoder import DocumentDecoder
-from gtransformer.models.common.decoding.state import DecodingState
-from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import View
-from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.model import Needs, check_choices
-from gtransformer.models.docflat.attention import (
+from gtransformer.models.batch_readers.attention import (
     CONTINUOUS,
     DISCRETE,
     GATES,
     AttentionBetweenInstances,
+    BatchReader,
     FlatBatchAttention,
 )
-from gtransformer.models.docflat.step import FrontStep
+from gtransformer.models.batch_readers.step import FrontStep
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, option
+from gtransformer.models.common.decoder import DocumentDecoder
+from gtransformer.models.common.decoding.state import DecodingState
+from gtransformer.models.common.encoder import DocumentEncoder
+from gtransformer.models.common.layer import View
+from gtransformer.models.common.memory import Memory
+from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
@@ -91,7 +91,7 @@ class BatchFront(nn.Module):
         self.layer_norm = nn.LayerNorm(channels)
 
 
-class FrontEmbedding(DocumentEmbedding):
+class FrontEmbedding(BatchReader):
     """Mixed into encoder and decoder, ``side`` says which; all rows of what they are given are the batch."""
 
     side = ""
@@ -133,15 +133,19 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
         last_rows: bool = False,
         **unused,
     ) -> dict[str, list]:
-        """As ``DocumentEncoder.forward``; ``last_rows`` as of ``encode``.
+        """As ``DocumentEncoder.forward``; with ``last_rows`` the layers, and the result, are of each batch's last row.
 
         ``first_sentence`` (batch,) int64: the number in its document of the sentence that each instance begins with, on
-        both sides; None: all begin their documents. ``stretch`` (batch,) int64, ascending from 0: which of several
-        batches each instance is of, on both sides; None: of one.
+        both sides; None: all begin their documents. ``stretch`` as of ``batch_layout``, on both sides.
         """
-        known = {FIRST_SENTENCE: first_sentences(first_sentence, len(src_tokens), src_tokens.device)}
+        first = first_sentences(first_sentence, len(src_tokens), src_tokens.device)
         with self.autocast():
-            return self.encode(src_tokens, {}, known, last_rows, stretch)
+            layout = self.batch_layout(src_tokens, stretch)
+            x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
+            if last_rows:
+                src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
+            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
 
 
 class FrontDecoder(FrontEmbedding, DocumentDecoder):
@@ -169,10 +173,9 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             memory: its rows are the last ones.
         """
         with self.autocast():
-            layout = self.layout(tokens)
-            layout.batches = stretch.cpu().numpy()
+            layout = self.batch_layout(tokens, stretch)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
-            _, layout, x = self.rows_of(tokens, layout, x, layout.last_rows)
+            _, layout, x = self.last_of_each(tokens, layout, x)
             view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 

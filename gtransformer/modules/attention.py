@@ -1,8 +1,12 @@
-"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9)."""
+"""Multi-head attention over one or several patterns (Bao et al. 2021, Eq. 5, 8 and 9), and what joins two results.
+
+* Side by side: several scopes of one attention (``MultiheadAttention``; Zhang et al. 2020).
+* ``Gate``: two attentions with parameters of their own, mixed channel by channel (Bao et al. 2021, Eq. 10).
+* ``ResidualGate``: a state and what one attention has found, in place of the residual connection (Zhang et al. 2018).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -43,11 +47,6 @@ def make_pattern(engine: str, reach: Reach) -> Pattern:
     if engine == "packed" and slides(reach):
         engine = "banded"
     return ENGINES[engine](reach)
-
-
-def side_by_side(contexts: Sequence[Tensor]) -> Tensor:
-    """Contexts of several scopes, each (..., channels), as (..., scopes * channels); a single one as it is."""
-    return contexts[0] if len(contexts) == 1 else torch.cat(list(contexts), dim=-1)
 
 
 class MultiheadAttention(nn.Module):
@@ -96,13 +95,16 @@ class MultiheadAttention(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor, *patterns: Pattern) -> Tensor:
         """x (Nq, channels), memory (Nk, memory_channels), a pattern for each scope -> (Nq, channels)."""
+        heads = self.heads, -1
         q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
-        q, k, v = self.split(q), self.split(k), self.split(v)
+        q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
         if self.query_numbers is not None:
             q, k = self.told_query(q, patterns[0].reach.queries.tag), self.told_key(k, patterns[0].reach.keys.tag)
         dropout = self.dropout if self.training else 0.0
-        relative = None if self.relative is None else self.relative()
-        return self.out_proj(side_by_side([one.attend(q, k, v, dropout, relative) for one in patterns]))
+        relative, found = None if self.relative is None else self.relative(), []
+        for pattern in patterns:
+            found.append(pattern.attend(q, k, v, dropout, relative))
+        return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
         """x (Nq, channels) -> (Nq, heads, dim)."""
@@ -133,3 +135,56 @@ class MultiheadAttention(nn.Module):
             return side
         distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
         return side + self.split(numbers(distinct, side.dtype).to(side.dtype).index_select(0, place))
+
+
+class Gate(nn.Sequential):
+    """The gate of Eq. 10: sigmoid([H_L, H_G] W + b), in float32 (float64 stays).
+
+    In bfloat16 the sigmoid of 6.5 is exactly 1: gates that begin nearly shut would have no gradient, and stay shut.
+    W begins as in the release, by Glorot and Bengio (2010).
+
+    Args:
+        bias: what all of b is at first; the release's is 0.
+    """
+
+    def __init__(self, channels: int, bias: float = 0.0):
+        super().__init__(Linear(2 * channels, channels))
+        nn.init.xavier_uniform_(self[0].weight)
+        nn.init.constant_(self[0].bias, bias)
+
+    def forward(self, both: Tensor) -> Tensor:
+        """[H_L, H_G] (..., 2 * channels) -> (..., channels)."""
+        return opened(self[0](both))
+
+
+def opened(logits: Tensor) -> Tensor:
+    """The sigmoid of what a gate's linear layer gives, in float32 (float64 stays)."""
+    return torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+
+
+def stays_shut(bias: float) -> bool:
+    """Whether a gate of this bias lets nothing of global attention through, and so has no gradient either."""
+    return opened(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
+
+
+def gated_sum(gate: Gate, local: Tensor, global_: Tensor) -> Tensor:
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
+    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
+
+
+def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
+    """The same for the values of a gate, computed in their type; the result is of ``local``'s."""
+    return (local * g + global_ * (1 - g)).to(local.dtype)
+
+
+class ResidualGate(nn.Module):
+    """Eq. 22 of Zhang et al. (2018): lambda = sigmoid(W_i H + W_s C), two square matrices without bias."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.own_proj = Linear(channels, channels, bias=False)
+        self.found_proj = Linear(channels, channels, bias=False)
+
+    def forward(self, own: Tensor, found: Tensor) -> Tensor:
+        """States H and what attention found for them C, (..., channels) -> lambda, (..., channels)."""
+        return torch.sigmoid(self.own_proj(own) + self.found_proj(found))

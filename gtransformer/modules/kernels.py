@@ -14,8 +14,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gtransformer.modules.cpu.layers import LARGE_VOCABULARY, dropout, embed_words  # noqa: F401
-from gtransformer.modules.cpu.linear import GRAIN, Linear, PackedLinear, padded, product  # noqa: F401
+from gtransformer.modules.cpu.layers import (  # noqa: F401
+    GRAIN,
+    LARGE_VOCABULARY,
+    Linear,
+    PackedLinear,
+    dropout,
+    embed_words,
+    padded,
+    product,
+)
 
 # On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
 # slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
@@ -23,9 +31,9 @@ PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
 
 
-def compiles_shapes(x: Tensor) -> bool:
-    """Whether a product with x compiles a kernel for every new shape (oneDNN in bfloat16), so that few are better."""
-    return x.device.type == "cpu" and x.dtype == torch.bfloat16
+def compiles_shapes(device: torch.device) -> bool:
+    """Whether products in bfloat16 compile a kernel for every new shape there (oneDNN), so that few are better."""
+    return device.type == "cpu"
 
 
 def rows_at_once(x: Tensor) -> int:
@@ -45,16 +53,21 @@ def segment_attention(
     """Attention of independent segments, by the kernel that is fastest for their length.
 
     Args:
-        q, k, v: (segments, heads, length, dim); mask: bool, True at visible keys, at least one a query.
+        q, k, v: (segments, length, heads, dim).
+        mask: bool, broadcastable to (segments, 1, Lq, Lk), True at visible keys, at least one a query.
         drop: probability of dropping a weight.
-        bias: of q / sqrt(dim) makes (segments, heads, query length, key length), which is added to q . k / sqrt(dim).
+        bias: of q / sqrt(dim), (segments, heads, Lq, dim), makes (segments, heads, Lq, Lk), which is added to q . k /
+            sqrt(dim).
 
     Returns:
-        (segments, heads, query length, dim).
+        (segments, Lq, heads, dim).
     """
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
     if bias is None and k.shape[2] > longest:
-        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal)
+        return functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal
+        ).transpose(1, 2)
     # No derivative needs the scores themselves, so all that is done to them can be done in place.
     q = q * (1.0 / math.sqrt(q.shape[-1]))
     scores = torch.matmul(q, k.transpose(2, 3))
@@ -65,4 +78,5 @@ def segment_attention(
         scores = scores.masked_fill_(future, -torch.inf)
     elif mask is not None:
         scores = scores.masked_fill_(~mask, -torch.inf)
-    return torch.matmul(functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype), v)
+    weights = functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype)
+    return torch.matmul(weights, v).transpose(1, 2)

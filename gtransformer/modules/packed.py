@@ -71,25 +71,26 @@ class BucketPlan:
     """
 
     def __init__(self, reach: Reach, buckets: Sequence[HostBucket], before: np.ndarray = NOTHING):
-        self.reach, device = reach, reach.queries.device
-        position = np.full(reach.queries.total, -1)
+        self.reach = reach
+        position = np.full(len(reach.first), -1)
         position[before] = np.arange(len(before))
         filled = len(before)
         for bucket in buckets:
             position[bucket.query_index[bucket.query_real]] = filled + np.flatnonzero(bucket.query_real)
             filled += bucket.query_index.size
         position[position < 0] = filled  # a query with no key reads the row of zeros behind the buckets
-        self.position = on_device(position, device)
         # All buckets' indices go to the device, and look their tokens up, at once.
-        hosts = [one.query_index for one in buckets], [one.key_index for one in buckets]
-        self.shapes = [[one.shape for one in side] for side in hosts]
-        self.indices = [on_device(np.concatenate([NOTHING, *map(np.ravel, side)]), device) for side in hosts]
-        masks = [None if one.mask is None else on_device(one.mask, device).unsqueeze(1) for one in buckets]
-        views = (_cut(flat, shapes) for flat, shapes in zip(self.indices, self.shapes, strict=True))
-        self.buckets = [
-            Bucket(*sides, mask, host.causal, host.diagonal)
-            for *sides, mask, host in zip(*views, masks, buckets, strict=True)
-        ]
+        queries, keys = [one.query_index for one in buckets], [one.key_index for one in buckets]
+        flat = [np.concatenate([NOTHING, *map(np.ravel, side)]) for side in (queries, keys)]
+        masks = [one.mask for one in buckets if one.mask is not None]
+        upload = partial(on_device, device=reach.queries.device)
+        self.position, self.query_index, self.key_index, *masks = map(upload, (position, *flat, *masks))
+        self.query_shapes, self.key_shapes = [one.shape for one in queries], [one.shape for one in keys]
+        sides = _cut(self.query_index, self.query_shapes), _cut(self.key_index, self.key_shapes)
+        self.buckets = []
+        for host, query, key in zip(buckets, *sides, strict=True):
+            mask = None if host.mask is None else masks.pop(0).unsqueeze(1)
+            self.buckets.append(Bucket(query, key, mask, host.causal, host.diagonal))
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None, before: tuple = ()
@@ -99,12 +100,12 @@ class BucketPlan:
         if not (outputs or self.buckets):  # zeros, of which everything has a gradient all the same
             return q.new_zeros(len(q), channels) + 0.0 * sum(side[:1].sum() for side in (q, k, v))
         if self.buckets:
-            sides = [_cut(x.index_select(0, self.indices[n]), self.shapes[n]) for x, n in ((q, 0), (k, 1), (v, 1))]
-            for bucket, *segments in zip(self.buckets, *sides, strict=True):
+            queries = _cut(q.index_select(0, self.query_index), self.query_shapes)
+            keys, values = (_cut(x.index_select(0, self.key_index), self.key_shapes) for x in (k, v))
+            for bucket, *sides in zip(self.buckets, queries, keys, values, strict=True):
                 bias = None if relative is None else partial(self._relative_scores, bucket, relative)
-                heads = (side.transpose(1, 2) for side in segments)
-                output = segment_attention(*heads, bucket.mask, bucket.causal, dropout, bias)
-                outputs.append(output.transpose(1, 2).reshape(-1, channels))
+                found = segment_attention(*sides, bucket.mask, bucket.causal, dropout, bias)
+                outputs.append(found.reshape(-1, channels))
         outputs.append(q.new_zeros(1, channels))
         return torch.cat(outputs).index_select(0, self.position)
 
@@ -168,8 +169,8 @@ class PackedPattern:
             segments, plan = self.unpadded
             return plan.attend(q, k, v, dropout, before=(segments.attend(q, k, v).flatten(1),))
         # Up to the length from which the fused kernel takes over; with relative positions scores are in float32.
-        plan = self.recurring if relative is None and compiles_shapes(q) else self.bucketed
-        return plan.attend(q, k, v, dropout, relative)
+        few_shapes = relative is None and q.dtype == torch.bfloat16 and compiles_shapes(q.device)
+        return (self.recurring if few_shapes else self.bucketed).attend(q, k, v, dropout, relative)
 
     def _buckets(self, recurring: bool = False) -> list[HostBucket]:
         longest = np.maximum(self._segments[:, 1], self._segments[:, 3])

@@ -20,7 +20,7 @@ from gtransformer.errors import CheckpointError, UserError
 from gtransformer.models.common.config import BOTH, DOCUMENT, END, OFF, SENTENCE
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.models.gtransformer.model import ALL, COMBINED, attention_kinds
-from gtransformer.modules.combine import stays_shut
+from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import check_same, check_system, check_words, goes_on, keep_given, pretrained_path

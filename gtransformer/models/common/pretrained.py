@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.modules.combine import opened
+from gtransformer.modules.attention import opened
 
 logger = logging.getLogger(__name__)
 

@@ -1,13 +1,86 @@
-"""Dropout and word embedding, which on the CPU are a tenth of a training step by PyTorch's own means."""
+"""Layers that are faster on the CPU than PyTorch's: linear ones, dropout, word embedding. Elsewhere they are PyTorch's.
+
+Linear layers in float32: PyTorch gives products to MKL, which does not use AVX-512 on AMD's processors; oneDNN, which
+PyTorch brings as well, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/performance.md). Sums differ
+in the last bits.
+
+In bfloat16: oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
+thousand. Batches without padding have another number of tokens each, so most products had to wait for theirs. Here the
+rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``: a product with up to 4,096
+rows has one of two dozen shapes.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from gtransformer.modules.cpu.processor import onednn_is_faster, onednn_is_there
+
+BLOCK, GRAIN = 512, 32
+FEW_ROWS = 64  # oneDNN lays packed weights out for about so many rows
 BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
 LARGE_VOCABULARY = 4096  # with fewer words there is nothing to gain, and results of before stay to the last digit
+
+
+class Linear(nn.Linear):
+    """torch.nn.Linear, same parameters and result; on the CPU by the faster library, or in products of few shapes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        if _goes_to_onednn(x):
+            apply = _ByOneDNN.apply
+        elif _goes_in_pieces(x):
+            apply = _InPieces.apply
+        else:
+            return functional.linear(x, self.weight, self.bias)
+        return apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
+
+
+class PackedLinear:
+    """Linear layers that read the same input, as one product for few rows, where reading the weights decides.
+
+    The weights, which must not change while it is in use, are taken in the type that products are to have and on the
+    CPU in oneDNN's own layout; results come in the type of the input. For decoding: it has no gradient.
+
+    Args:
+        modules: one or more linear layers with one input.
+        dtype: type of the products; default that of the weights.
+    """
+
+    def __init__(self, *modules: nn.Linear, dtype: torch.dtype | None = None):
+        weight, bias = modules[0].weight.detach(), modules[0].bias
+        if len(modules) > 1:
+            weight = torch.cat([module.weight.detach() for module in modules])
+            bias = None if bias is None else torch.cat([module.bias.detach() for module in modules])
+        self.dtype = dtype or weight.dtype
+        self.weight = weight.to(self.dtype)
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
+        self.packed = self.weight.device.type == "cpu" and onednn_is_there()
+        if self.dtype == torch.bfloat16:
+            self.packed = self.packed and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        else:
+            self.packed = self.packed and self.dtype == torch.float32 and onednn_is_faster()
+        if self.packed:
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (rows, in) -> (rows, sum of the layers' out)."""
+        multiply = _onednn if self.packed else functional.linear
+        return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, in) times weight (out, in) transposed, plus bias (out,) -> (N, out). Has no gradient of its own."""
+    return (_onednn if _goes_to_onednn(x) else functional.linear)(x, weight, bias)
+
+
+def padded(x: Tensor, grain: int = GRAIN) -> Tensor:
+    """x (N, n) with rows of zeros behind, up to a multiple of ``grain``."""
+    missing = -len(x) % grain
+    return functional.pad(x, (0, 0, 0, missing)) if missing else x
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
@@ -26,20 +99,6 @@ def random_mask(x: Tensor, p: float) -> Tensor:
     return (draws.view(torch.int16)[: x.numel()] < round(p * 2**BITS) - 2 ** (BITS - 1)).view(x.shape)
 
 
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: Tensor, p: float) -> Tensor:
-        kept = random_mask(x, p).logical_not_()
-        ctx.save_for_backward(kept)
-        ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
-        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
-
-    @staticmethod
-    def backward(ctx, grad: Tensor):
-        (kept,) = ctx.saved_tensors
-        return grad.mul(ctx.scale).mul_(kept), None
-
-
 def embed_words(words: Tensor, table: nn.Embedding, shared: bool) -> Tensor:
     """words (...) int64 -> (..., channels).
 
@@ -53,6 +112,108 @@ def embed_words(words: Tensor, table: nn.Embedding, shared: bool) -> Tensor:
         # Where nothing dense reaches the table, a loss on states for instance, optimizers want it dense all the same.
         table.densified = table.weight.register_post_accumulate_grad_hook(_make_dense)
     return functional.embedding(words, table.weight, table.padding_idx, sparse=sparse)
+
+
+def _goes_to_onednn(x: Tensor) -> bool:
+    """Whether products with this operand are oneDNN's: float32 on the CPU, not in autocast, not empty."""
+    return (
+        x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.numel() > 0
+        and not torch.is_autocast_enabled("cpu")
+        and onednn_is_faster()
+    )
+
+
+def _goes_in_pieces(x: Tensor) -> bool:
+    """Whether a linear layer is to take x (..., in) so: rows enough, on the CPU, in autocast to bfloat16."""
+    return (
+        x.device.type == "cpu"
+        and torch.is_autocast_enabled("cpu")
+        and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        and x.dtype != torch.float64  # which autocast leaves alone
+        and x.numel() >= BLOCK * x.shape[-1]
+    )
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _ByOneDNN(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            product(grad, weight.t()) if for_x else None,
+            product(grad.t(), x.t()) if for_weight else None,
+            grad.sum(dim=0) if for_bias else None,
+        )
+
+
+class _InPieces(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        for_x, for_weight, _ = ctx.needs_input_grad
+        ctx.types = [None if one is None else one.dtype for one in (x, weight, bias)]
+        x, weight, bias = (None if one is None else one.to(torch.bfloat16) for one in (x, weight, bias))
+        ctx.save_for_backward(x if for_weight else None, weight if for_x else None)
+        return _times(x, weight.t(), bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            _times(grad, weight).to(ctx.types[0]) if for_x else None,
+            _summed(grad, x).to(ctx.types[1]) if for_weight else None,
+            grad.sum(dim=0).to(ctx.types[2]) if for_bias else None,
+        )
+
+
+def _pieces(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The first rows, a multiple of ``BLOCK``, and the rest, padded; either may be empty."""
+    most = len(x) - len(x) % BLOCK
+    return x[:most], padded(x[most:])
+
+
+def _times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, in) times matrix (in, out), plus bias (out,)."""
+    result = x.new_empty(len(x) + -len(x) % GRAIN, matrix.shape[1])
+    row = 0
+    for piece in _pieces(x):
+        out = result[row : row + len(piece)]
+        if len(piece):
+            torch.mm(piece, matrix, out=out) if bias is None else torch.addmm(bias, piece, matrix, out=out)
+        row += len(piece)
+    return result[: len(x)]
+
+
+def _summed(a: Tensor, b: Tensor) -> Tensor:
+    """a (N, m) transposed times b (N, n) -> (m, n), float32 where it is a sum of two, so that it is rounded no more."""
+    parts = [one.t() @ other for one, other in zip(_pieces(a), _pieces(b), strict=True) if len(one)]
+    return parts[0] if len(parts) == 1 else parts[0].float().add_(parts[1])
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, p: float) -> Tensor:
+        kept = random_mask(x, p).logical_not_()
+        ctx.save_for_backward(kept)
+        ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
+        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        (kept,) = ctx.saved_tensors
+        return grad.mul(ctx.scale).mul_(kept), None
 
 
 def _make_dense(weight: Tensor) -> None:

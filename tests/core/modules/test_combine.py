@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gtransformer.modules.attention import MultiheadAttention, make_pattern, side_by_side
-from gtransformer.modules.combine import Gate, gated_sum, stays_shut
+from gtransformer.modules.attention import Gate, MultiheadAttention, gated_sum, make_pattern, stays_shut
 from gtransformer.modules.reach import by_document, by_sentence, by_window
 from tests.support import ragged
 
@@ -28,12 +27,6 @@ def test_gates_begin_as_in_the_release(bias):
     assert 0.99 * bound < largest <= bound
     assert gate[0].weight.var().item() == pytest.approx(bound**2 / 3, rel=0.05)
     assert gate[0].bias.eq(bias).all()
-
-
-def test_one_context_stays_as_it_is():
-    context = torch.randn(3, 4)
-    assert side_by_side([context]) is context
-    assert torch.equal(side_by_side([context, 2 * context]), torch.cat([context, 2 * context], dim=1))
 
 
 def test_two_scopes_share_their_projections():

@@ -6,7 +6,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from gtransformer.modules.cpu import processor
-from gtransformer.modules.cpu.linear import BLOCK, GRAIN
+from gtransformer.modules.cpu.layers import BLOCK, GRAIN
 from gtransformer.modules.cpu.processor import onednn_is_faster, trains_faster_in_bfloat16
 from gtransformer.modules.fused_loss import fused_cross_entropy
 from gtransformer.modules.kernels import Linear, PackedLinear, product

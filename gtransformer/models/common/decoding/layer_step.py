@@ -17,8 +17,7 @@ from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
 from gtransformer.models.common.memory import Memory
-from gtransformer.modules.attention import MultiheadAttention, make_pattern, side_by_side
-from gtransformer.modules.combine import mixed, opened
+from gtransformer.modules.attention import MultiheadAttention, make_pattern, mixed, opened
 from gtransformer.modules.kernels import PackedLinear
 from gtransformer.modules.ragged import Ragged
 
@@ -110,7 +109,7 @@ class AttentionStep:
             q, *new = self._numbered(module, number, parts, masks.tags)
             q = q.unflatten(0, (-1, masks.history.beam)).transpose(1, 2)  # (documents, heads, beam, dim)
             found = [one.attend(q, new, masks).transpose(1, 2).flatten(2).flatten(0, 1) for one in attentions]
-            results.append(out(side_by_side(found)))
+            results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
         local, over_all = results

@@ -142,39 +142,11 @@ def _copy_to_full():
 
 
 def test_user_errors_are_found_behind_what_wraps_them():
-    try:
-        try:
-            raise UserError("the cause")
-        except UserError as error:
-            raise RuntimeError("wrapped") from error
-    except RuntimeError as error:
-        assert explain(error) == "the cause"
-    try:
-        try:
-            raise UserError("the context")
-        except UserError:
-            raise KeyError("while handling")  # noqa: B904
-    except KeyError as error:
-        assert explain(error) == "the context"
-
-
-def test_a_chain_that_bites_its_tail_ends():
-    one, two = ValueError("one"), ValueError("two")
-    one.__cause__, two.__cause__ = two, one
+    wrapped, handling, one, two = RuntimeError("wrapped"), KeyError("while handling"), ValueError(), ValueError()
+    wrapped.__cause__, handling.__context__ = UserError("the cause"), UserError("the context")
+    assert (explain(wrapped), explain(handling)) == ("the cause", "the context")
+    one.__cause__, two.__cause__ = two, one  # a chain that bites its tail ends
     assert explain(one) is None
-
-
-@pytest.mark.parametrize("keep", [0, 10, 500, 0.5, 0.99])
-def test_truncated_checkpoint(tmp_path, keep):
-    path = tmp_path / "checkpoint_last.pt"
-    torch.save({"args": None, "model": {"weight": torch.randn(50, 50)}}, path)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        checkpoint_utils.load_checkpoint_to_cpu(str(path))
-    message = explain(caught.value)
-    assert message.startswith(f"checkpoint {path} cannot be read, it is truncated or damaged")
-    assert "\n" not in message and "--restore-file" in message
 
 
 class Code:
@@ -184,22 +156,34 @@ class Code:
         return os.mkdir, ("was_run",)
 
 
-@pytest.mark.parametrize("write", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))])
-def test_a_checkpoint_that_holds_code(tmp_path, write, monkeypatch):
+def truncated(share: float):
+    def write(path) -> None:
+        torch.save({"args": None, "model": {"weight": torch.randn(50, 50)}}, path)
+        path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        *((truncated(share), "cannot be read, it is truncated or damaged") for share in (0, 0.01, 0.5, 0.99)),
+        (lambda path: torch.save({"model": Code()}, path), "is unsafe and was not loaded"),
+        (lambda path: path.write_bytes(pickle.dumps({"model": Code()})), "is unsafe and was not loaded"),
+        *(
+            (lambda path, value=value: torch.save(value, path), "is none of fairseq's")
+            for value in ({"x": 1}, torch.ones(3), "text", None)
+        ),
+    ],
+)
+def test_checkpoints_that_cannot_be_read(tmp_path, monkeypatch, write, said):
     monkeypatch.chdir(tmp_path)
-    write({"model": Code()}, tmp_path / "c.pt")
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
+    write(tmp_path / "c.pt")
+    with pytest.raises(UserError) as caught:
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
-    assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is unsafe and was not loaded: it is to run")
-    assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
-
-
-@pytest.mark.parametrize("value", [{"x": 1}, [1, 2], torch.ones(3), "text", None])
-def test_a_file_that_is_no_checkpoint(tmp_path, value):
-    torch.save(value, tmp_path / "c.pt")
-    with pytest.raises(Exception) as caught:  # noqa: B017, PT011
-        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "c.pt"))
-    assert explain(caught.value).startswith(f"checkpoint {tmp_path}/c.pt is none of fairseq's; give one")
+    message = explain(caught.value)
+    assert message.startswith(f"checkpoint {tmp_path}/c.pt {said}") and "\n" not in message
+    assert [path.name for path in tmp_path.iterdir()] == ["c.pt"], "nothing was run"
 
 
 def test_a_checkpoint_for_which_there_is_no_room(tmp_path, monkeypatch, caplog):
@@ -218,33 +202,20 @@ def test_checkpoint_of_another_model():
     with pytest.raises(RuntimeError) as caught:
         torch.nn.Sequential(*layers).load_state_dict({"0.weight": torch.zeros(4, 7), "x": torch.zeros(1)})
     message = explain(caught.value)
-    for part in (
-        "it lacks 3 of",
-        "(0.bias, ...)",
-        "it has 1 that",
-        "(x, ...)",
-        "1 are of",
-        "(0.weight: [4, 7], not [4, 3])",
-    ):
+    for part in ("lacks 3 of", "(0.bias, ...)", "has 1 that", "(x, ...)", "1 are of", "(0.weight: [4, 7], not [4, 3])"):
         assert part in message and "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("part", "name", "message"),
-    [
-        ("model", "levitating", "checkpoint {path}: its architecture 'levitating' is unknown to this package and to"),
-        ("task", "telepathy", "checkpoint {path}: its task 'telepathy' is unknown to this package and to fairseq"),
-    ],
-)
-def test_checkpoint_of_another_plugin(saved_model, tmp_path, part, name, message):
+@pytest.mark.parametrize("part", ["model", "task"])
+def test_checkpoint_of_another_plugin(saved_model, tmp_path, part):
     """fairseq's own message is the whole configuration."""
     path = tmp_path / "checkpoint.pt"
     state = torch.load(saved_model / "model.pt")
-    state["cfg"][part]["_name"] = name
+    state["cfg"][part]["_name"] = "levitating"
     torch.save(state, path)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=f"checkpoint {path}: its .* 'levitating' is unknown") as caught:
         load_trained(path, data=str(saved_model))
-    assert str(caught.value).startswith(message.format(path=path)) and "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_missing_checkpoint():

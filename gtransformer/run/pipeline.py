@@ -1,6 +1,6 @@
 """An experiment as a graph of stages, each done once for its settings: what it has left is kept, or gone on with.
 
-A stage leaves ``stages/NAME.json``, its stamp: what its result depends on, and whether it is done.
+A stage leaves ``stages/NAME.json``, its record: what its result depends on, and whether it is done.
 
     what a stage finds there                        what becomes of it
     its settings, and all of its outputs            kept
@@ -30,7 +30,8 @@ from gtransformer.errors import UserError
 from gtransformer.files import digest, sizes
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import last_error, start_program
-from gtransformer.run.progress import Progress, duration, say
+from gtransformer.run.progress import Progress, say
+from gtransformer.tasks.long_work import spoken
 from gtransformer.work import Record, take_lock
 
 
@@ -55,7 +56,7 @@ class Program:
 class Stage:
     """One step of an experiment.
 
-    name: of its stamp, too.
+    name: of its record, too.
     settings: JSON; all that the result depends on besides the stages that it reads.
     outputs: files and folders that are there afterwards.
     work: a program, which runs beside others, or a function of this process, beside which nothing runs.
@@ -89,7 +90,7 @@ class Stage:
 
 def say_done(stage: Stage, seconds: float) -> None:
     """That a stage is done."""
-    say(f"{stage.name}: done in {duration(seconds)}")
+    say(f"{stage.name}: done in {spoken(seconds)}")
 
 
 class Pipeline:

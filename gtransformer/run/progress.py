@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtransformer.tasks.long_work import spoken
+
 EVERY = 20.0  # seconds between progress lines where the output is not a terminal
 # What makes fairseq-generate say how far it is as ``batch_status`` reads it, and nothing else.
 BATCHES = ("generate.log-format=simple", "generate.log-interval=1", "generate.quiet=true")
@@ -31,7 +33,7 @@ class Progress:
         if time.monotonic() - self.shown < (1.0 if self.terminal else EVERY):
             return
         self.shown = time.monotonic()
-        line = f"  {self.label}: {'; '.join(parts)} [{duration(self.shown - self.began)}]"
+        line = f"  {self.label}: {'; '.join(parts)} [{spoken(self.shown - self.began)}]"
         if self.terminal:
             line = line[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write("\r" + line.ljust(self.width))
@@ -45,12 +47,6 @@ class Progress:
         if self.terminal and self.width:
             sys.stderr.write("\r" + " " * self.width + "\r")
             self.width = 0
-
-
-def duration(seconds: float) -> str:
-    """``75.2`` as ``1 min 15 s``."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def tail(path: Path, size: int = 4096) -> str:

@@ -22,10 +22,11 @@ from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command
 from gtransformer.run.pipeline import Stage, say_done
-from gtransformer.run.progress import duration, say
+from gtransformer.run.progress import say
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import runs_directory
+from gtransformer.tasks.long_work import spoken
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}
@@ -161,9 +162,9 @@ class Demo(Planner):
             "failed": failed,
         }
         write_json(self.results, result | provenance("gtransformer.lab.cli.demo", argv))
-        each = ", ".join(f"{name} {duration(value)}" for name, value in seconds.items())
+        each = ", ".join(f"{name} {spoken(value)}" for name, value in seconds.items())
         print(f"\n{shown}\n\n{table(systems)}\n\n{conclusion(systems, self.updates)}\n")
-        print(f"time: {duration(sum(seconds.values()))} ({each})")
+        print(f"time: {spoken(sum(seconds.values()))} ({each})")
         print(f"results: {self.results}\ncurves:  {self.curves}", flush=True)
         for line in failed:
             print(f"FAILED: the G-Transformer's {line}; please report this with {self.results}", file=sys.stderr)

@@ -26,10 +26,11 @@ from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.pipeline import Program, Stage
-from gtransformer.run.progress import batch_status, duration, say, training_status
+from gtransformer.run.progress import batch_status, say, training_status
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import model_file
+from gtransformer.tasks.long_work import spoken
 
 # What a study reads from the log of a training; the paper's figures, entropies too.
 NEEDED = ("train.log-format=json",)
@@ -89,7 +90,7 @@ class Runner:
             left -= 1
             score = read_json(stage.outputs[0])["scores"].get("d_bleu")
             done = f"d-BLEU {score['score']:.2f}" if score else "not translated"
-            say(f"{stage.name}: {done}, {duration(seconds)}; {left} to go")
+            say(f"{stage.name}: {done}, {spoken(seconds)}; {left} to go")
 
         def failed(stage: Stage, reason: str) -> None:
             nonlocal left

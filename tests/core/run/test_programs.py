@@ -18,7 +18,7 @@ from gtransformer.run import jobs, stage
 from gtransformer.run import pipeline as pipeline_module
 from gtransformer.run.jobs import last_error, run_logged
 from gtransformer.run.pipeline import Pipeline, Program, Stage
-from gtransformer.run.progress import batch_status, duration, last_line, training_status
+from gtransformer.run.progress import batch_status, last_line, training_status
 from gtransformer.run.stage import run_stage, was_run
 from gtransformer.work import read_record, take_lock
 
@@ -146,7 +146,7 @@ def test_what_is_said_of_logs(tmp_path):
     log.write_text("contrastive items:  10%|#  | 1/10 [00:01<00:09]\rcontrastive items:  20%|#  | 2/10 [00:02<00:08]")
     assert batch_status(log) == "2/10 batches"
     log.write_text("| a: done\r\n| b: done (0.5 s)\n")
-    assert last_line(log) == "b: done (0.5 s)" and (duration(59.9), duration(75.2)) == ("59 s", "1 min 15 s")
+    assert last_line(log) == "b: done (0.5 s)"
     log.write_text("train.py: error: no --foo\nerror: train stopped\n")
     assert last_error(log) == "no --foo"
 

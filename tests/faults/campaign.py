@@ -2,8 +2,8 @@
 
 ``python -m tests.faults.campaign --minutes 60 --seed 1 --output FILE.json``. Every fault is drawn from the seed: a
 command, what is done to it, and when. Then the same command is given again, and its results are compared, bit for bit,
-with those of a run that nothing disturbed. FILE.json is written after every fault; the same command goes on behind the
-last one. docs/faults.md says what counts as survived.
+with those of a run that nothing disturbed. FILE.json is written after every fault. docs/faults.md says what counts as
+survived.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import current_commit, provenance
-from gtransformer.files import read_json, write_json
+from gtransformer.evaluation.provenance import provenance
+from gtransformer.files import write_json
 from tests.faults.strikes import KINDS, Reference, strike
 from tests.faults.trial import Trial, can_mount
 from tests.faults.tried import COMMANDS
@@ -32,18 +32,14 @@ FIRST_LIMIT = 1200.0  # seconds for a run that nobody disturbs
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--minutes", type=float, default=30, metavar="M", help="begin no fault after these (%(default)s)"
-    )
+    parser.add_argument("--minutes", type=float, default=30, metavar="M", help="begin none after these (%(default)s)")
     parser.add_argument("--faults", type=int, default=100, metavar="N", help="so many in all (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other faults (%(default)s)")
     parser.add_argument("--commands", default=",".join(COMMANDS), metavar="A,B", help="which (%(default)s)")
     parser.add_argument("--kinds", default=",".join(KINDS), metavar="A,B", help="what is done to them (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many commands at a time (%(default)s)")
     parser.add_argument("--work", type=Path, metavar="DIR", help="where to work (default: a temporary folder)")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="the figures, and what to go on from"
-    )
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the figures")
     return parser
 
 
@@ -61,17 +57,6 @@ def kind_of(kinds: list[str], seed: int, number: int) -> str:
     return order[number % len(kinds)]
 
 
-def begun(options: argparse.Namespace, settings: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """The figures so far: those of an interrupted campaign of this seed, commands, kinds and commit, else none."""
-    fresh = {**settings, **provenance("tests.faults.campaign", argv), "faults": []}
-    if not options.output.is_file():
-        return fresh
-    found = read_json(options.output)
-    if not isinstance(found, dict) or any(found.get(key) != value for key, value in settings.items()):
-        raise UserError(f"{options.output}: figures of another campaign; name another file")
-    return {**fresh, "faults": found["faults"]}
-
-
 def summary(faults: list[dict[str, Any]]) -> dict[str, Any]:
     """Tried, survived and lost: by kind and by command, and in all."""
 
@@ -85,14 +70,8 @@ def summary(faults: list[dict[str, Any]]) -> dict[str, Any]:
     return {"all": counted(faults), "by_kind": by["kind"], "by_command": by["command"]}
 
 
-def undisturbed(trial: Trial, commit: str | None = None) -> Reference:
-    """Two runs that nobody disturbs: what must come out, and that it is the same each time.
-
-    They are kept for the same commit, so that a campaign that goes on need not repeat them.
-    """
-    note = trial.folder / "reference.json"
-    if commit and note.is_file() and (found := read_json(note))["commit"] == commit:
-        return Reference(**found["reference"])
+def undisturbed(trial: Trial) -> Reference:
+    """Two runs that nobody disturbs: what must come out, and that it is the same each time."""
     found = []
     for _ in range(2):
         trial.begin()
@@ -105,9 +84,7 @@ def undisturbed(trial: Trial, commit: str | None = None) -> Reference:
         other = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
         raise UserError(f"{trial.name}: two undisturbed runs differ in {', '.join(sorted(other)) or 'nothing'}")
     trial.keep()
-    reference = Reference(first, seconds, trial.counter.stat().st_size, trial.size())
-    write_json(note, {"commit": commit, "reference": vars(reference)})
-    return reference
+    return Reference(first, seconds, trial.counter.stat().st_size, trial.size())
 
 
 class Campaign:
@@ -119,14 +96,12 @@ class Campaign:
         self.lock, self.stopped = threading.Lock(), False
 
     def run(self, work: Path) -> None:
-        """Try all that were not tried, until no time is left."""
-        done = {fault["number"] for fault in self.figures["faults"]}
+        """Try all, until no time is left."""
         wanted: dict[str, list[tuple[int, random.Random]]] = {}
         for number in range(self.options.faults):
             draw = random.Random(f"{self.options.seed} {number}")
             name = draw.choices(self.commands, [COMMANDS[one].share for one in self.commands])[0]
-            if number not in done:
-                wanted.setdefault(name, []).append((number, draw))
+            wanted.setdefault(name, []).append((number, draw))
         trials = [Trial(name, work) for name in wanted]  # makes what they read
         pool = ThreadPoolExecutor(self.options.jobs)
         try:
@@ -142,7 +117,7 @@ class Campaign:
         """The faults of one command."""
         if self.is_over():
             return
-        reference = undisturbed(trial, self.figures["commit"])
+        reference = undisturbed(trial)
         print(f"{trial.name}: {reference.seconds:.1f} s undisturbed", flush=True)
         for number, draw in wanted:
             if self.is_over():
@@ -172,8 +147,8 @@ def main(argv: list[str] | None = None) -> int:
     options = build_parser().parse_args(argv)
     commands = chosen(options.commands, COMMANDS, "--commands")
     kinds = chosen(options.kinds, KINDS, "--kinds")
-    settings = {"seed": options.seed, "commands": commands, "kinds": kinds, "commit": current_commit()}
-    figures = begun(options, settings, argv)
+    figures = {"seed": options.seed, "commands": commands, "kinds": kinds, "faults": []}
+    figures |= provenance("tests.faults.campaign", argv)
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = (options.work or Path(folder)).resolve()
         if "full" in kinds and not can_mount(work):

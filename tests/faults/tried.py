@@ -54,9 +54,9 @@ VOLATILE = {
     "minutes", "wall", "training_seconds", "train_seconds", "seconds_of", "time", "tokens_per_second",
     "peak_bytes",
 }  # fmt: skip
-# Logs, locks, notes of how far a command is and of its memory, pictures, in which texts are placed by the time they
+# Logs, locks, notes of how far a command is, pictures, in which texts are placed by the time they
 # took to draw, and an arena's table, which has columns of seconds and of memory; arena.json is compared.
-NO_RESULT = (".log", ".lock", ".tmp", ".part", ".part.json", ".peak", ".png", ".reached", "arena.txt")
+NO_RESULT = (".log", ".lock", ".tmp", ".part", ".part.json", ".png", ".reached", "arena.txt")
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,8 @@ def make_prepared(given: Path) -> None:
 
 
 def train_line(given: Path, output: Path) -> list[str]:
-    return [
-        "cpu_tiny",
-        given / "raw",
-        "train",
-        "--prepared",
-        given / "prepared",
-        "--output",
-        output,
-        *changed(TRAINING),
-    ]
+    line = ["cpu_tiny", given / "raw", "train", "--prepared", given / "prepared", "--output", output]
+    return [*line, *changed(TRAINING)]
 
 
 def make_trained(given: Path) -> None:

@@ -31,7 +31,7 @@ from gtransformer.files import digest, sizes
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.run.jobs import last_error, start_program
 from gtransformer.run.progress import Progress, say
-from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.training import spoken
 from gtransformer.work import Record, take_lock
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.training import spoken
 
 EVERY = 20.0  # seconds between progress lines where the output is not a terminal
 # What makes fairseq-generate say how far it is as ``batch_status`` reads it, and nothing else.

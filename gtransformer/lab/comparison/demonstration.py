@@ -26,7 +26,7 @@ from gtransformer.run.progress import say
 from gtransformer.run.recipe import Recipe, load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import runs_directory
-from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.training import spoken
 
 DOCUMENTS, TEST_DOCUMENTS = 500, 24
 RECIPES = {"gtransformer": ("demo", "G-Transformer"), "transformer": ("demo_full", "Transformer over the document")}

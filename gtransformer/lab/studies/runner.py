@@ -30,7 +30,7 @@ from gtransformer.run.progress import batch_status, say, training_status
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import model_file
-from gtransformer.tasks.long_work import spoken
+from gtransformer.tasks.training import spoken
 
 # What a study reads from the log of a training; the paper's figures, entropies too.
 NEEDED = ("train.log-format=json",)

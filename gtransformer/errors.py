@@ -18,7 +18,7 @@ from pathlib import Path
 from gtransformer.installation import as_typed
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-last_checkpoint = "given"  # the one that fairseq has read last (compat/checkpoints.py); its own errors do not name it
+last_checkpoint = "given"  # the one that fairseq has read last (compat/patches.py); its own errors do not name it
 # What PyTorch's safe loader says of a file that it would have to run code for; 149 begins what pickle itself writes.
 UNSAFE = re.compile(
     r"[Uu]nsupported (?:global: )?GLOBAL (\S+)|Unsupported class (\S+)|"

@@ -1,4 +1,4 @@
-"""The platform: is it usable; what of fairseq is mended, each in a file of its own (``mend``)."""
+"""The platform: is it usable; and what of fairseq is patched (``patches``)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,9 @@ def check() -> None:
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if version < MINIMUM_TORCH:
         raise ImportError(f"gtransformer needs PyTorch 2.6 or newer, found {torch.__version__}: pip install -U torch")
-    _check_fairseq()
-    from gtransformer.compat import checkpoints, configuration, launching, training
-
-    for room in (checkpoints, training, launching, configuration):
-        room.mend()
-
-
-def _check_fairseq() -> None:
     # fairseq's speech task asks for tensorboardX at every import; tensorboard, which serves as well, is installed.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
-    installed = {name for name in ("fairseq", "fairseq-fixed") if _is_installed(name)}
-    if "fairseq" in installed:
+    if _is_installed("fairseq"):
         raise ImportError(
             "the package 'fairseq' of PyPI cannot be used on this Python and overwrites fairseq-fixed: "
             f"pip uninstall -y fairseq fairseq-fixed && pip install --no-build-isolation {FAIRSEQ}"
@@ -42,6 +33,9 @@ def _check_fairseq() -> None:
         import fairseq.models  # noqa: F401
     except ImportError as error:
         raise ImportError(f"gtransformer needs fairseq ({error}): pip install --no-build-isolation {FAIRSEQ}") from None
+    from gtransformer.compat.patches import patch
+
+    patch()
 
 
 def _is_installed(name: str) -> bool:

@@ -329,7 +329,7 @@ class TranslationDocTask(MeasuredTask):
         return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
 
     def after_update(self, trainer, iterator) -> None:
-        """Of an update that was made (``compat/training.py``): training says how far it is, and is kept."""
+        """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""
         self.watch.after_update(trainer, iterator)
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):

@@ -1,9 +1,6 @@
 """The platform check, and reading fairseq's checkpoints with PyTorch's safe loader."""
 
 import argparse
-import importlib.util
-import inspect
-import re
 import sys
 import warnings
 from collections import OrderedDict
@@ -16,12 +13,10 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import meters
 from fairseq.logging.meters import StopwatchMeter
-from hydra._internal import config_repository, utils
-from hydra.core.override_parser import overrides_parser
 from omegaconf import OmegaConf
 
 from gtransformer import compat
-from gtransformer.compat import configuration
+from gtransformer.compat import patches
 from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
@@ -101,33 +96,10 @@ def test_hydra_is_quiet(saved_model):
     arguments = training_arguments(saved_model.parent / "prepared")
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        configuration.quiet_hydra()
+        patches.quiet_hydra()
         convert_namespace_to_omegaconf(arguments)
         warnings.warn("something else", stacklevel=1)
     assert [str(one.message) for one in found] == ["something else"]
-
-
-def as_installed(module):
-    """A module once more, as it is without what ``compat`` mends."""
-    spec = importlib.util.spec_from_file_location(f"{module.__name__}_as_installed", module.__file__)
-    again = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(again)
-    return again
-
-
-@pytest.mark.parametrize(
-    "more", [[], ["--optimizer", "adam", "--lr", "0.1", "--adam-betas", "(0.9, 0.5)", "--save-dir", "two words"]]
-)
-def test_what_is_composed_quickly_is_what_hydra_composes(saved_model, monkeypatch, more):
-    arguments = training_arguments(saved_model.parent / "prepared", *more)
-    quick = [convert_namespace_to_omegaconf(arguments) for _ in range(2)]
-    for module, name, attribute in (
-        (config_repository, "CachingConfigRepository", "__init__"),
-        (overrides_parser, "OverridesParser", "parse_rule"),
-    ):
-        monkeypatch.setattr(getattr(module, name), attribute, getattr(getattr(as_installed(module), name), attribute))
-    monkeypatch.setattr(utils, "inspect", inspect)
-    assert quick == [convert_namespace_to_omegaconf(arguments)] * 2
 
 
 def test_an_architecture_that_is_none():
@@ -136,12 +108,9 @@ def test_an_architecture_that_is_none():
         assert training_parser().parse_known_args(["data", "--arch", arch])[0].arch == arch
     with pytest.raises(UserError) as caught:
         training_parser().parse_known_args(["data", "--arch", "gtransformer_bse"])
-    assert re.fullmatch(
-        r"--arch: there is no architecture 'gtransformer_bse'; \d+ are known, gtransformer_base, .* and others",
-        str(caught.value),
-    )
+    assert "gtransformer_bse" in str(caught.value) and "gtransformer_base" in str(caught.value)
     before = options.add_model_args
-    configuration.say_unknown_architectures()
+    patches.patch()
     assert options.add_model_args is before
 
 

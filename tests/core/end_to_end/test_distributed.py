@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from gtransformer.compat.launching import free_port
+from gtransformer.compat.patches import free_port
 from tests.commands import SMALL, TRAINING, losses, run, start
 from tests.support import relative_error
 

@@ -1,0 +1,257 @@
+"""What is patched of fairseq in place, each with the defect that it corrects; ``patch`` applies all of it, once."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import socket
+import typing
+import warnings
+from collections import OrderedDict, defaultdict
+from difflib import get_close_matches
+from functools import partial, wraps
+
+import numpy
+import omegaconf
+import torch
+from fairseq import checkpoint_utils, options
+from fairseq.distributed import utils as distributed
+from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.logging import meters
+from fairseq.models import distributed_fairseq_model
+from fairseq.optim import AMPOptimizer
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.trainer import Trainer
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode
+from torch.nn.parallel import DistributedDataParallel
+
+from gtransformer import errors
+
+try:
+    from numpy._core.multiarray import _reconstruct, scalar
+except ImportError:  # numpy 1.x
+    from numpy.core.multiarray import _reconstruct, scalar
+
+
+def patch() -> None:
+    """Apply all patches; a second call changes nothing."""
+    allow_what_checkpoints_hold()
+    quiet_hydra()
+    # fairseq logs a traceback where a checkpoint cannot be written, and raises the error as well.
+    logging.getLogger("fairseq.checkpoint_utils").addFilter(_is_no_traceback)
+    AMPOptimizer.clip_grad_norm = _clip_unscaled
+    meters.StopwatchMeter.load_state_dict = _restore_running
+    distributed_fairseq_model.DistributedDataParallel = _distributed_data_parallel
+    _wrap(checkpoint_utils, "load_checkpoint_to_cpu", _load_naming_the_file)
+    _wrap(checkpoint_utils, "torch_persistent_save", _save_naming_the_file)
+    _wrap(options, "add_model_args", _add_checked_architecture)
+    _wrap(options, "parse_args_and_arch", _parse_and_check)
+    _wrap(distributed, "call_main", _call_main)
+    _wrap(Trainer, "get_train_iterator", _keep_train_iterator)
+    _wrap(Trainer, "train_step", _train_step)
+
+
+def _wrap(owner, name: str, ours) -> None:
+    """Let ``owner.name`` be ``ours``, which is given fairseq's as its first argument."""
+    theirs = getattr(owner, name)
+    if not hasattr(theirs, "__wrapped__"):
+        setattr(owner, name, wraps(theirs)(lambda *arguments, **more: ours(theirs, *arguments, **more)))
+
+
+# --- Checkpoints
+
+
+def allow_what_checkpoints_hold() -> None:
+    """Allow-list the harmless types that fairseq stores in checkpoints, for ``torch.load(weights_only=True)``.
+
+    PyTorch refuses unknown types since 2.6. Only plain data holders are listed: argument namespaces, OmegaConf
+    containers, numpy scalars, what stands for a tensor in a checkpoint that the first of several processes hands to the
+    others, and the meters of fairseq up to 0.9; the loader stays safe.
+    """
+    old_meters = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+    torch.serialization.add_safe_globals(
+        [argparse.Namespace, _TensorPlaceholder, OrderedDict, defaultdict, dict, int, float, list, typing.Any]
+        + [omegaconf.DictConfig, omegaconf.ListConfig, ContainerMetadata, Metadata]
+        + [AnyNode, BooleanNode, FloatNode, IntegerNode, StringNode]
+        + [numpy.dtype, numpy.ndarray, _reconstruct, scalar]
+        + [(one, f"numpy.core.multiarray.{one.__name__}") for one in (scalar, _reconstruct)]
+        + [(kind, f"fairseq.meters.{kind.__name__}") for kind in old_meters]
+        + [type(numpy.dtype(kind)) for kind in ("float64", "float32", "int64", "int32", "bool")]
+    )
+
+
+def _load_naming_the_file(read, path, *arguments, **more):
+    """Let errors of reading a checkpoint name it. fairseq's, and PyTorch's, have no path."""
+    errors.last_checkpoint = path
+    try:
+        return read(path, *arguments, **more)
+    except Exception as error:
+        if message := errors.unreadable_checkpoint(error):
+            raise errors.UserError(message) from error
+        raise
+
+
+def _save_naming_the_file(write, value, filename, *arguments, **more):
+    """Likewise for writing it."""
+    try:
+        write(value, filename, *arguments, **more)
+    except Exception as error:
+        if isinstance(filename, str) and (full := errors.no_room(error)):
+            full.filename = full.filename or filename
+        raise
+
+
+def _is_no_traceback(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Traceback ")
+
+
+# --- The command line
+
+
+def quiet_hydra() -> None:
+    """Leave out what hydra says of how fairseq uses it, at the head of every log, and nobody can act on."""
+    logging.getLogger("hydra").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
+    for begin in ("'config' is validated against ConfigStore", "The strict flag in the compose", "The version_base"):
+        warnings.filterwarnings("ignore", message=rf"\s*{begin}", category=UserWarning)
+
+
+def _add_checked_architecture(add, parser):
+    """Say in one sentence that there is no such ``--arch``; argparse's stands behind a list of all names."""
+    group = add(parser)
+    (action,) = (one for one in group._group_actions if one.dest == "arch")
+    action.type, action.choices = partial(_known_architecture, known=list(action.choices)), None
+    action.required = True  # without one fairseq raises an error that says nothing
+    return group
+
+
+def _known_architecture(name: str, known: list[str]) -> str:
+    if name not in known:
+        like = get_close_matches(name, known) or ["gtransformer_base", "doc_transformer_base"]
+        raise errors.UserError(
+            f"--arch: there is no architecture '{name}'; {len(known)} are known, {', '.join(like)} and others"
+        )
+    return name
+
+
+def _parse_and_check(parse, parser, *arguments, **more):
+    """Let a task see what was read of a command line (``check_parsed``), before anything is done with it.
+
+    fairseq gives its programs the options of all parts and asks nobody whether they fit together.
+    """
+    if parser.get_default("task") is None:  # fairseq-validate takes the checkpoint's, but reads the options of one
+        parser.set_defaults(task="translation_doc")
+    found = parse(parser, *arguments, **more)
+    args = found[0] if isinstance(found, tuple) else found
+    check = getattr(TASK_REGISTRY.get(getattr(args, "task", None)), "check_parsed", None)
+    if check is not None and not more.get("suppress_defaults"):
+        check(parser, args, of_program=not arguments and more.get("input_args") is None)
+    return found
+
+
+# --- Training
+
+
+def _clip_unscaled(self, max_norm, aggregate_norm_fn=None):
+    """Divide the gradients of a training with ``--amp`` by the loss scale once.
+
+    fairseq's ``AMPOptimizer`` tells the scaler to unscale PyTorch's optimizer, so that gradients can be clipped, but to
+    step fairseq's around it: another one to the scaler, which divides once more. What is left lies far below Adam's eps
+    as soon as the scale has grown, and next to nothing is learned. This is fairseq's method but for the optimizer whose
+    gradients are said to be unscaled.
+    """
+    self.scaler.unscale_(self.fp32_optimizer)
+    grad_norm = self.fp32_optimizer.clip_grad_norm(max_norm, aggregate_norm_fn)
+    if not grad_norm.isfinite().all():
+        if self.next_loss_scale <= self.min_loss_scale:
+            raise FloatingPointError(
+                f"AMP: Minimum loss scale reached ({self.min_loss_scale}). Your loss is probably exploding. "
+                f"Try restarting training or use fp32. {self.next_loss_scale}"
+            )
+        logging.getLogger("fairseq.optim.amp_optimizer").info(
+            "AMP: overflow detected, setting scale to %s", self.next_loss_scale
+        )
+    return grad_norm
+
+
+def _restore_running(self, state_dict) -> None:
+    """Let the time in the log of a training (``wall``) go on from 0 when it is resumed in the middle of an epoch.
+
+    fairseq restores the stopwatch from the checkpoint as one that stands, and every later line says 0.
+    """
+    self.sum, self.n, self.round = state_dict["sum"], state_dict["n"], state_dict.get("round")
+    self.start()
+
+
+def _keep_train_iterator(get, self, *arguments, **more):
+    self.train_iterator = get(self, *arguments, **more)
+    return self.train_iterator
+
+
+def _train_step(step, self, *arguments, **more):
+    """Let a task that has a method ``after_update(trainer, epoch_iterator)`` know of every update that was made.
+
+    fairseq tells a task nothing of it, and saves after so many updates alone, never after so many minutes: a training
+    of large updates that is killed loses hours, unless it validates as often as it saves. The task is not told of an
+    update that was left out (an overflow), nor where batches come from elsewhere.
+    """
+    log = step(self, *arguments, **more)
+    told, iterator = getattr(self.task, "after_update", None), getattr(self, "train_iterator", None)
+    if None not in (log, told, iterator):
+        told(self, iterator)
+    return log
+
+
+# --- Several processes
+
+
+def _call_main(call, cfg, main, **more):
+    """Let a training in several processes run on CPUs as on GPUs, whoever starts them.
+
+    fairseq asks how many GPUs there are at every turn: torchrun fails where there is none, and where a machine has one,
+    each process trains by itself, since fairseq takes part in nothing of world size 1; its own launcher starts no
+    process on a CPU; its PyTorch wrapper wants the number of a GPU.
+    """
+    group, on_cpu = cfg.distributed_training, cfg.common.cpu or not torch.cuda.is_available()
+    if group.distributed_init_method is None and _by_torchrun():
+        group.distributed_init_method = "env://"
+        group.distributed_world_size, group.distributed_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+        group.device_id = int(os.environ.get("LOCAL_RANK", group.distributed_rank)) % max(1, torch.cuda.device_count())
+        group.distributed_no_spawn = True
+    if on_cpu and group.distributed_world_size > 1:
+        group.distributed_backend = "gloo"
+        slurm = int(os.environ.get("SLURM_NTASKS", 1)) > 1  # which has started them; fairseq asks it where they meet
+        if group.distributed_init_method is None and not group.distributed_no_spawn and not slurm:
+            port = group.distributed_port if group.distributed_port > 0 else free_port()
+            group.distributed_init_method = f"tcp://localhost:{port}"
+            torch.multiprocessing.spawn(_one_of_several, (cfg, main, more), nprocs=group.distributed_world_size)
+            return
+        group.distributed_no_spawn = True  # who names the meeting point starts each process
+    call(cfg, main, **more)
+
+
+def free_port() -> int:
+    """Return a port that no program uses; one drawn blindly may be taken, which ends the training."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+def _by_torchrun() -> bool:
+    """Whether this is one of several processes that torchrun, or a program that sets what it sets, has started."""
+    wanted = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+    return all(name in os.environ for name in wanted) and os.environ["WORLD_SIZE"] != "1"
+
+
+def _one_of_several(number: int, cfg, main, more: dict) -> None:
+    """Be one process of those that ``_call_main`` starts on a CPU."""
+    cfg.distributed_training.distributed_rank, cfg.distributed_training.distributed_no_spawn = number, True
+    distributed.call_main.__wrapped__(cfg, main, **more)
+
+
+def _distributed_data_parallel(module, device_ids, output_device, **more):
+    if next(module.parameters()).device.type == "cpu":
+        device_ids = output_device = None
+    return DistributedDataParallel(module, device_ids=device_ids, output_device=output_device, **more)

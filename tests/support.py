@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -11,6 +12,8 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from torch import Tensor
 
+from gtransformer.models.common.config import DocumentModelConfig
+from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
 from gtransformer.modules.attention import Pattern, make_pattern
 from gtransformer.modules.ragged import Ragged
@@ -100,6 +103,21 @@ def tiny_model(dictionary: Dictionary, seed: int = 1, **options) -> GTransformer
                 torch.nn.init.normal_(parameter, std=0.5)
         model.encoder.embed_tokens.weight[dictionary.pad()].zero_()
     return model.eval()
+
+
+def drawn(
+    dictionary: Dictionary, kind: type[DocumentModel], config: type = DocumentModelConfig, **options
+) -> DocumentModel:
+    """A model of the sizes of ``tiny_config``, in float64 and evaluation mode, its weights drawn wide."""
+    shared = {field.name for field in fields(DocumentModelConfig)}
+    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
+    torch.manual_seed(1)
+    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    model = kind.build_model(config(**{**sizes, **options}), task)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.double().eval()
 
 
 def fairseqs_model(dictionary: Dictionary) -> TransformerModelBase:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from argparse import Namespace
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gtransformer.models.common.config import DocumentModelConfig
-from tests.support import pad_batch, random_document, tiny_config
+from tests.support import drawn, pad_batch, random_document
 
 CONTEXT = 2  # previous sentences
 
@@ -60,14 +58,5 @@ def document(dictionary, seed: int = 3, sentences: int = 6, begin: int = 1) -> B
 
 
 def made(dictionary, model, config, **options):
-    """A tiny model in float64 with weights drawn wide."""
-    shared = {field.name for field in fields(DocumentModelConfig)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
-    sizes |= {"encoder_layers": 2, "decoder_layers": 2}
-    torch.manual_seed(1)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    built = model.build_model(config(**{**sizes, **options}), task)
-    with torch.no_grad():
-        for parameter in built.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return built.double().eval()
+    """A tiny model of two layers a side in float64 with weights drawn wide."""
+    return drawn(dictionary, model, config, **{"encoder_layers": 2, "decoder_layers": 2, **options})

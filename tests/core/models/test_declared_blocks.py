@@ -19,8 +19,8 @@ from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, by_window
 from tests.core.models.test_own_system import TopicModel
 from tests.core.search.conftest import Translator
-from tests.core.search.systems import SYSTEMS, drawn
-from tests.support import random_document, relative_error, tiny_config, tiny_model
+from tests.core.search.systems import SYSTEMS
+from tests.support import drawn, random_document, relative_error, tiny_config, tiny_model
 
 SENTENCE, DOCUMENT = BySentence(), ByDocument()
 TOLERANCE = 1e-11  # float64

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from argparse import Namespace
-from dataclasses import fields
 
 import pytest
 import torch
@@ -26,7 +24,7 @@ from tests.core.models.oracle_checks import (
     check_derivatives,
     check_logits,
 )
-from tests.support import pad_batch, random_document, relative_error, tiny_config
+from tests.support import drawn, pad_batch, random_document, relative_error
 
 pytestmark = pytest.mark.slow
 
@@ -49,16 +47,7 @@ OPTIONS = {
 
 def beside_model(dictionary, model=DocumentTransformerModel, config=DocumentTransformerConfig, **options):
     """A tiny model in float64 with weights drawn wide."""
-    shared = {field.name for field in fields(DocumentModelConfig)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
-    sizes |= {"encoder_layers": 2, "decoder_layers": 2}
-    torch.manual_seed(1)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    made = model.build_model(config(**{**sizes, **options}), task)
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return made.double().eval()
+    return drawn(dictionary, model, config, **{"encoder_layers": 2, "decoder_layers": 2, **options})
 
 
 def pairs(dictionary) -> list[tuple[list[int], list[int]]]:

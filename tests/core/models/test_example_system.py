@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import random
 import re
-from argparse import Namespace
-from dataclasses import fields
 
 import pytest
 import torch
@@ -18,7 +16,7 @@ from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from tests.core.evaluation.any_system import score_by_hand
 from tests.core.models.test_incremental import check_every_step
-from tests.support import ROOT, ragged, random_document, tiny_config
+from tests.support import ROOT, drawn, ragged, random_document
 
 pytestmark = pytest.mark.slow
 
@@ -33,17 +31,7 @@ def neighbours():
 
 def example(neighbours, dictionary, **options):
     """A small one in float64, of 3 + 3 layers, with weights drawn wide."""
-    known = {field.name for field in fields(neighbours.NeighboursConfig)}
-    settings = {name: value for name, value in vars(tiny_config()).items() if name in known}
-    torch.manual_seed(2)
-    model = neighbours.NeighboursModel.build_model(
-        neighbours.NeighboursConfig(**{**settings, **options}),
-        Namespace(source_dictionary=dictionary, target_dictionary=dictionary),
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.double().eval()
+    return drawn(dictionary, neighbours.NeighboursModel, neighbours.NeighboursConfig, **options)
 
 
 @pytest.mark.parametrize("causal", [True, False])

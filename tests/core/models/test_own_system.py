@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from argparse import Namespace
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -13,15 +12,14 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock, BySentence, Scope
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.cached_memory import CachedIntervals
 from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.oracle_checks import check_every_step
-from tests.core.search.systems import LastSentences, drawn
-from tests.support import random_document, random_lengths, tiny_config
+from tests.core.search.systems import LastSentences
+from tests.support import drawn, random_document, random_lengths
 
 
 @dataclass(frozen=True)
@@ -82,15 +80,8 @@ def documents(dictionary, seed=3) -> list[list[int]]:
     return [random_document(draw, dictionary, random_lengths(draw, sentences, 4)) for sentences in (3, 1, 5)]
 
 
-def built(dictionary, kind: type[DocumentModel], **options) -> DocumentModel:
-    known = {field.name for field in fields(DocumentModelConfig)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in known}
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    return kind.build_model(DocumentModelConfig(**{**sizes, **options}), task)
-
-
 def test_it_starts_from_a_pretrained_model_that_lacks_its_module(dictionary):
-    start, model = built(dictionary, InstanceTransformerModel), built(dictionary, TopicModel, load_partial=True)
+    start, model = drawn(dictionary, InstanceTransformerModel), drawn(dictionary, TopicModel, load_partial=True)
     own = model.decoder.topic.weight.clone()
     model.load_state_dict(start.state_dict())
     assert torch.equal(model.decoder.topic.weight, own)
@@ -154,12 +145,11 @@ class OwnSentenceOnly(CachedIntervals):
 def test_a_declaration_that_the_reach_does_not_keep_to_is_refused(dictionary, declared, memory):
     """It would change translations and nothing else. What is right is built, and draws the same random numbers."""
     with pytest.raises(UserError, match="wrong"):
-        built(dictionary, wrong(declared, memory))
+        drawn(dictionary, wrong(declared, memory))
     right = {"prefix_sentences": 3, "cached_memory": CachedIntervals}
     states = []
     for more in ({}, right):
-        torch.manual_seed(5)
-        states.append(built(dictionary, wrong({"prefix_sentences": None, **more}, memory)).state_dict())
+        states.append(drawn(dictionary, wrong({"prefix_sentences": None, **more}, memory)).state_dict())
     assert all(torch.equal(one, states[1][name]) for name, one in states[0].items())
 
 

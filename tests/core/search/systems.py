@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-import torch
 from fairseq.data import Dictionary
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
@@ -17,7 +15,7 @@ from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, in_reading_order
-from tests.support import tiny_config, tiny_model
+from tests.support import drawn, tiny_model
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,6 @@ class LastSentencesModel(InstanceTransformerModel):
     def decoder_blocks(cls, cfg: DocumentModelConfig) -> list[tuple[AttentionBlock, ...]]:
         own = AttentionBlock("self_attn", ((LastSentences(1), LastSentences(2)),), causal=True)
         return [(own, AttentionBlock("encoder_attn", ((ByDocument(),),), memory="source"))] * cfg.decoder_layers
-
-
-def drawn(dictionary: Dictionary, kind: type[DocumentModel], config=DocumentModelConfig, **options) -> DocumentModel:
-    """A model of the sizes of ``tiny_config``, its weights drawn wide."""
-    shared = {field.name for field in fields(DocumentModelConfig)}
-    sizes = {key: value for key, value in vars(tiny_config()).items() if key in shared}
-    torch.manual_seed(1)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = kind.build_model(config(**{**sizes, **options}), task)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
-    return model.double().eval()
 
 
 def windows(**options) -> Callable[[Dictionary], DocumentModel]:

@@ -20,7 +20,6 @@ from gtransformer.evaluation.contrastive import (
     OUT_OF_VIEW,
     Item,
     ItemScores,
-    current_in,
     read_items,
     report,
     score_items,
@@ -112,11 +111,6 @@ def test_items_where_instances_overlap(model, dictionary, encode, before, target
         expected = [score_by_hand(model, dictionary, source, [*target[:-1], text], len(target) - 1) for text in texts]
         assert [result.correct, *result.wrong] == pytest.approx(expected, abs=1e-9)
         assert (result.view == IN_VIEW) == (item.distance <= max(before, target_before))
-
-
-def test_where_sentences_are_current():
-    assert current_in([Place(3, 1, 2), Place(0, 0, 1)]) == {(3, 1): (0, 0), (3, 2): (0, 1), (0, 0): (1, 0)}
-    assert current_in([Place(3, 1, 3, (3, 1)), Place(3, 4, 1, (4, 1))]) == {(3, 3): (0, 2), (3, 4): (1, 0)}
 
 
 def test_one_pass_for_all_right_translations_of_an_instance(model, dictionary, encode, read, monkeypatch):

@@ -259,14 +259,11 @@ def test_sides_of_unequal_length():
     assert made.current.tolist() == [[0, 1], [1, 2], [2, 3], [3, 4]]
 
 
-def test_what_the_options_of_a_model_say(tmp_path):
-    sliding = {"instances": "sliding", "context_sentences": 2}
-    assert capacity_of(doc_task(**sliding), PREPARED) == Capacity(3, 3)
-    assert capacity_of(doc_task(**sliding, context_loss="off"), PREPARED) == Capacity(3, 3, behind=False)
-    assert capacity_of(fairseq_task(), PREPARED) == Capacity(tokens=47, longer_side=True)
+def test_where_items_usually_stand():
     places = [usual_place(doc_task(**options)) for options, _ in KINDS.values()]
     assert places == ["last", "last", "last", "last", "instance", "instance"]
     assert usual_place(fairseq_task()) == "instance"
+    assert capacity_of(fairseq_task(), PREPARED) == Capacity(tokens=47, longer_side=True)
 
 
 def test_an_item_longer_than_the_model(dictionary):

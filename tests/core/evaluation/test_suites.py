@@ -6,10 +6,8 @@ import json
 import lzma
 
 import pytest
-from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.sentence_scores import document_layout, joined_layout, marked_layout
 from gtransformer.evaluation.suite_files import differing_word, distance_name, is_own_suite, read_suite
 from tests.support import SHARED
 
@@ -210,25 +208,3 @@ def test_names():
     assert [distance_name(value) for value in (0, 3, 4, 17, None, True)] == ["0", "3", ">3", ">3", "unknown", "unknown"]
     assert differing_word("Sie, die Frau", "Er, die Frau") == "sie"
     assert differing_word("gleich", "gleich") == "other"
-
-
-def test_layouts():
-    dictionary = Dictionary()
-    one, two, three, separator = (dictionary.add_symbol(word) for word in ("a", "b", "c", "<sep>"))
-    bos, eos = dictionary.bos(), dictionary.eos()
-    document = [[one, two], [], [three]]
-    ours = document_layout(dictionary)
-    assert ours.source(document) == [bos, one, two, eos, bos, eos, bos, three, eos]
-    read = ours.source(document)
-    assert ours.target(document, 3) == (read, read[1:], [(0, 3), (4, 5), (6, 8)])
-    marked = marked_layout(dictionary)
-    assert marked.source(document) == [*read, eos]
-    assert marked.target(document, 3) == ([eos, *read[:-1]], read, [(1, 4), (5, 6), (7, 9)])
-    joined = joined_layout(dictionary, "<sep>")
-    assert joined.source(document) == [one, two, separator, separator, three, eos]
-    assert joined.target(document, 3)[2] == [(0, 3), (3, 4), (4, 6)]
-    read, goal, _ = joined.target(document[:1], 3)
-    assert (read, goal) == ([eos, one, two], [one, two, separator]), "not the end of the document"
-    read, goal, spans = joined_layout(dictionary, "").target(document, 3)
-    assert (read, goal) == ([eos, one, two, three], [one, two, three, eos])
-    assert spans == [(0, 2), (2, 2), (2, 4)]

@@ -26,7 +26,15 @@ from statistics import NormalDist
 import numpy as np
 
 from gtransformer.errors import UserError
-from gtransformer.evaluation.metrics import COLUMNS, DOCUMENTS, METRICS, SENTENCES, SegmentStatistics, summed
+from gtransformer.evaluation.metrics import (
+    COLUMNS,
+    COUNTED,
+    DOCUMENTS,
+    METRICS,
+    SENTENCES,
+    SegmentStatistics,
+    summed,
+)
 from gtransformer.evaluation.segments import Segments
 
 SIGN = "sign"
@@ -127,7 +135,7 @@ def allowed(key: str, test: str) -> bool:
     """
     column = COLUMNS[key]
     units = {SIGN, column.level, *((DOCUMENTS,) if column.level == SENTENCES else ())}
-    return METRICS[column.metric].measure is not None and test in units
+    return column.metric in COUNTED and test in units
 
 
 def by_document(rows: np.ndarray, documents: Sequence[int]) -> np.ndarray:

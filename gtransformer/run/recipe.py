@@ -97,16 +97,6 @@ class Recipe:
     rows: dict[str, str | None] = field(default_factory=dict)
     changes: list[str] = field(default_factory=list)
 
-    @property
-    def table(self) -> str | None:
-        """The first table of ``rows``."""
-        return next(iter(self.rows), None)
-
-    @property
-    def row(self) -> str | None:
-        """The row in that table."""
-        return next(iter(self.rows.values()), None)
-
     def options(self, *sections: str) -> Options:
         """The options of some sections together; a later section overrides an earlier one."""
         return {key: value for section in sections for key, value in self.sections.get(section, {}).items()}

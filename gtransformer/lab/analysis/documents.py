@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,15 @@ from typing import Any
 from gtransformer.data.instances import MARKS, greedy
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, inspect
-from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
-from gtransformer.lab.analysis.attention_text import drawn_text, gate_table, to_json
-from gtransformer.lab.analysis.word_sides import word_sides
-from gtransformer.lab.analysis.words import WordWatch
+from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
+from gtransformer.lab.analysis.words import Side, WordWatch, side_of
+from gtransformer.models.document_transformer import ITSELF, BesideEncoder
 from gtransformer.preprocess.corpus import text_lines
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import InputLine
 from gtransformer.translation.options import SearchOptions
+
+BEGIN, END = BOUNDARIES = "<s>", "</s>"
 
 
 @dataclass(frozen=True)
@@ -121,3 +122,30 @@ def target_tokens(model: GTransformer, sentences: list[str]) -> list[int]:
     dictionary = model.engine.target
     bos, eos = dictionary.bos(), dictionary.eos()
     return [index for text in sentences for index in (bos, *map(dictionary.index, text.split()), eos)]
+
+
+def word_sides(model: GTransformer, source: Sequence[Sequence[str]], target: Sequence[str]) -> dict[str, Side]:
+    """The sides of ``words.SIDES`` that the model has, with the words of the text, unknown ones, too.
+
+    Args:
+        source: sentences of subwords; target: sentences in BPE, subwords separated by blanks.
+    """
+    sides, start, encoder = {}, len(target) - len(source), model.engine.model.encoder
+    if isinstance(encoder, BesideEncoder):
+        # As it is read (context.split_context): words without marks, at the end one mark.
+        before = source[:-1]
+        if not before:  # itself, or nothing
+            before, start = (source, 0) if str(encoder.cfg.context_of_first) == ITSELF else ([], None)
+        tokens = [(token, number) for number, sentence in enumerate(before) for token in sentence]
+        sides["context"] = _side(model, [*tokens, (END, max(0, len(before) - 1))], start)
+        source, start = source[-1:], 0
+    written = [text.split() for text in target]
+    for name, sentences, first in (("source", source, start), ("target", written, 0)):
+        tokens = [(token, number) for number, one in enumerate(sentences) for token in (BEGIN, *one, END)]
+        sides[name] = _side(model, tokens, first)
+    return sides
+
+
+def _side(model: GTransformer, tokens: Sequence[tuple[str, int]], start: int | None) -> Side:
+    symbols, sentences = zip(*tokens, strict=True)
+    return side_of(symbols, sentences, BOUNDARIES, model.directory.sentencepiece, start)

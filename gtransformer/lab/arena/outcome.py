@@ -10,7 +10,7 @@ from typing import Any
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import Curve, plot_learning_curves, read_curve, read_series
-from gtransformer.lab.analysis.reach_figure import draw_reach
+from gtransformer.lab.analysis.figures import draw_reach
 from gtransformer.lab.arena.arena import BASELINE, Arena
 from gtransformer.lab.arena.budget import PER_UPDATE, budget_words
 from gtransformer.lab.arena.others import add_others

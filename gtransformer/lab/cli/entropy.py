@@ -15,8 +15,7 @@ from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import check_output, write_json
-from gtransformer.lab.analysis import share
-from gtransformer.lab.analysis.split_entropy import measure, table
+from gtransformer.lab.analysis.split_attention import entropy_table, measure, share_table
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
     texts = read_documents(given, Sidecar.load(find_sidecar(args.prepared, args.split))) if given else None
     bits, shares = measure(args.prepared, args.path, args.split, args.per_head, args.max_tokens, args.cpu, skip, texts)
     records, shared = bits.to_json(), shares.to_json()
-    print(f"{table(records)}\n\n{share.table(shared)}")
+    print(f"{entropy_table(records)}\n\n{share_table(shared)}")
     if args.output:
         result = {"version": 1, "split": args.split, "text": given or "references", "per_head": args.per_head}
         result |= {"entropy": records, "share": shared, "device": device_name()}

@@ -15,8 +15,7 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, check_output, write_json
-from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
-from gtransformer.lab.analysis.attention_text import HEADING, gate_table, to_json
+from gtransformer.lab.analysis.attention_shown import HEADING, draw_attention, draw_gates, gate_table, to_json
 from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
 from gtransformer.lab.report.inspection import write_inspection

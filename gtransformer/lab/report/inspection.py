@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gtransformer.lab.analysis.attention_pictures import NAMES
+from gtransformer.lab.analysis.attention_shown import NAMES
 from gtransformer.lab.analysis.documents import InspectedInstance
 from gtransformer.lab.analysis.words import MOST, SIDES, Rows, WordMap
 from gtransformer.lab.report.pages.page import write_page

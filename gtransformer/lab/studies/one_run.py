@@ -16,7 +16,7 @@ from gtransformer.errors import cli_main
 from gtransformer.evaluation.metrics import ALIGNED
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.analysis.attention_text import to_json
+from gtransformer.lab.analysis.attention_shown import to_json
 from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.analysis.curves import read_curve, read_series
 from gtransformer.run.commands import call_command

@@ -12,8 +12,7 @@ from torch import nn
 
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import inspect, sentence_means
-from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
-from gtransformer.lab.analysis.attention_text import drawn_text, gate_table, to_json
+from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, drawn_text, gate_table, to_json
 from tests.support import fairseqs_model, random_document, tiny_model, with_engine
 
 pytestmark = pytest.mark.slow

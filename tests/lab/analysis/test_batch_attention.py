@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.lab.analysis.attention import Inspection, recording
-from gtransformer.lab.analysis.attention_text import gate_table, to_json
+from gtransformer.lab.analysis.attention_shown import gate_table, to_json
 from gtransformer.lab.analysis.batch_attention import look_across
 from gtransformer.lab.cli.inspect_document import main
 from tests.core.models.batch_documents import document

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from gtransformer.lab.analysis.attention import inspect
-from gtransformer.lab.analysis.attention_pictures import draw_attention, draw_gates
-from gtransformer.lab.analysis.attention_text import gate_table, to_json
+from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
 from gtransformer.models.common.watching import CONTEXT_PARTS
 from tests.core.models.test_document_transformer import beside_model
 from tests.support import random_document

@@ -7,8 +7,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.lab.analysis.share import ShareMeter, aligned_sentences, table
-from gtransformer.lab.analysis.split_entropy import run
+from gtransformer.lab.analysis.split_attention import ShareMeter, aligned_sentences, run, share_table
 from tests.core.models.test_declared_blocks import DECLARED, declared_model
 from tests.core.search.systems import SYSTEMS, windows
 from tests.lab.analysis import share_oracle
@@ -149,7 +148,7 @@ def test_group_attention_stays_and_the_gate_weighs(dictionary):
     for one in gated:
         assert 0 < one["gate"] < 1 and by_place["global", one["layer"]]["share"] < one["share"] < 1
     assert found["mean"] == pytest.approx(sum(one["share"] for one in found["layers"]) / 3, abs=1e-6)
-    lines = table(found).splitlines()
+    lines = share_table(found).splitlines()
     assert len(lines) == 2 + 5 + 2 + 1 and lines[-1].split() == [
         "mean", f"{100 * found['flat']:.2f}", f"{100 * found['mean']:.2f}"
     ]  # fmt: skip

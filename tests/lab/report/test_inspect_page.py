@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from gtransformer.lab.analysis.attention import inspect
-from gtransformer.lab.analysis.documents import InspectedInstance
-from gtransformer.lab.analysis.word_sides import word_sides
+from gtransformer.lab.analysis.documents import InspectedInstance, word_sides
 from gtransformer.lab.analysis.words import MOST, Rows, WordWatch
 from gtransformer.lab.cli.inspect_document import main
 from gtransformer.lab.report.inspection import keys_kept, write_inspection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gtransformer.evaluation.accuracy import SIDES
@@ -14,10 +14,21 @@ from gtransformer.lab.arena.others import STARTED
 from gtransformer.lab.arena.statistics import BOTH, MEAN, error_of
 
 ALL = "all"  # the context that a system takes
-CONTEXT = ("cxmi", "log_probability")  # with it
 SOURCE, TARGET = SIDES
 SIDE_TITLES = {TARGET: " on the target side", SOURCE: " on the source side"}
 MEMORY = {"training": "training MiB", "training_gpu": "GPU MiB", "translation": "translation MiB"}
+# What is said of a part of the results, where systems have it.
+NOTES = {
+    "accuracy": "accuracy in per cent, mean of the seeds, and its standard error over items (those that depend on each "
+    "other together) and over seeds; the start is one for all seeds",
+    "generative": "translated: sentences of the test documents that need context and have the right form, in per cent, "
+    "mean of the phenomena",
+    "cxmi": "CXMI: nats per token, with all the context that a system takes; SIGNATURE\n"
+    "log q: log probability of a token of the reference with that context; CXMI is what is gained over the same model "
+    "without context, which may be a bad one, log q says how good it is with it",
+    PER_UPDATE: "tokens/update: target tokens of the current sentences of an update; mean of an epoch",
+    "peak_bytes": "MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds",
+}
 
 
 def arena_text(result: Mapping[str, Any]) -> str:
@@ -27,63 +38,39 @@ def arena_text(result: Mapping[str, Any]) -> str:
     Of a corpus without a set that shows reach, scores alone.
     """
     systems, seeds = result["systems"], len(result["seeds"])
-    blocks, notes = [align(score_rows(systems))], []
-    reach = _have(systems, "accuracy")
+    blocks, reach = [align(score_rows(systems))], _have(systems, "accuracy")
     if reach:
-        notes += [
-            "accuracy in per cent, mean of the seeds, and its standard error over items (those that depend on each "
-            "other together) and over seeds; the start is one for all seeds"
-        ]
-        kinds = list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
+        main, kinds = main_distance(systems), list(next(iter(systems.values()))["accuracy"]["by_phenomenon"])
         for kind in sorted(kinds, key=lambda kind: kind != MEAN):
             title = "mean of the phenomena" if kind == MEAN else kind
-            sides = [main_distance(systems), *SIDE_TITLES] if kind == MEAN else [main_distance(systems)]
-            for side in dict.fromkeys(sides):
+            for side in dict.fromkeys([main, *(SIDE_TITLES if kind == MEAN else ())]):
                 table = reach_table(systems, kind, side)
                 blocks.append(f"{title}, by distance of disclosure{distance_title(side)}\n{table}")
     if _have(systems, "generative"):
         # Few sentences of test documents have the same distance on both sides.
         title = f"what was translated: {MEAN} of the phenomena, by distance of disclosure{distance_title(TARGET)}"
         blocks.append(f"{title}\n{reach_table(systems, MEAN, TARGET, 'generative')}")
-        notes += [
-            "translated: sentences of the test documents that need context and have the right form, in per cent, mean "
-            "of the phenomena"
-        ]
-    if _have(systems, "cxmi"):
-        known = ", ".join(sorted({system["cxmi"]["signature"] for system in systems.values()}))
-        notes += [
-            f"CXMI: nats per token, with all the context that a system takes; {known}",
-            "log q: log probability of a token of the reference with that context; CXMI is what is gained over the "
-            "same model without context, which may be a bad one, log q says how good it is with it",
-        ]
-    if any(PER_UPDATE in system for system in systems.values()):
-        notes.append("tokens/update: target tokens of the current sentences of an update; mean of an epoch")
-    if _have(systems, "peak_bytes"):
-        notes.append("MiB: the most that the program had in memory, of a GPU what its tensors took; mean of the seeds")
-    commits = [short_commit(commit) for commit in result.get("commits", [])]
     scores = (score_of(system, key) for system in systems.values() for key in SCORES)
-    signatures = {one["signature"] for one in scores if one}
-    blocks.append(
-        "\n".join(
-            [
-                f"scores: mean of {seeds} seed(s) and its standard error over them; {', '.join(sorted(signatures))}",
-                *notes,
-                f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that"
-                if reach
-                else f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge "
-                "what was translated",
-                *origin_lines(result),
-                *([f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []),
-                f"all: {terms_line(result)}",
-            ]
-        )
-    )
+    signatures = ", ".join(sorted({one["signature"] for one in scores if one}))
+    notes = [f"scores: mean of {seeds} seed(s) and its standard error over them; {signatures}"]
+    notes += [text for key, text in NOTES.items() if _have(systems, key, some=key == PER_UPDATE)]
+    if "cxmi" in next(iter(systems.values())):
+        found = {system["cxmi"]["signature"] for system in systems.values() if "cxmi" in system}
+        notes = [note.replace("SIGNATURE", ", ".join(sorted(found))) for note in notes]
+    if reach:
+        end = f"in brackets: points above '{result['baseline']}' on the same items, and the standard error of that"
+    else:
+        end = f"corpus {result['corpus']['name']}: it has no items that show reach and no grammar to judge what was "
+        end += "translated"
+    commits = [short_commit(commit) for commit in result.get("commits", [])]
+    several = [f"its programs ran at several commits: {', '.join(commits)}"] if len(commits) > 1 else []
+    blocks.append("\n".join([*notes, end, *origin_lines(result), *several, f"all: {terms_line(result)}"]))
     return "\n\n".join(blocks)
 
 
-def _have(systems: Mapping[str, Mapping[str, Any]], key: str) -> bool:
-    """Whether all systems have a part of the result, which those of earlier versions may lack."""
-    return all(key in system for system in systems.values())
+def _have(systems: Mapping[str, Mapping[str, Any]], key: str, some: bool = False) -> bool:
+    """Whether all systems, or some, have a part of the result, which those of earlier versions may lack."""
+    return (any if some else all)(key in system for system in systems.values())
 
 
 def terms_line(result: Mapping[str, Any]) -> str:
@@ -96,51 +83,44 @@ def terms_line(result: Mapping[str, Any]) -> str:
 
 def origin_lines(result: Mapping[str, Any]) -> list[str]:
     """Where systems of other arenas come from, a line for each of these arenas."""
-    return [_origin(one, result) for one in result.get("beside", [])]
-
-
-def _origin(beside: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    known = [word for word in (beside["machine"]["processor"], short_commit(beside.get("commit"))) if word]
-    score, names = _score(beside["baseline"]["s_bleu"]), ", ".join(beside["systems"])
-    starts = [one.get("files", {}).get(STARTED) for one in (beside, result)]
-    started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
-    compared = f"compared with its '{result['baseline']}' (s-BLEU {score})"
-    return f"of another arena ({', '.join(known)}){started}, {compared}: {names}"
+    lines = []
+    for one in result.get("beside", []):
+        known = [word for word in (one["machine"]["processor"], short_commit(one.get("commit"))) if word]
+        starts = [arena.get("files", {}).get(STARTED) for arena in (one, result)]
+        started = ", from another start" if None not in starts and starts[0] != starts[1] else ""
+        compared = f"compared with its '{result['baseline']}' (s-BLEU {_shown(one['baseline']['s_bleu'])})"
+        lines.append(f"of another arena ({', '.join(known)}){started}, {compared}: {', '.join(one['systems'])}")
+    return lines
 
 
 def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """A heading, and a row a system: scores, validation perplexity, parameters, seconds and memory, means over seeds.
 
-    Columns that no system has (results of earlier versions) are left out.
+    Columns that no system has (results of earlier versions) are left out, updates where all have as many.
     """
-    keys = [key for key in SCORES if any(score_of(system, key) for system in systems.values())]
-    judged, gained = _have(systems, "generative"), _have(systems, "cxmi")
-    sized = any(PER_UPDATE in system for system in systems.values())
-    updated = len({count for system in systems.values() for count in system.get("updates", [])}) > 1
-    peaks = [key for key in MEMORY if any(_peak(system, key) for system in systems.values())]
-    more = [*(["translated"] if judged else []), *(["CXMI", "log q"] if gained else [])]
-    more += ["validation ppl", "parameters"]
-    rows = [["system", *(SCORES[key] for key in keys), *more, *(["updates"] if updated else [])]]
-    rows[0] += ["tokens/update"] if sized else []
-    rows[0] += ["training s", "translation s", *(MEMORY[key] for key in peaks)]
-    for name, system in systems.items():
-        seconds = {key: [one[key] for one in system["seconds"]] for key in ("training", "translation")}
-        perplexities = [one for one in system["validation_perplexity"] if one is not None]
-        rows.append(
-            [
-                name,
-                *(_score(score_of(system, key)) for key in keys),
-                *([_accuracy(system["generative"]["by_phenomenon"][MEAN])] if judged else []),
-                *(_nats(system["cxmi"]["contexts"][ALL][key]) for key in CONTEXT if gained),
-                f"{_mean(perplexities):.3f}" if perplexities else "-",
-                f"{system['parameters']:,}" if system["parameters"] else "-",
-                *([f"{_mean(system['updates']):.0f}" if "updates" in system else "-"] if updated else []),
-                *([f"{system[PER_UPDATE]:,.0f}" if PER_UPDATE in system else "-"] if sized else []),
-                *(f"{_mean(values):.0f}" for values in seconds.values()),
-                *(_peak(system, key) or "-" for key in peaks),
-            ]
-        )
-    return rows
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        title: lambda system, key=key: _shown(score_of(system, key))
+        for key, title in SCORES.items()
+        if any(score_of(system, key) for system in systems.values())
+    }
+    if _have(systems, "generative"):
+        columns["translated"] = lambda system: _accuracy(system["generative"]["by_phenomenon"][MEAN])
+    if _have(systems, "cxmi"):
+        for title, key in (("CXMI", "cxmi"), ("log q", "log_probability")):
+            columns[title] = lambda system, key=key: _shown(system["cxmi"]["contexts"][ALL][key], 4)
+    columns["validation ppl"] = lambda system: _mean(system["validation_perplexity"], 3)
+    columns["parameters"] = lambda system: f"{system['parameters']:,}" if system["parameters"] else "-"
+    if len({count for system in systems.values() for count in system.get("updates", [])}) > 1:
+        columns["updates"] = lambda system: _mean(system.get("updates", []))
+    if _have(systems, PER_UPDATE, some=True):
+        columns["tokens/update"] = lambda system: f"{system[PER_UPDATE]:,.0f}" if PER_UPDATE in system else "-"
+    for key in ("training", "translation"):
+        columns[f"{key} s"] = lambda system, key=key: _mean([one[key] for one in system["seconds"]])
+    for key, title in MEMORY.items():
+        if any(system.get("peak_bytes", {}).get(key) for system in systems.values()):
+            columns[title] = lambda system, key=key: _mebibytes(system.get("peak_bytes", {}).get(key))
+    rows = [[name, *(cell(system) for cell in columns.values())] for name, system in systems.items()]
+    return [["system", *columns], *rows]
 
 
 def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
@@ -163,7 +143,7 @@ def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True)
         found = [score_of(system, key) for key in ("s_bleu", "d_bleu")]
         cells = [reach[name][distance][MEAN] for distance in distances]
         accuracy = [_accuracy(cell) if errors else f"{cell['accuracy']:.1f}" for cell in cells]
-        rows.append([name, *(_score(one, 1, errors) for one in found), *accuracy])
+        rows.append([name, *(_shown(one, 1, errors) for one in found), *accuracy])
     return rows
 
 
@@ -202,24 +182,21 @@ def _signed(points: float) -> str:
     return f"{round(points, 1) + 0.0:+.1f}"  # no -0.0
 
 
-def _nats(found: Mapping[str, Any]) -> str:
-    return f"{found['mean']:.4f}{_error(found['standard_error'], 4)}"
-
-
-def _peak(system: Mapping[str, Any], key: str) -> str | None:
-    found = system.get("peak_bytes", {}).get(key)
-    return None if found is None else f"{found['mean'] / 2**20:,.0f}"
-
-
-def _score(score: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
-    if score is None:
+def _shown(found: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
+    """A mean over seeds and its standard error."""
+    if found is None:
         return "-"
-    return f"{score['mean']:.{digits}f}{_error(score['standard_error'] if errors else None, digits)}"
+    return f"{found['mean']:.{digits}f}{_error(found['standard_error'] if errors else None, digits)}"
 
 
 def _error(error: float | None, digits: int = 1) -> str:
     return "" if error is None else f" ±{error:.{digits}f}"
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _mean(values: Sequence[float | None], digits: int = 0) -> str:
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.{digits}f}" if known else "-"
+
+
+def _mebibytes(found: Mapping[str, Any] | None) -> str:
+    return "-" if found is None else f"{found['mean'] / 2**20:,.0f}"

@@ -8,7 +8,6 @@ from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.lab.arena.statistics import add_seeds
 
 # What must be the same for two arenas' systems to be compared, and by which option it is set.
 SAME = {
@@ -42,8 +41,8 @@ def read_others(
     wanted = {**dict.fromkeys(BUDGETS), **terms, **((clock or {}) if terms.get("minutes") else {})}
     for path in paths:
         result = read_json(path)
-        if not isinstance(result, dict) or not {*SAME, "systems"} <= result.keys():
-            raise UserError(f"{path}: no result of an arena (arena.json)")
+        if not isinstance(result, dict) or not {*SAME, "systems", "files"} <= result.keys():
+            raise UserError(f"{path}: no result of an arena (arena.json), or one of a version without checksums")
         for key, value in wanted.items():
             theirs, ours = _compared(key, result.get(key)), _compared(key, value)
             if theirs != ours:
@@ -55,10 +54,8 @@ def read_others(
         if twice := sorted(seen.intersection(others)):
             raise UserError(f"{path}: '{twice[0]}' is in another file of --beside, too; leave one of them out")
         seen |= set(others)
-        kept, own = {name: result["systems"][name] for name in others}, result["systems"][result["baseline"]]
-        for name in kept.keys() - _taken(result):  # the others are compared with another baseline
-            add_seeds(kept[name], own)
-        found.append({**result, "path": path, "systems": kept, "own": own})
+        kept = {name: result["systems"][name] for name in others}
+        found.append({**result, "path": path, "systems": kept, "own": result["systems"][result["baseline"]]})
     return found
 
 
@@ -69,32 +66,14 @@ def _compared(key: str, value: Any) -> Any:
     return [value.get("processor"), value.get("device")] if key == "machine" and value else value
 
 
-def _taken(result: Mapping[str, Any]) -> set[str]:
-    """The systems that a result has taken over itself."""
-    return {name for one in result.get("beside", []) for name in one["systems"]}
-
-
 def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """UserError unless others were asked the same items and translated the same test set, by their checksums.
-
-    Results of earlier versions have none: there numbers of items by distance are compared.
-    """
+    """UserError unless others were asked the same items and translated the same test set, by their checksums."""
     for other in others:
-        if "files" in other:
-            found = [[one["files"].get(key) for key in (ASKED, TEST)] for one in (result, other)]
-        else:
-            found = [_counts(own) for own in (result["systems"][result["baseline"]], other["own"])]
-        if found[0] != found[1]:
+        if any(result["files"].get(key) != other["files"].get(key) for key in (ASKED, TEST)):
             raise UserError(
                 f"{other['path']}: its systems cannot stand beside this arena's, whose items or test set are others "
                 "(made by another version of the code?); leave it out of --beside: what was run here is kept"
             )
-
-
-def _counts(system: Mapping[str, Any]) -> dict[str, Any]:
-    """How many items there are of every phenomenon, by distance on the target side."""
-    rows = system.get("accuracy", {}).get("by_distance_target", {})
-    return {row: {kind: one["items"] for kind, one in cells.items()} for row, cells in rows.items()}
 
 
 def add_others(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -109,7 +88,8 @@ def add_others(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -
     systems, beside = dict(result["systems"]), []
     for other in others:
         systems |= other["systems"]
-        own = [name for name in other["systems"] if name not in _taken(other)]
+        taken = {name for one in other.get("beside", []) for name in one["systems"]}
+        own = [name for name in other["systems"] if name not in taken]
         origin = {"file": other["path"].name, **{key: other[key] for key in _KEPT if key in other}}
         origin |= {"systems": own, "baseline": other["own"]["scores"]}
         for one in (origin, *other.get("beside", [])):

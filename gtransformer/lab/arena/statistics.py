@@ -110,16 +110,6 @@ def cell(runs: Sequence[Choices], baseline: Sequence[Choices] | None, numbers: S
     return result
 
 
-def add_seeds(found: dict[str, Any], baseline: Mapping[str, Any]) -> None:
-    """``difference_by_seed`` of all cells of results that do not have it yet, from the baseline's on the same terms."""
-    if "difference" in found:
-        found.setdefault("difference_by_seed", _less(found["by_seed"], baseline["by_seed"]))
-        return
-    for key, part in found.items():
-        if isinstance(part, dict) and isinstance(baseline.get(key), dict):
-            add_seeds(part, baseline[key])
-
-
 def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
     """Standard error of a cell's accuracy, or of its difference (``of`` = "difference_"), over items and over seeds.
 

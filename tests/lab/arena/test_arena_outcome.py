@@ -14,7 +14,6 @@ from gtransformer.lab.arena.arena import Arena
 from gtransformer.lab.arena.outcome import decoded_per_second, draw_arena, draw_curves, peaks_of, seconds_of
 from gtransformer.lab.arena.statistics import (
     accuracies,
-    add_seeds,
     cell,
     contexts_of,
     error_of,
@@ -81,10 +80,6 @@ def test_errors_are_of_items_and_of_seeds():
     one = cell(runs(SYSTEM[:1]), runs(BASELINE[:1]), range(4))
     assert (error_of(one), error_of(one, "difference_")) == (one["standard_error"], one["difference_standard_error"])
     assert error_of(cell(runs(SYSTEM, [7, 7, 7, 7]), None, range(4))) is None
-    earlier = {key: value for key, value in found.items() if key != "difference_by_seed"}
-    assert error_of(earlier, "difference_") == found["difference_standard_error"]
-    add_seeds(table := {"1": {"pronoun": earlier}}, {"1": {"pronoun": cell(runs(BASELINE), None, range(4))}})
-    assert table["1"]["pronoun"] == found
 
 
 def test_items_of_a_group_count_together():

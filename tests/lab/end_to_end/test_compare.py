@@ -114,15 +114,3 @@ def test_run_again_keeps_everything(arguments, finished, capsys):
     assert output.count("done before, kept") == 1 + 1 + 2 + 2 + 2, "corpus, preparation, and each recipe's three stages"
     again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
     assert again["recipes"] == result["recipes"]
-
-
-def test_records_that_were_removed_are_written_again(arguments, finished, capsys):
-    result, _ = finished
-    run = Path(arguments[1]) / "runs" / "tuned"
-    for record in (run / "train.json", run / "demo_test" / "generate.test.json"):
-        record.unlink()
-        assert main(arguments) == 0
-        assert record.is_file()
-    again = json.loads((Path(arguments[1]) / "comparison.json").read_text(encoding="utf-8"))
-    assert again["recipes"]["tuned"]["curve"] == result["recipes"]["tuned"]["curve"]
-    assert again["recipes"]["tuned"]["scores"] == result["recipes"]["tuned"]["scores"]

@@ -13,9 +13,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -30,10 +30,9 @@ from gtransformer.preprocess.parallel import progress
 from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
 from gtransformer.tasks.trained import PRECISIONS
 from gtransformer.translation.api import GTransformer, TranslatedLine
-from gtransformer.translation.formats import Format, make_format
 from gtransformer.translation.lines import TextPosition
 from gtransformer.translation.model_directory import ModelDirectory
-from gtransformer.translation.options import SearchOptions, add_search_options
+from gtransformer.translation.options import add_search_options
 from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of
 from gtransformer.translation.splitter import SentenceSplitter
 
@@ -41,53 +40,48 @@ EVERY = 10.0  # seconds between two signs of life
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the parser of the command's options."""
     parser = CommandParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "input",
-        nargs="*",
-        metavar="FILE",
+    add = parser.add_argument
+    add(
+        "input", nargs="*", metavar="FILE",
         help="plain text (.xz, .gz, too); - or nothing is a pipe; several need -o DIR",
-    )
-    parser.add_argument("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
-    parser.add_argument(
+    )  # fmt: skip
+    add("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
+    add(
         "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output). Of "
         "several files a directory, for files of the same names; those that are finished there are kept"
     )  # fmt: skip
-    parser.add_argument("--format", choices=["text", "json"], default="text", help="json: one object a line")
-    parser.add_argument("--nbest", type=int, help="so many translations of each line, separated by tabs")
-    parser.add_argument("--scores", action="store_true", help="the log probability before each translation")
-    parser.add_argument(
-        "--split-sentences", action="store_true", help="lines are running text: split it, and put it together again"
-    )
-    parser.add_argument(
+    add("--format", choices=["text", "json"], default="text", help="json: one object a line")
+    add("--nbest", type=int, help="so many translations of each line, separated by tabs")
+    add("--scores", action="store_true", help="the log probability before each translation")
+    add("--split-sentences", action="store_true", help="lines are running text: split it, and put it together again")
+    add(
         "--first-pass", type=Path, metavar="FILE",
         help="of models of two passes: the checkpoint (.pt) of a sentence model, or first translations of the text, "
         "line for line, in place of the directory's",
     )  # fmt: skip
     add_search_options(parser)
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add("--cpu", action="store_true", help="do not use a GPU")
     parser.add_user_dir()
-    parser.add_argument(
+    add(
         "--precision", choices=PRECISIONS, default="auto",
         help="of products; bfloat16 is for GPUs and for CPUs with instructions for it, float16 for GPUs (%(default)s: "
         "what the model was trained with --autocast, else float32)",
     )  # fmt: skip
-    parser.add_argument(
-        "--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16"
-    )
-    parser.add_argument("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
-    parser.add_argument("--restart", action="store_true", help="forget an interrupted run and begin anew")
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add("--fp16", action="store_const", dest="precision", const="float16", help="the same as --precision float16")
+    add("--moses", metavar="DIR", help="Moses, if the model's corpus was prepared with it")
+    add("--restart", action="store_true", help="forget an interrupted run and begin anew")
+    add("--quiet", action="store_true", help="no progress on standard error")
     return parser
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The options; files may stand on both sides of them, and behind ``--``."""
+    """Read the options; files may stand on both sides of them, and behind ``--``."""
     # argparse, when it mixes, refuses what stands behind ``--`` alone.
     end = argv.index("--") if "--" in argv else len(argv)
     args = build_parser().parse_intermixed_args(argv[:end])
-    args.input = [*(args.input or []), *argv[end + 1 :]]
+    args.input = [*(args.input or []), *argv[end + 1 :]] or ["-"]
     return args
 
 
@@ -95,113 +89,141 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> None:
     """Read, translate, write."""
     args = parse(sys.argv[1:] if argv is None else argv)
-    texts = texts_of(args)
+    outputs = check_outputs(args)
     for name in ("fairseq", "gtransformer.tasks"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    directory = ModelDirectory.open(args.model)
-    options = directory.search.given(vars(args))
-    totals = [count_lines(text) for text in texts]
-    split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
-    key = {
-        "model": directory.fingerprint, "search": options.recorded(), "format": args.format, "nbest": args.nbest,
-        "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
-        "fp16": args.precision == "float16",
-    }  # fmt: skip
-    if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files that were begun without these
-        key["precision"] = args.precision
-    if args.first_pass is not None:
-        key["first_pass"] = sha256(args.first_pass)
-    shape = make_format(args.format, args.scores, args.nbest is not None)
-
-    @cache
-    def load(first_pass: Path | None) -> GTransformer:
-        device = "cpu" if args.cpu else None
-        return GTransformer.from_pretrained(
-            args.model, device, moses=args.moses, precision=args.precision, first_pass=first_pass
-        )
-
+    run = Run(args)
+    texts = [(name, output, count_lines(name, output)) for name, output in zip(args.input, outputs, strict=True)]
     if len(texts) == 1:
         if args.output and (record := record_of(Path(args.output))).is_file():  # it was one of several, and is no more
             record.unlink()
-        translate_text(texts[0], totals[0], key, shape, load, options, split)
+        run.translate(*texts[0])
         return
-    for text, total, one in zip(texts, totals, finished_of(texts, key), strict=True):
-        if one is not None:
+    known = [Finished(name, Path(output), run.key) for name, output in zip(args.input, outputs, strict=True)]
+    kept = [not args.restart and one.is_there() for one in known]
+    for one, keep in zip(known, kept, strict=True):
+        if keep:
+            print(f"{one.output}: there already, kept (--restart makes it again)", file=sys.stderr)
+        elif args.restart:
+            one.begin()  # of all, before the first is made
+    for text, one, keep in zip(texts, known, kept, strict=True):
+        if not keep:
             one.begin()
-            translate_text(text, total, key, shape, load, options, split)
+            run.translate(*text)
             one.end()
 
 
-def texts_of(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The options for each text, with one ``input`` and ``output``.
+def check_outputs(args: argparse.Namespace) -> list[str | None]:
+    """Return the output of each text.
 
     Raises UserError for several without a directory for their translations, or with one where they cannot be.
     """
-    names = args.input or ["-"]
+    names = args.input
     if len(names) == 1:
-        return [argparse.Namespace(**vars(args) | {"input": names[0]})]
+        return [args.output]
     if not args.output or (Path(args.output).exists() and not Path(args.output).is_dir()):
         raise UserError(f"{len(names)} files: their translations need a directory; give one with --output DIR")
     if "-" in names or (args.first_pass is not None and args.first_pass.suffix != FIRST_MODEL):
         raise UserError(f"{len(names)} files: neither standard input nor first translations can be among several texts")
-    return [
-        argparse.Namespace(**vars(args) | {"input": name, "output": str(output)})
-        for name, output in zip(names, outputs_of(names, args.output), strict=True)
-    ]
+    return list(map(str, outputs_of(names, args.output)))
 
 
-def finished_of(texts: list[argparse.Namespace], key: dict) -> list[Finished | None]:
-    """What is known of the translation of each of several texts; None for one that is there and kept.
+def count_lines(name: str, output: str | None) -> int | None:
+    """Count the lines of a file, None of a pipe; an unreadable one is reported before anything is translated.
 
-    Raises UserError for one that is there and another than would be made now.
+    Raises UserError as ``text_lines``, and where input and output are the same file.
     """
-    known = [Finished(text.input, Path(text.output), key) for text in texts]
-    if texts[0].restart:
-        for one in known:
-            one.begin()
-        return list(known)
-    kept = [one.is_there() for one in known]
-    for one, keep in zip(known, kept, strict=True):
-        if keep:
-            print(f"{one.output}: there already, kept (--restart makes it again)", file=sys.stderr)
-    return [None if keep else one for one, keep in zip(known, kept, strict=True)]
+    path = Path(name)
+    if name == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
+        return None
+    if output and Path(output).exists() and Path(output).samefile(name):
+        raise UserError(f"{output}: input and output are the same file; give another --output")
+    return sum(1 for _ in input_lines(name))
 
 
-def translate_text(
-    args: argparse.Namespace,
-    total: int | None,
-    key: dict,
-    shape: Format,
-    load: Callable[[Path | None], GTransformer],
-    options: SearchOptions,
-    split: SentenceSplitter | None,
-) -> None:
-    """Translate one text of ``total`` lines; ``load`` gives the model, once it is known that there is work for it."""
-    began = time.monotonic()
-    with ExitStack() as stack:
-        output = open_output(args, key, stack)
-        lines = stack.enter_context(closing(input_lines(args.input)))
-        start = TextPosition()
-        if isinstance(output, ResumableOutput):
-            output.skip(lines, args.input)
-            start = output.place
-        checkpoint, first = args.first_pass, None
-        if checkpoint is not None and checkpoint.suffix != FIRST_MODEL:
-            checkpoint, first = None, islice(text_lines(args.first_pass), start.lines, None)
-        model = load(checkpoint)
-        bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=args.quiet)
-        place, sentences, cut = start, 0, 0
-        with bar, ticking(bar), said_on_interrupt(output):
-            for window in model.translate_lines(lines, options, split, start, first):
-                place = window[-1].line.place
-                write(window, shape, output)
-                sentences += sum(not translated.line.breaks for translated in window)
-                cut += sum(translated.line.was_cut for translated in window)
-                bar.update(len(window))
-        if isinstance(output, ResumableOutput):
-            output.finish()
-    if not args.quiet:
-        say(start, place, sentences, cut, time.monotonic() - began, model.engine.device.type)
+class Run:
+    """What the texts of a command have in common; the model is loaded once it is known that there is work for it."""
+
+    def __init__(self, args: argparse.Namespace):
+        directory = ModelDirectory.open(args.model)
+        self.args, self.options = args, directory.search.given(vars(args))
+        self.split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
+        # What a translation depends on besides its text.
+        self.key = {
+            "model": directory.fingerprint, "search": self.options.recorded(), "format": args.format,
+            "nbest": args.nbest, "scores": args.scores, "split_sentences": args.split_sentences, "moses": args.moses,
+            "fp16": args.precision == "float16",
+        }  # fmt: skip
+        if args.precision in ("float32", "bfloat16"):  # others are said by fp16, as in files from before there were
+            self.key["precision"] = args.precision
+        self.first_model: Path | None = None
+        self.first_text: Path | None = None
+        if args.first_pass is not None:
+            self.key["first_pass"] = sha256(args.first_pass)
+            is_model = args.first_pass.suffix == FIRST_MODEL
+            self.first_model, self.first_text = (args.first_pass, None) if is_model else (None, args.first_pass)
+
+    @cached_property
+    def model(self) -> GTransformer:
+        """The model, loaded."""
+        args, device = self.args, "cpu" if self.args.cpu else None
+        return GTransformer.from_pretrained(
+            args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model
+        )
+
+    def shape(self, translated: TranslatedLine) -> str:
+        """Return a line of the output, without its line end."""
+        shape = translated.as_json if self.args.format == "json" else translated.as_text
+        return shape(self.args.scores, self.args.nbest is not None)
+
+    def translate(self, name: str, output: str | None, total: int | None) -> None:
+        """Translate one text of ``total`` lines."""
+        began, quiet = time.monotonic(), self.args.quiet
+        with ExitStack() as stack:
+            stream = self._open(output, stack)
+            resumable = stream if isinstance(stream, ResumableOutput) else None
+            lines = stack.enter_context(closing(input_lines(name)))
+            start = TextPosition()
+            if resumable:
+                resumable.skip(lines, name)
+                start = resumable.place
+            first = islice(text_lines(self.first_text), start.lines, None) if self.first_text else None
+            model = self.model
+            bar = progress(label="translate", unit=" lines", total=total, initial=start.lines, disable=quiet)
+            place, sentences, cut = start, 0, 0
+            with bar, ticking(bar), said_on_interrupt(resumable):
+                for window in model.translate_lines(lines, self.options, self.split, start, first):
+                    place, shown = window[-1].line.place, [self.shape(translated) for translated in window]
+                    if resumable:
+                        for translated in window:
+                            resumable.note(translated.line.text)
+                        resumable.add(shown, place)
+                    else:
+                        stream.write("".join(f"{line}\n" for line in shown).encode())
+                        stream.flush()
+                    sentences += sum(not translated.line.breaks for translated in window)
+                    cut += sum(translated.line.was_cut for translated in window)
+                    bar.update(len(window))
+            if resumable:
+                resumable.finish()
+        if quiet:
+            return
+        resumed = f", gone on with after line {start.lines}" if start.lines else ""
+        documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
+        documents += "" if place.borders == NONE else f" {place.borders}"
+        now = f"{sentences} sentences in {time.monotonic() - began:.1f} s on {model.engine.device.type}"
+        print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
+        if cut:
+            said = f"{cut} sentences had more tokens than the model has positions; they were cut in parts"
+            print(said, file=sys.stderr)
+
+    def _open(self, output: str | None, stack: ExitStack) -> ResumableOutput | BinaryIO:
+        """A file that can be resumed; standard output, or a device or pipe, where there is nothing to resume."""
+        if not output:
+            return sys.stdout.buffer
+        if is_replaceable(output):
+            return stack.enter_context(ResumableOutput(output, self.key, self.args.restart))
+        return stack.enter_context(atomic_write(output, "wb"))
 
 
 @contextmanager
@@ -223,60 +245,15 @@ def ticking(bar: tqdm) -> Iterator[None]:
 
 
 @contextmanager
-def said_on_interrupt(output: ResumableOutput | BinaryIO) -> Iterator[None]:
+def said_on_interrupt(output: ResumableOutput | None) -> Iterator[None]:
     """Where the user interrupts, say what is kept."""
     try:
         yield
     except KeyboardInterrupt:
-        if isinstance(output, ResumableOutput):
+        if output is not None:
             kept = f"{output.place.lines} lines are kept in {output.part}; the same command goes on after them"
             print(kept if output.place.lines else "nothing is translated yet", file=sys.stderr)
         raise
-
-
-def open_output(args: argparse.Namespace, key: dict, stack: ExitStack) -> ResumableOutput | BinaryIO:
-    """The file that can be gone on with; standard output, or a device or pipe, where there is nothing to go on with."""
-    if not args.output:
-        return sys.stdout.buffer
-    if is_replaceable(args.output):
-        return stack.enter_context(ResumableOutput(args.output, key, args.restart))
-    return stack.enter_context(atomic_write(args.output, "wb"))
-
-
-def write(window: list[TranslatedLine], shape, output: ResumableOutput | BinaryIO) -> None:
-    """Write the lines of a window."""
-    lines = [shape(translated) for translated in window]
-    if not isinstance(output, ResumableOutput):
-        output.write("".join(f"{line}\n" for line in lines).encode())
-        output.flush()
-        return
-    for translated in window:
-        output.note(translated.line.text)
-    output.add(lines, window[-1].line.place)
-
-
-def say(start: TextPosition, place: TextPosition, sentences: int, cut: int, seconds: float, device: str) -> None:
-    """The summary on standard error."""
-    resumed = f", gone on with after line {start.lines}" if start.lines else ""
-    documents = f"{place.documents} document{'' if place.documents == 1 else 's'}"
-    documents += "" if place.borders == NONE else f" {place.borders}"
-    now = f"{sentences} sentences in {seconds:.1f} s on {device}"
-    print(f"translated {place.lines} lines ({documents}){resumed}; {now}", file=sys.stderr)
-    if cut:
-        print(f"{cut} sentences had more tokens than the model has positions; they were cut in parts", file=sys.stderr)
-
-
-def count_lines(args: argparse.Namespace) -> int | None:
-    """The number of lines of a file, None of a pipe; an unreadable one is reported before anything is translated.
-
-    Raises UserError as ``text_lines``, and where input and output are the same file.
-    """
-    path = Path(args.input)
-    if args.input == "-" or (path.exists() and not path.is_file()):  # a named pipe can be read once only
-        return None
-    if args.output and Path(args.output).exists() and Path(args.output).samefile(args.input):
-        raise UserError(f"{args.output}: input and output are the same file; give another --output")
-    return sum(1 for _ in input_lines(args.input))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +11,33 @@ from typing import Any, overload
 
 import torch
 
+from gtransformer.data.instances import MARKS
 from gtransformer.errors import UserError
-from gtransformer.preprocess.corpus import DOCUMENT
-from gtransformer.preprocess.instances import MARKS
+from gtransformer.preprocess.corpus import DOCUMENT, is_document_mark
 from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.translation.engine import Engine, Hypothesis
-from gtransformer.translation.lines import START, InputLine, TextPosition, documents_to_lines, read_text, with_first
-from gtransformer.translation.model_directory import ModelDirectory
+from gtransformer.translation.lines import (
+    START,
+    InputLine,
+    TextPosition,
+    Window,
+    beside,
+    documents_to_lines,
+    in_equal_parts,
+    read_text,
+    windows,
+    with_first,
+)
+from gtransformer.translation.model_directory import ModelDirectory, TextChain
 from gtransformer.translation.options import SearchOptions
-from gtransformer.translation.text_chain import TextChain
 from gtransformer.translation.two_passes import TwoPasses, needless
-from gtransformer.translation.windows import Window, beside, in_parts, windows
 
 BATCHES = 4  # of ``max_tokens`` in a window: enough to put instances of like length together
 # Tokens of a window where there is no GPU: a window is kept when it is done, and a model of base size takes some ten
 # seconds for so many on two cores, as many a second as of larger ones.
 ON_CPU = 1024
+# What JSON leaves as it is and some readers take for the end of a line.
+_BREAKS = {sign: f"\\u{sign:04x}" for sign in (0x85, 0x2028, 0x2029)}
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,39 @@ class TranslatedLine:
 
     line: InputLine
     translations: list[Translation]
+
+    @property
+    def _best(self) -> str:
+        """The best translation; ``<d>`` of ``<d>`` and nothing of another line that is no sentence."""
+        return self.translations[0].text if self.translations else DOCUMENT if is_document_mark(self.line.text) else ""
+
+    def as_text(self, scores: bool, several: bool) -> str:
+        """Return columns separated by tabs: the translation, or score and translation, of the best or all n best."""
+        if not self.translations:
+            return self._best
+        shown = self.translations if several else self.translations[:1]
+        cells = [cell for one in shown for cell in ((f"{one.score:.4f}", one.text) if scores else (one.text,))]
+        return "\t".join(cells)
+
+    def as_json(self, scores: bool, several: bool) -> str:
+        """Return an object with ``line``, ``document`` and ``sentence`` (all from 1; null between documents),
+        ``source`` as read, ``translation``, and on request ``score`` and ``nbest``.
+        """
+        value: dict = {
+            "line": self.line.place.lines,
+            "document": None if self.line.breaks else self.line.place.documents,
+            "sentence": None if self.line.breaks else self.line.place.sentences,
+            "source": self.line.text,
+            "translation": self._best,
+        }
+        if self.translations and scores:
+            value["score"] = round(self.translations[0].score, 4)
+        if self.translations and several:
+            value["nbest"] = [
+                {"translation": one.text} | ({"score": round(one.score, 4)} if scores else {})
+                for one in self.translations
+            ]
+        return json.dumps(value, ensure_ascii=False).translate(_BREAKS)
 
 
 class GTransformer:
@@ -129,7 +174,7 @@ class GTransformer:
         first_pass: Sequence[Sequence[str]] | None = None,
         **search: float | str,
     ) -> list[list[list[Translation]]]:
-        """By document and sentence the ``nbest`` best translations with scores (none for a blank sentence).
+        """Return, by document and sentence, the ``nbest`` best translations with scores (none for a blank sentence).
 
         Raises as ``translate``, and TypeError for a single document, which is to be given as a list of one.
         """
@@ -199,7 +244,7 @@ class GTransformer:
             return windows(checked(lines, walk), math.inf, many)
         if self.directory.parts:
             most = min(self.directory.max_instance_tokens, self.engine.longest)
-            return (in_parts(window, most) for window in windows(lines, math.inf, many))
+            return (in_equal_parts(window, most) for window in windows(lines, math.inf, many))
         return windows(lines, self.max_instance_tokens, many, self.directory.max_sents)
 
     def _walked(self, options: SearchOptions) -> SearchOptions:
@@ -207,27 +252,30 @@ class GTransformer:
 
         Raises UserError where these have no context, and for windows that the model has no positions for.
         """
+        wanted, most, window = f"--strategy {options.strategy}", self.directory.max_sents, options.window_tokens
+        wrong = None
         if options.batch_sentences is not None and self.passes is None:
-            raise UserError(
+            wrong = (
                 f"--batch-sentences {options.batch_sentences}: the model does not translate by two passes; leave it out"
             )
-        if options.strategy == FULL:
+        elif options.strategy == FULL:
             return options
-        wanted, most = f"--strategy {options.strategy}", self.directory.max_sents
-        if self.passes is not None:
-            raise UserError(f"{wanted}: the model translates by two passes; leave it out")
-        if self.directory.sentences_beside is not None:
-            raise UserError(f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out")
-        if options.window_tokens is not None and options.window_tokens > self.engine.longest:
-            raise UserError(f"--window-tokens {options.window_tokens}: the model takes {self.engine.longest}")
-        if options.strategy == SEQUENTIAL and most == 1:
-            raise UserError(f"{wanted}: the model was trained on single sentences, without context; leave it out")
-        if options.window_tokens is not None or options.context_sentences is not None:
+        elif self.passes is not None:
+            wrong = f"{wanted}: the model translates by two passes; leave it out"
+        elif self.directory.sentences_beside is not None:
+            wrong = f"{wanted}: the model translates sentence by sentence, behind no translation; leave it out"
+        elif window is not None and window > self.engine.longest:
+            wrong = f"--window-tokens {window}: the model takes {self.engine.longest}"
+        elif options.strategy == SEQUENTIAL and most == 1:
+            wrong = f"{wanted}: the model was trained on single sentences, without context; leave it out"
+        elif window is not None or options.context_sentences is not None:
             return options
-        if options.strategy == SEQUENTIAL and most is not None:
+        elif options.strategy == SEQUENTIAL and most is not None:
             return options.changed(context_sentences=most - 1)
-        if self.directory.max_instance_tokens is None:
-            raise UserError(f"{wanted}: the model's instances have no limit in tokens; give --window-tokens W")
+        elif self.directory.max_instance_tokens is None:
+            wrong = f"{wanted}: the model's instances have no limit in tokens; give --window-tokens W"
+        if wrong:
+            raise UserError(wrong)
         return options.changed(window_tokens=self.max_instance_tokens - 1) if options.strategy == SLIDING else options
 
     def _translate(self, window: Window, options: SearchOptions) -> list[TranslatedLine]:
@@ -253,12 +301,12 @@ class GTransformer:
 
 
 def walks_within_instances(walk: Strategy) -> bool:
-    """Whether a way through documents stays within the model's instances, as ``fairseq-generate`` does."""
+    """Say whether a way through documents stays within the model's instances, as ``fairseq-generate`` does."""
     return walk.kind == FULL or (walk.kind == SEQUENTIAL and walk.tokens is None and walk.context is None)
 
 
 def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:
-    """The lines; raises UserError, with its place, for a sentence that no window holds."""
+    """Yield the lines; raises UserError, with its place, for a sentence that no window holds."""
     for line in lines:
         for tokens in line.tokens:
             walk.check_sentence(len(tokens) + MARKS, line.place.documents, line.place.sentences)
@@ -266,14 +314,14 @@ def checked(lines: Iterable[InputLine], walk: Strategy) -> Iterator[InputLine]:
 
 
 def as_documents(text: Sequence[str] | Sequence[Sequence[str]]) -> tuple[bool, list[list[str]]]:
-    """Whether ``text`` is a single document, and the documents. Raises TypeError if it is neither."""
+    """Return whether ``text`` is a single document, and the documents. Raises TypeError if it is neither."""
     found = _items(text)
     single = all(isinstance(sentence, str) for sentence in found)
     return single, [found] if single else listed(found)
 
 
 def listed(documents: Iterable[Iterable[str]]) -> list[list[str]]:
-    """Documents as lists. Raises TypeError for anything but lists of lists of strings."""
+    """Return documents as lists. Raises TypeError for anything but lists of lists of strings."""
     found = [_items(document) for document in _items(documents)]
     for wrong in (sentence for document in found for sentence in document if not isinstance(sentence, str)):
         raise _wanted(wrong)
@@ -292,12 +340,12 @@ def _wanted(given: Any) -> TypeError:
 
 
 def with_text(hypothesis: Hypothesis, plain: Iterator[str]) -> list[Translation]:
-    """The sentences of a hypothesis, their plain text taken from ``plain``."""
+    """Return the sentences of a hypothesis, their plain text taken from ``plain``."""
     return [Translation(next(plain), score) for _, score in zip(hypothesis.sentences, hypothesis.scores, strict=True)]
 
 
 def join(parts: list[list[Translation]]) -> list[Translation]:
-    """The translations of a line from those of its sentences; as many as its sentences all have."""
+    """Return the translations of a line from those of its sentences; as many as its sentences all have."""
     ranks = min((len(part) for part in parts), default=0)
     return [
         Translation(" ".join(part[rank].text for part in parts), sum(part[rank].score for part in parts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError, explain, no_room
 from gtransformer.files import atomic_write, read_json, sha256, write_json
 from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
-from gtransformer.preprocess.chain import text_files
+from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
-from gtransformer.preprocess.settings import moses_rules
 from gtransformer.tasks.beginning import check_decoder_start
 from gtransformer.tasks.checkpoints import model_in, settings_of
 from gtransformer.tasks.first_pass import check_sentence_model
@@ -39,7 +37,7 @@ class Sources:
 
 
 def find_sources(path: Path, prepared: Path | None = None, checkpoint: Path | None = None) -> Sources:
-    """The prepared corpus and the checkpoint of ``path``, a run's directory or a prepared corpus.
+    """Return the prepared corpus and the checkpoint of ``path``, a run's directory or a prepared corpus.
 
     A run's corpus is what its training was given (``train.json``), its checkpoint the mean of its last ones, if that
     was made, or ``checkpoint_best.pt``, unless named. Raises UserError if one of them is missing.
@@ -84,26 +82,27 @@ def export(
     settings = model_settings(sources, state, first_pass)
     check_noted(sources.checkpoint, sources.prepared)
     pair = settings["source_lang"], settings["target_lang"]
-    first = None if first_pass is None else read_sentence_model(first_pass, pair)
+    models = {CHECKPOINT: (state, sources.checkpoint)}
+    if first_pass is not None:
+        models[FIRST_PASS] = read_sentence_model(first_pass, pair), first_pass
     work = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     try:
         work.mkdir(parents=True)
     except OSError as error:
         raise UserError(f"{output}: cannot be written ({error.strerror})") from None
     try:
-        for name in text_files(settings):
-            _copy(sources.prepared / name, work / name)
-        for lang in pair:
-            _copy(sources.prepared / "bin" / f"dict.{lang}.txt", work / f"dict.{lang}.txt")
-            side = "encoder" if lang == pair[0] else "decoder"
-            for one, checkpoint in ((state, sources.checkpoint), (first, first_pass)):
-                if one is not None:
-                    own = replace(sources, checkpoint=checkpoint)
-                    check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], one, own)
-        for name, one in ((CHECKPOINT, state), (FIRST_PASS, first)):
-            if one is not None:
-                with atomic_write(work / name, "wb") as stream:
-                    torch.save(one, stream)
+        copies = {name: sources.prepared / name for name in text_files(settings)}
+        copies |= {f"dict.{lang}.txt": sources.prepared / "bin" / f"dict.{lang}.txt" for lang in pair}
+        for name, source in copies.items():
+            if not source.is_file():
+                raise UserError(f"{source}: no such file; prepare the corpus again")
+            shutil.copyfile(source, work / name)
+        for name, (one, checkpoint) in models.items():
+            for lang, side in zip(pair, ("encoder", "decoder"), strict=True):
+                own = replace(sources, checkpoint=checkpoint)
+                check_vocabulary(work / f"dict.{lang}.txt", side, settings["langs"], one, own)
+            with atomic_write(work / name, "wb") as stream:
+                torch.save(one, stream)
         manifest = {
             "kind": KIND,
             "version": VERSION,
@@ -128,7 +127,7 @@ def export(
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """A fairseq checkpoint without what only training needs. Raises UserError if it is damaged or none."""
+    """Read a fairseq checkpoint without what only training needs. Raises UserError if it is damaged or none."""
     from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
     try:
@@ -145,7 +144,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def read_sentence_model(path: Path, pair: tuple[str, str]) -> dict[str, Any]:
-    """``read_checkpoint`` of the first pass. Raises UserError, too, for no sentence model of the language pair."""
+    """Return ``read_checkpoint`` of the first pass. UserError for no sentence model of the pair, too."""
     if not path.is_file():
         raise UserError(f"--first-pass {path}: no such checkpoint; give that of a sentence model")
     state = read_checkpoint(path)
@@ -154,14 +153,12 @@ def read_sentence_model(path: Path, pair: tuple[str, str]) -> dict[str, Any]:
 
 
 def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | None) -> dict[str, Any]:
-    """The settings of the text steps, with the direction that the model was trained for."""
-    manifest = sources.prepared / MANIFEST
-    try:
-        settings = read_json(manifest)["settings"]
-        pair = settings["source_lang"], settings["target_lang"]
-        found = {name: settings[name] for name in SETTINGS}
-    except (AttributeError, KeyError, TypeError):
-        raise UserError(f"{manifest}: not of a prepared corpus; give one that scripts/prepare.sh has made") from None
+    """Return the settings of the text steps, with the direction that the model was trained for.
+
+    Raises UserError for a checkpoint of another task, and for a corpus of other languages.
+    """
+    settings = read_settings(sources.prepared)
+    pair = settings["source_lang"], settings["target_lang"]
     saved = settings_of(state)
     task = saved["task"]
     name = task.get("_name") or task.get("task")
@@ -170,52 +167,48 @@ def model_settings(sources: Sources, state: dict[str, Any], first_pass: Path | N
             f"{sources.checkpoint}: a model of the task {name}; only those of translation_doc can be exported"
         )
     check_decoder_start(task, sources.checkpoint)
-    needs = needs_of_system(saved["model"].get("_name"))
-    if first_pass is not None or needs.batch:
-        limits = two_passes(Grouping.stored_in(task), sources.checkpoint, first_pass)
-    else:
-        limits = trained_on(task, sources.checkpoint, beside=needs.last_sentence_only)
+    limits = instance_limits(Grouping.stored_in(task), saved["model"].get("_name"), sources.checkpoint, first_pass)
     direction = task.get("source_lang") or pair[0], task.get("target_lang") or pair[1]
     if set(direction) != set(pair):
         raise UserError(
             f"{sources.checkpoint}: translates {'-'.join(direction)}, but {sources.prepared} holds {'-'.join(pair)}; "
             "name the corpus that the model was trained on with --prepared"
         )
-    # Paths of the machine that prepared the corpus mean nothing elsewhere.
-    tools = {name: bool(settings.get(name)) for name in TOOLS}
-    found["moses_rules"] = moses_rules(settings)
-    return {"source_lang": direction[0], "target_lang": direction[1], **found, **limits, **tools}
+    return {
+        "source_lang": direction[0],
+        "target_lang": direction[1],
+        **{name: settings.get(name) for name in SETTINGS},
+        "moses_rules": moses_rules(settings),
+        **limits,
+        # Paths of the machine that prepared the corpus mean nothing elsewhere.
+        **{name: bool(settings.get(name)) for name in TOOLS},
+    }
 
 
-def two_passes(grouping: Grouping, checkpoint: Path, first_pass: Path | None) -> dict[str, int | bool | None]:
-    """What a model is given that translates behind first translations.
+def instance_limits(
+    grouping: Grouping, system: str | None, checkpoint: Path, first_pass: Path | None
+) -> dict[str, int | bool | None]:
+    """Return the limits of a model's instances, where those of the corpus were grouped anew for its training.
 
-    Raises UserError where nothing would stand behind them.
+    Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
+    documents where these were trained on; or, by a system that needs it, sentence by sentence beside previous ones, or
+    by two passes. Raises UserError for a first pass that nothing would stand behind, and for a model whose instances
+    have more sentences on one side than on the other.
     """
+    needs, context = needs_of_system(system), grouping.context or 0
     if first_pass is not None and grouping.kind != "sliding":
         raise UserError(
             f"--first-pass {first_pass}: {checkpoint} was not trained on sentences behind previous ones (--instances "
             "sliding), so nothing reads first translations; leave it out"
         )
-    before = grouping.context or 0
-    limits = {"max_instance_tokens": None, "max_sents": before + 1, "sentences_before": before}
-    return {**limits, "first_pass": first_pass is not None}
-
-
-def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) -> dict[str, int | bool | None]:
-    """The limits of instances, where those of the corpus were grouped anew for the training of ``task`` (its options).
-
-    Text is translated in disjoint instances: of as many tokens or sentences as those of training have, in parts of
-    documents where these were trained on. Raises UserError
-    for a model whose instances have more sentences on one side than on the other, unless it reads those beside the one
-    that it translates (``beside``).
-    """
-    grouping = Grouping.stored_in(task)
-    if beside:
-        return {"max_instance_tokens": None, "max_sents": 1, "sentences_beside": grouping.context or 0}
+    if first_pass is not None or needs.batch:
+        limits = {"max_instance_tokens": None, "max_sents": context + 1, "sentences_before": context}
+        return {**limits, "first_pass": first_pass is not None}
+    if needs.last_sentence_only:
+        return {"max_instance_tokens": None, "max_sents": 1, "sentences_beside": context}
     if grouping.is_unequal:
         raise UserError(
-            f"{checkpoint}: trained with {grouping.context or 0} previous sentences of the source and "
+            f"{checkpoint}: trained with {context} previous sentences of the source and "
             f"{grouping.target_context or 0} of the target (--instances current), but a model directory translates as "
             "many sentences as it reads; translate with fairseq-generate instead"
         )
@@ -226,7 +219,7 @@ def trained_on(task: Mapping[str, Any], checkpoint: Path, beside: bool = False) 
 
 
 def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[str, Any], sources: Sources) -> None:
-    """UserError unless the model's ``side`` (encoder, decoder) has as many embeddings as the dictionary has entries.
+    """Raise UserError unless the model's ``side`` (encoder, decoder) has an embedding for each entry of the dictionary.
 
     The symbols that the task adds where the file lacks them count, too.
     """
@@ -240,9 +233,3 @@ def check_vocabulary(dictionary: Path, side: str, langs: list[str], state: dict[
             f"{sources.checkpoint}: has {found}, but {dictionary.name} of {sources.prepared} has {entries} entries; "
             "name the corpus that the model was trained on with --prepared"
         )
-
-
-def _copy(source: Path, target: Path) -> None:
-    if not source.is_file():
-        raise UserError(f"{source}: no such file; prepare the corpus again")
-    shutil.copyfile(source, target)

@@ -1,4 +1,4 @@
-"""The lines of a text, each with its place: sentences, and what stands between documents."""
+"""The lines of a text, each with its place, and windows of them: any text is translated in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+import numpy as np
+
+from gtransformer.data.instances import MARKS, Filling, parts
 from gtransformer.errors import UserError
-from gtransformer.preprocess.characters import clean_line
-from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_blank, is_document_mark
+from gtransformer.preprocess.characters import clean_line, is_blank
+from gtransformer.preprocess.corpus import BLANK, DOCUMENT, MARKED, NONE, is_document_mark
 
 HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF, where text was decoded carelessly
 CHUNK = 256  # lines that go through the text steps together
+MOST_LINES = 10_000  # of a window, so that blank lines without end fit, too
 
 Encode = Callable[[list[str]], list[list[str]]]
 
@@ -30,11 +34,11 @@ class TextPosition:
     marked: bool = False
 
     def after_break(self, mark: bool = True) -> TextPosition:
-        """Behind a line that is no sentence and ends a document; ``mark``: which is ``<d>``."""
+        """Return the place behind a line that is no sentence and ends a document; ``mark``: which is ``<d>``."""
         return TextPosition(self.lines + 1, self.documents, 0, self.marked or (mark and not self.documents))
 
     def after_sentence(self) -> TextPosition:
-        """Behind a line of text, which opens a document where none is open."""
+        """Return the place behind a line of text, which opens a document where none is open."""
         return TextPosition(self.lines + 1, self.documents + (self.sentences == 0), self.sentences + 1, self.marked)
 
     @property
@@ -73,7 +77,7 @@ class InputLine:
 
 
 def check_line(text: str, place: str) -> str:
-    """A line without its line break, which it may have as in lists of a file's lines.
+    """Return a line without its line break, which it may have as in lists of a file's lines.
 
     Raises UserError for what is no line of text: with a line break in it, or with half a character; TypeError for what
     is no text at all. ``place`` is for messages.
@@ -118,24 +122,17 @@ def read_text(
             text = check_line(given, f"line {number}")
             clean = clean_line(text)
             mark, blank = is_document_mark(text), is_blank(clean)
-            if mark or (blank and not start.marked):
-                start = start.after_break(mark)
-                read.append(InputLine(text, start, breaks=True))
-            elif blank:
-                start = start.after_sentence()
-                read.append(InputLine(text, start, breaks=False))
-            else:
-                start = start.after_sentence()
-                read.append(
-                    InputLine(text, start, breaks=False, sentences=(split(clean) if split else None) or [clean])
-                )
+            breaks = mark or (blank and not start.marked)
+            start = start.after_break(mark) if breaks else start.after_sentence()
+            sentences = [] if breaks or blank else (split(clean) if split else None) or [clean]
+            read.append(InputLine(text, start, breaks, sentences))
         yield from encoded(read, encode, longest)
 
 
 def documents_to_lines(
     documents: Iterable[Iterable[str]], encode: Encode, longest: int | None = None
 ) -> Iterator[InputLine]:
-    """Lines of documents that are given as lists: a ``<d>`` before each; a blank sentence does not end a document.
+    """Yield the lines of documents that are lists: a ``<d>`` before each; a blank sentence does not end a document.
 
     Raises UserError as ``check_line``.
     """
@@ -154,7 +151,7 @@ def documents_to_lines(
 
 
 def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) -> Iterator[InputLine]:
-    """The lines with their tokens."""
+    """Yield the lines with their tokens."""
     tokens = iter(encode([sentence for line in lines for sentence in line.sentences]))
     for line in lines:
         line.tokens.extend(part for _ in line.sentences for part in cut(next(tokens), longest))
@@ -162,18 +159,18 @@ def encoded(lines: list[InputLine], encode: Encode, longest: int | None = None) 
 
 
 def cut(tokens: list[str], longest: int | None) -> list[list[str]]:
-    """The tokens of a sentence in as few parts as ``longest`` allows, about equally long; mostly just one."""
+    """Return the tokens of a sentence in as few parts as ``longest`` allows, about equally long; mostly just one."""
     return in_parts(tokens, 1 if longest is None else max(1, -(-len(tokens) // longest)))
 
 
 def in_parts(tokens: list[str], count: int) -> list[list[str]]:
-    """The tokens in so many parts, about equally long."""
+    """Return the tokens in so many parts, about equally long."""
     ends = [len(tokens) * number // count for number in range(count + 1)]
     return [tokens[first:end] for first, end in pairwise(ends)]
 
 
 def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode, name: str) -> Iterator[InputLine]:
-    """The lines with first translations: ``first`` has a line for each, blank or ``<d>`` where it is no sentence.
+    """Yield the lines with first translations: ``first`` has a line for each, blank or ``<d>`` where it is no sentence.
 
     Args:
         encode: plain sentences of the target language to subwords.
@@ -202,6 +199,73 @@ def with_first(lines: Iterable[InputLine], first: Iterable[str], encode: Encode,
         raise UserError(f"{name}: has more lines than the text; give a line for each line")
 
 
-def shown_separator(line: InputLine) -> str:
-    """What stands in the output for a line that is no sentence: ``<d>`` for ``<d>``, else an empty line."""
-    return DOCUMENT if is_document_mark(line.text) else ""
+Reference = tuple[int, int]  # line of the window, sentence of the line
+
+
+@dataclass
+class Window:
+    """Consecutive lines, and the instances that their sentences make: ``instances[i]`` lists where these are."""
+
+    lines: list[InputLine] = field(default_factory=list)
+    instances: list[list[Reference]] = field(default_factory=list)
+
+    def tokens(self, reference: Reference) -> list[str]:
+        """Return the tokens of one sentence."""
+        line, sentence = reference
+        return self.lines[line].tokens[sentence]
+
+    def first(self, reference: Reference) -> list[str]:
+        """Return the tokens of the first translation of one sentence."""
+        line, sentence = reference
+        return self.lines[line].first[sentence]
+
+
+def windows(
+    lines: Iterable[InputLine], max_instance_tokens: float, window_tokens: int, max_sents: int | None = None
+) -> Iterator[Window]:
+    """Cut a text into windows of at least ``window_tokens`` tokens (or MOST_LINES lines), the last one shorter.
+
+    Where windows and instances begin depends on the text before them alone, and a new window begins as the text itself
+    does: with an instance. So a text that is resumed behind a window comes out as if it had never been interrupted.
+
+    Instances are filled by source length as ``data.instances.Filling`` does, a sentence costs its tokens and two marks.
+    A window ends where an instance and a line end, at the first such place after it is full. With infinitely many
+    tokens an instance is a document.
+    """
+    window = Window()
+    filling = Filling(max_instance_tokens, max_sents)
+    tokens = 0  # of the window
+    for line in lines:
+        if line.breaks:
+            filling.close()
+        costs = [len(sentence) + MARKS for sentence in line.tokens]
+        begins = not filling.joins(costs[0]) if costs else not filling.sentences
+        if begins and window.lines and (tokens >= window_tokens or len(window.lines) >= MOST_LINES):
+            yield window
+            window, tokens = Window(), 0
+            filling.close()
+        for number, cost in enumerate(costs):
+            if filling.add(cost):
+                window.instances.append([])
+            window.instances[-1].append((len(window.lines), number))
+            tokens += cost
+        window.lines.append(line)
+    if window.lines:
+        yield window
+
+
+def beside(instances: list[list[Reference]], count: int) -> list[list[Reference]]:
+    """Return the sentences of documents one by one, each behind up to ``count`` previous ones of its document."""
+    return [one[max(0, last - count) : last + 1] for one in instances for last in range(len(one))]
+
+
+def in_equal_parts(window: Window, most: int) -> Window:
+    """Cut the documents of a window into parts of roughly equal length (``data.instances.parts``).
+
+    By source length, which is all that is known of a text; ``most``: tokens of a part, marks counted.
+    """
+    found = []
+    for document in window.instances:
+        lengths = np.array([len(window.tokens(reference)) + MARKS for reference in document])
+        found += [document[first:last] for first, last in parts(lengths, most)]
+    return Window(window.lines, found)

@@ -17,14 +17,17 @@ with given BPE codes there are no truecasers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
 from gtransformer.files import read_json, sha256
-from gtransformer.preprocess.chain import text_files
+from gtransformer.preprocess.chain import PieceJoiner, Postprocessor, TextEncoder, never_truecased, text_files
+from gtransformer.preprocess.tokenise import moses_as_prepared
 from gtransformer.settings import Entries, count, setting, typed
 from gtransformer.translation.options import SearchOptions
 
@@ -35,15 +38,30 @@ MANIFEST, CHECKPOINT, FIRST_PASS = "manifest.json", "model.pt", "first_pass.pt"
 
 
 def file_names(settings: Mapping[str, Any]) -> list[str]:
-    """The files beside a manifest with these settings."""
+    """Return the files beside a manifest with these settings."""
     dictionaries = [f"dict.{settings[side]}.txt" for side in ("source_lang", "target_lang")]
     first_pass = [FIRST_PASS] if settings.get("first_pass") else []
     return [CHECKPOINT, *first_pass, *dictionaries, *text_files(settings)]
 
 
-@dataclass
-class Recorded:
-    """What the manifest says of how text is made ready; whoever made it may have written anything."""
+@dataclass  # not frozen: OmegaConf, by which it is read, would not set its fields
+class TextSettings:
+    """What the manifest says of how text is made ready; whoever made it may have written anything.
+
+    Attributes:
+        langs: languages in the order of their symbols in the dictionary.
+        moses: whether the corpus was prepared with the Perl scripts of Moses.
+        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
+            None: no such limit.
+        sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
+        first_pass: whether the sentence model of the first pass is there, too.
+        moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
+        parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
+        sentences_beside: for a model that translates one sentence, how many previous source sentences it reads beside
+            it; None for models of documents.
+        sentences_before: for a model that translates batches of consecutive sentences by two passes, behind how many
+            previous ones each stands; None for others.
+    """
 
     source_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
     target_lang: str = setting("a language, as en or en_XX", LANGUAGE.fullmatch)
@@ -62,56 +80,26 @@ class Recorded:
     sentences_beside: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
     sentences_before: int | None = setting("a whole number of at least 0", lambda value: value >= 0, None)
 
-    @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> Recorded:
-        """Raises UserError for what cannot be; what else stands there is left aside."""
-        known = {one.name for one in fields(cls)}
-        found = typed(
-            Entries({name: settings[name] for name in settings if name in known}, "settings"), cls, "settings"
-        )
-        if found.parts and found.max_instance_tokens is None:
+    def check(self) -> None:
+        """Raise UserError for what does not go together."""
+        if self.parts and self.max_instance_tokens is None:
             raise UserError("settings: parts of how many tokens; give max_instance_tokens")
-        if found.source_lang == found.target_lang:
-            raise UserError(f"settings: source and target language are both {found.source_lang}")
-        return found
+        if self.source_lang == self.target_lang:
+            raise UserError(f"settings: source and target language are both {self.source_lang}")
 
 
-@dataclass(frozen=True)
-class ModelDirectory:
+@dataclass(kw_only=True)
+class ModelDirectory(TextSettings):
     """A model directory found complete.
 
     Attributes:
-        source_lang, target_lang: languages; langs: in the order of their symbols in the dictionary.
-        moses: whether the corpus was prepared with the Perl scripts of Moses.
-        moses_rules: whether it was tokenised and truecased by Moses' rules alone, or so that text comes back as it was.
-        sentencepiece: whether both sides are cut by a SentencePiece model (mBART).
-        max_instance_tokens, max_sents: instances cost less and have at most so many sentences (``data.instances``);
-            None: no such limit.
         search: default options.
         fingerprint: SHA-256 of the manifest, which holds the checksums of all files.
-        sentences_beside: for a model that translates one sentence, how many previous source sentences it reads beside
-            it; None for models of documents.
-        sentences_before: for a model that translates batches of consecutive sentences by two passes, behind how many
-            previous ones each stands; None for others.
-        has_first_pass: whether the sentence model of the first pass is there, too.
-        parts: whether documents are cut into parts of roughly equal length, of at most ``max_instance_tokens``.
     """
 
     path: Path
-    source_lang: str
-    target_lang: str
-    langs: tuple[str, ...]
-    moses: bool
-    sentencepiece: bool
-    max_instance_tokens: int | None
-    max_sents: int | None
     search: SearchOptions
     fingerprint: str
-    sentences_beside: int | None = None
-    sentences_before: int | None = None
-    has_first_pass: bool = False
-    moses_rules: bool = True
-    parts: bool = False
 
     @classmethod
     def open(cls, path: str | Path) -> ModelDirectory:
@@ -120,49 +108,75 @@ class ModelDirectory:
         Raises UserError if it is no model directory, is of another version, or if a file is missing or changed.
         """
         path = Path(path)
+        manifest = path / MANIFEST
         if not path.is_dir():
             raise UserError(f"{path}: no such model directory; make one with scripts/export.sh")
-        if not (path / MANIFEST).is_file():
+        if not manifest.is_file():
             raise UserError(f"{path}: no model directory, it lacks {MANIFEST}; make one with scripts/export.sh")
-        value = read_json(path / MANIFEST)
+        value = read_json(manifest)
         if not isinstance(value, dict) or value.get("kind") != KIND:
-            raise UserError(f"{path / MANIFEST}: not of a model directory; make one of it with scripts/export.sh")
+            raise UserError(f"{manifest}: not of a model directory; make one of it with scripts/export.sh")
         if value.get("version") != VERSION:
-            raise UserError(
-                f"{path / MANIFEST}: version {value.get('version')} is unknown here; export the model again"
-            )
+            raise UserError(f"{manifest}: version {value.get('version')} is unknown here; export the model again")
         try:
-            settings = Recorded.read(value["settings"])
-            directory = cls(
-                path,
-                settings.source_lang,
-                settings.target_lang,
-                tuple(settings.langs),
-                settings.moses,
-                settings.sentencepiece,
-                settings.max_instance_tokens,
-                settings.max_sents,
-                SearchOptions(**value["search"]),
-                sha256(path / MANIFEST),
-                settings.sentences_beside,
-                settings.sentences_before,
-                settings.first_pass,
-                settings.moses_rules,
-                settings.parts,
-            )
+            known = [one.name for one in fields(TextSettings)]  # what else stands there is left aside
+            given = Entries({name: value["settings"][name] for name in known if name in value["settings"]}, "settings")
+            settings = typed(given, TextSettings, "settings")
+            settings.check()
+            search = SearchOptions(**value["search"])
             if not isinstance(value["files"], dict):
                 raise UserError("files: give a checksum for each file")
             checksums = {name: value["files"][name] for name in file_names(vars(settings))}
         except (AttributeError, LookupError, TypeError, ValueError, UserError) as error:
-            raise UserError(f"{path / MANIFEST}: damaged ({error}); export the model again") from None
+            raise UserError(f"{manifest}: damaged ({error}); export the model again") from None
         for name, checksum in checksums.items():
             if not (path / name).is_file():
                 raise UserError(f"{path / name}: no such file; the model directory is incomplete, export it again")
             # Checkpoints are large, and PyTorch notices damage itself.
             if name not in (CHECKPOINT, FIRST_PASS) and sha256(path / name) != checksum:
                 raise UserError(f"{path / name}: changed since the model was exported; export it again")
-        return directory
+        return cls(**vars(settings), path=path, search=search, fingerprint=sha256(manifest))
 
     def file(self, name: str) -> Path:
-        """The path of one of its files."""
+        """Return the path of one of its files."""
         return self.path / name
+
+
+class TextChain:
+    """Plain text to what a model reads and back, just as its corpus was prepared (``preprocess.chain``).
+
+    Moses' scripts are used where the corpus was prepared with them (``moses`` or the variable MOSES names them; if
+    neither does, sacremoses stands in, with a warning) or where ``moses`` asks for them.
+    """
+
+    def __init__(self, model: ModelDirectory, moses: str | None = None):
+        self._model, self._tool = model, moses_as_prepared(model.moses, moses)
+        if model.moses and self._tool is None:
+            print(
+                f"warning: {model.path} was prepared with Moses' scripts; sacremoses stands in for them (--moses DIR "
+                "or the variable MOSES names a checkout)",
+                file=sys.stderr,
+            )
+        self._source = TextEncoder(model.path, model.source_lang, self._tool)
+        if model.sentencepiece:
+            self._back = PieceJoiner(model.path)
+        else:
+            given = never_truecased(model.path, model.target_lang)
+            self._back = Postprocessor(model.target_lang, self._tool, given, not model.moses_rules)
+
+    @cached_property
+    def _target(self) -> TextEncoder:
+        return TextEncoder(self._model.path, self._model.target_lang, self._tool)
+
+    def encode(self, sentences: Sequence[str]) -> list[list[str]]:
+        """Return the subwords of plain source sentences; as many come back as went in."""
+        return [line.split() for line in self._source(sentences)]
+
+    def encode_target(self, sentences: Sequence[str]) -> list[list[str]]:
+        """Return the same for plain sentences of the target language."""
+        return [line.split() for line in self._target(sentences)]
+
+    def decode(self, sentences: Sequence[str]) -> list[str]:
+        """Return sentences of subwords of the target language as plain text, each on one line."""
+        # A tab would be taken for the end of a column, a line break for the end of a sentence.
+        return [" ".join(line.split()) for line in self._back.plain_lines(sentences)]

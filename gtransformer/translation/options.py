@@ -53,14 +53,16 @@ class SearchOptions:
     def __post_init__(self) -> None:
         for one in fields(self):
             check_type(one.name, one.type, getattr(self, one.name))
-        for name in ("beam", "nbest", "max_tokens", "batch_sentences"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise UserError(f"--{dashed(name)} {getattr(self, name)}: must be at least 1")
+        for names, least, said in (
+            (("beam", "nbest", "max_tokens", "batch_sentences"), 1, "must be at least 1"),
+            (("max_len_a", "max_len_b", "min_len"), 0, "must not be negative"),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and value < least:
+                    raise UserError(f"--{dashed(name)} {value}: {said}")
         if self.nbest > self.beam:
             raise UserError(f"--nbest {self.nbest} is more than --beam {self.beam}: search finds as many as its beam")
-        for name in ("max_len_a", "max_len_b", "min_len"):
-            if getattr(self, name) < 0:
-                raise UserError(f"--{dashed(name)} {getattr(self, name)}: must not be negative")
         if self.max_len_a == 0 and self.max_len_b < 1:
             raise UserError("--max-len-a 0 with --max-len-b below 1 leaves no word for a sentence")
         left_open = self.strategy == SLIDING and self.window_tokens is None  # the model's instances decide
@@ -70,35 +72,35 @@ class SearchOptions:
             raise UserError(f"--strategy {self.strategy} makes one translation of each line; leave --nbest out")
 
     def walk(self) -> Strategy:
-        """The way through documents. Raises UserError for one that cannot be."""
+        """Return the way through documents. Raises UserError for one that cannot be."""
         return Strategy(self.strategy, self.window_tokens, self.context_sentences)
 
     def arguments(self) -> argparse.Namespace:
-        """As fairseq's generators are given them, without the way through documents."""
+        """Return them as fairseq's generators are given them, without the way through documents."""
         names = ("beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unkpen")
         return argparse.Namespace(**{name: getattr(self, name) for name in names})
 
     def recorded(self) -> dict[str, Any]:
-        """As they stand in files: way and rule only where one was chosen, as files from before these do."""
+        """Return them as they stand in files: way and rule only where one was chosen, as files from before these do."""
         silent = {*(WAY if self.strategy == FULL else ()), *(["sentence_rule"] if self.sentence_rule == AUTO else [])}
         silent |= {"batch_sentences"} if self.batch_sentences is None else set()
         return {name: value for name, value in asdict(self).items() if name not in silent}
 
     def changed(self, **values: Any) -> SearchOptions:
-        """These options with some replaced; another strategy takes none of the former's. TypeError for no option."""
+        """Return these options with some replaced; another strategy takes none of the former's. Others: TypeError."""
         if "strategy" in values:
             rule = self.sentence_rule if values["strategy"] == FULL else AUTO
             values = {**dict.fromkeys(WAY), "sentence_rule": rule, **values}
         return replace(self, **values)
 
     def given(self, values: Mapping[str, Any]) -> SearchOptions:
-        """These options with those replaced that a command line gave; what is None or no option is passed over."""
+        """Return these options with those replaced that a command line gave; what is None or no option is left out."""
         names = {field.name for field in fields(self)}
         return self.changed(**{name: value for name, value in values.items() if name in names and value is not None})
 
 
 def search_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
+    """Return those of fairseq-generate's options, by their dashed names, that are fields of SearchOptions.
 
     Values may be texts, as on a command line. ``nbest`` and ``max_tokens`` are for whoever translates to choose; an
     instance's context is the model's.
@@ -127,31 +129,25 @@ def check_type(name: str, kind: str, value: Any) -> None:
 
 
 def dashed(name: str) -> str:
-    """The option's name on the command line."""
+    """Return the option's name on the command line."""
     return name.replace("_", "-")
 
 
 def add_search_options(parser: argparse.ArgumentParser, whose: str = "the model directory's") -> None:
-    """Options whose default is whatever the model directory says."""
-    group = parser.add_argument_group("search", f"defaults are {whose}")
-    group.add_argument("--beam", type=int, help="width of the beam")
-    group.add_argument("--lenpen", type=float, help="scores are divided by length ** LENPEN")
-    group.add_argument("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")
-    group.add_argument("--max-len-b", type=float, metavar="B", help="tokens")
-    group.add_argument("--min-len", type=int, help="fewest tokens of a sentence")
-    group.add_argument("--unkpen", type=float, help="penalty of <unk>")
-    group.add_argument("--max-tokens", type=int, help="source tokens of a batch")
-    group.add_argument("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translation.md)")
-    group.add_argument(
-        "--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window"
-    )
-    group.add_argument(
-        "--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read"
-    )
-    group.add_argument(
-        "--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)"
-    )
-    group.add_argument(
+    """Add options whose default is whatever the model directory says."""
+    add = parser.add_argument_group("search", f"defaults are {whose}").add_argument
+    add("--beam", type=int, help="width of the beam")
+    add("--lenpen", type=float, help="scores are divided by length ** LENPEN")
+    add("--max-len-a", type=float, metavar="A", help="a sentence has at most A * (source tokens) + B")
+    add("--max-len-b", type=float, metavar="B", help="tokens")
+    add("--min-len", type=int, help="fewest tokens of a sentence")
+    add("--unkpen", type=float, help="penalty of <unk>")
+    add("--max-tokens", type=int, help="source tokens of a batch")
+    add("--strategy", choices=STRATEGIES, help="how a document is walked through (docs/translation.md)")
+    add("--window-tokens", type=int, metavar="W", help="--strategy sliding and sequential: source tokens of a window")
+    add("--context-sentences", type=int, metavar="K", help="--strategy sequential: previous sentences that are read")
+    add("--batch-sentences", type=int, metavar="N", help="of models of two passes: sentences translated together (16)")
+    add(
         "--sentence-rule", choices=SENTENCE_RULES,
         help="on: as many sentences as the source has; off: as many as the model will; auto: as the model was trained, "
         "on where that leaves it open",

@@ -30,19 +30,21 @@ class TwoPasses:
     def __init__(self, engine: Engine, first_pass: Path | None = None):
         directory = engine.directory
         self.engine, self.before = engine, directory.sentences_before
-        if first_pass is None and directory.has_first_pass:
+        if first_pass is None and directory.first_pass:
             first_pass = directory.file(FIRST_PASS)
-        if first_pass is not None and not self.before:
-            raise needless(first_pass, directory.path)
-        if first_pass is not None and not first_pass.is_file():
-            raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
-        like = next(engine.model.parameters())
-        self.first = None if first_pass is None else SentenceModel(first_pass, engine.task, like, **engine.options)
+        self.first = None
+        if first_pass is not None:
+            if not self.before:
+                raise needless(first_pass, directory.path)
+            if not first_pass.is_file():
+                raise UserError(f"--first-pass {first_pass}: no such file; give the checkpoint of a sentence model")
+            like = next(engine.model.parameters())
+            self.first = SentenceModel(first_pass, engine.task, like, **engine.options)
 
     def translate(
         self, documents: Sequence[Instance], options: SearchOptions, given: Sequence[Instance] | None = None
     ) -> list[list[list[Hypothesis]]]:
-        """By document and sentence the n best translations, best first.
+        """Return, by document and sentence, the n best translations, best first.
 
         ``given``: first translations of all sentences, in place of the first pass. Raises UserError as
         ``Engine.translate``, and where first translations are needed and there are none.
@@ -53,11 +55,11 @@ class TwoPasses:
         for document in documents:
             translations = [next(words) for _ in document] if self.before else []
             begins = [max(0, at - self.before) for at in range(len(document))]
-            rows = [document[begin : at + 1] for at, begin in enumerate(begins)]
+            read = [document[begin : at + 1] for at, begin in enumerate(begins)]
             contexts = [marked(translations[begin:at], dictionary) for at, begin in enumerate(begins)]
-            parts = (slice(at, at + together) for at in range(0, len(document), together))
             numbers = [begin + 1 for begin in begins]
-            found = [self.engine.translate_batch(rows[one], contexts[one], numbers[one], options) for one in parts]
+            batches = (slice(at, at + together) for at in range(0, len(document), together))
+            found = [self.engine.translate_batch(read[one], contexts[one], numbers[one], options) for one in batches]
             results.append([nbest for batch in found for nbest in batch])
         return results
 
@@ -79,5 +81,5 @@ class TwoPasses:
 
 
 def needless(first_pass: Path | str, model: Path) -> UserError:
-    """What to say of a first pass that nothing reads."""
+    """Return the error for a first pass that nothing reads."""
     return UserError(f"--first-pass {first_pass}: {model} translates behind no first translations; leave it out")

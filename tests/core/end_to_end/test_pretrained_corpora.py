@@ -28,8 +28,7 @@ from gtransformer.preprocess.truecase import Truecaser
 from gtransformer.run.commands import to_arguments, without_half_precision
 from gtransformer.run.recipe import load_recipe
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.model_directory import ModelDirectory
-from gtransformer.translation.text_chain import TextChain
+from gtransformer.translation.model_directory import ModelDirectory, TextChain
 from tests.bert import save_bert, skip_without_transformers
 from tests.commands import run
 from tests.core.models import fairseq_models

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import gtransformer
+from gtransformer.data.instances import MARKS, greedy
 from gtransformer.errors import UserError
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
-from gtransformer.preprocess.instances import greedy_instances
 from gtransformer.translation.api import GTransformer
 from gtransformer.translation.engine import choose_device, sentence_scores
 from gtransformer.translation.lines import CHUNK
@@ -119,9 +119,9 @@ def test_long_documents_are_cut_by_source_length(model):
     """Translating a document equals translating each of its instances as a document of its own."""
     document = DOCUMENT * 7
     lengths = [len(tokens) for tokens in model.chain.encode(document)]
-    cuts = greedy_instances(lengths, None, model.directory.max_instance_tokens)
+    cuts = greedy([length + MARKS for length in lengths], model.directory.max_instance_tokens)
     assert len(cuts) > 3
-    parts = model.translate([document[first : first + count] for first, count in cuts])
+    parts = model.translate([document[first:last] for first, last in cuts])
     assert model.translate(document) == [text for part in parts for text in part]
 
 

@@ -10,7 +10,7 @@ from gtransformer.errors import UserError
 from gtransformer.lab.cli.inspect_document import main as inspect
 from gtransformer.models.common.watching import CONTEXT_PARTS, PARTS
 from gtransformer.translation.api import GTransformer
-from gtransformer.translation.windows import beside
+from gtransformer.translation.lines import beside
 from tests import saved_model as saved
 from tests.pages import Page
 

@@ -150,7 +150,7 @@ def test_where_files_stand():
         (["--", "-x.txt"], ["-x.txt"]),
         (["a", "--beam", "2", "b", "--", "-x.txt", "--", "-o"], ["a", "b", "-x.txt", "--", "-o"]),
         (["a", "--beam", "2"], ["a"]),
-        ([], []),
+        ([], ["-"]),
     ):
         args = parse(["--model", "D", *words])
         assert args.input == files and str(args.model) == "D" and args.output is None

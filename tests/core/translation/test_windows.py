@@ -7,9 +7,8 @@ from itertools import islice
 
 import pytest
 
-from gtransformer.preprocess.instances import greedy_instances
-from gtransformer.translation.lines import START, InputLine, cut, read_text
-from gtransformer.translation.windows import MOST_LINES, windows
+from gtransformer.data.instances import MARKS, greedy
+from gtransformer.translation.lines import MOST_LINES, START, InputLine, cut, read_text, windows
 from tests.hard_text import hard_lines
 
 LIMIT = 30
@@ -56,8 +55,8 @@ def test_instances_are_the_greedy_ones_whatever_the_windows(parts, max_sents, wi
         lengths = [[len(window.tokens(place)) for place in one] for window in found for one in window.instances]
         expected = []
         for document in costs(text):
-            for first, count in greedy_instances(document, None, LIMIT, max_sents):
-                expected.append(document[first : first + count])
+            for first, last in greedy([length + MARKS for length in document], LIMIT, max_sents):
+                expected.append(document[first:last])
         assert lengths == expected
         if window_tokens == 1:
             assert len(found) > 10

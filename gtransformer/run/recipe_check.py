@@ -82,7 +82,7 @@ def check_options(recipe: Recipe, stage: str, extra: Sequence[str] = ()) -> None
 
 
 def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
-    """UserError where more checkpoints are to be averaged than training keeps, or it ends before there is one.
+    """Raise UserError where more checkpoints are to be averaged than training keeps, or it ends before there is one.
 
     That there will be fewer, as in a short trial, is said when they are averaged.
 
@@ -94,37 +94,24 @@ def check_averaging(wanted: Any, given: argparse.Namespace) -> None:
         return
     if not isinstance(wanted, int) or wanted < 2:
         raise UserError(f"{AVERAGED} is {wanted!r}; give a whole number of at least 2, or take it away")
-    found = numbered_checkpoints(given)
-    if max(kept for kept, _ in found) < wanted:
+    updates = given.max_update or math.inf
+    epochs = min(given.max_epoch or math.inf, updates)  # an epoch has one update at least
+    every_epoch = 0 if given.no_epoch_checkpoints else given.save_interval
+    kinds = [
+        (epochs, every_epoch, given.keep_last_epochs),
+        (updates, given.save_interval_updates, given.keep_interval_updates),
+    ]
+    kinds = [(end, every, most if most > 0 else math.inf) for end, every, most in kinds if every > 0]
+    if given.no_save or max((most for *_, most in kinds), default=0) < wanted:
         raise UserError(
             f"{AVERAGED} is {wanted}, but training keeps fewer; set train.keep-last-epochs={wanted} and "
             f"train.no-epoch-checkpoints=, or train.keep-interval-updates={wanted} beside train.save-interval-updates"
         )
-    if not any(map(min, found)):
+    if all(end < every for end, every, _ in kinds):
         raise UserError(
             f"{AVERAGED} is {wanted}, but training ends before it has written a numbered checkpoint; set a smaller "
             "train.save-interval-updates, or more epochs or updates"
         )
-
-
-def numbered_checkpoints(given: argparse.Namespace) -> list[tuple[float, float]]:
-    """How many a training keeps, and how many it writes at most: of epochs, and of updates between. Infinity: any.
-
-    An epoch has one update at least.
-    """
-    updates = given.max_update or math.inf
-    epochs = min(given.max_epoch or math.inf, updates)
-    kinds = [
-        (epochs, 0 if given.no_epoch_checkpoints else given.save_interval, given.keep_last_epochs),
-        (updates, given.save_interval_updates, given.keep_interval_updates),
-    ]
-    found = []
-    for end, every, most in kinds:
-        if given.no_save or every < 1:
-            found.append((0, 0))
-        else:
-            found.append((most if most > 0 else math.inf, end if end == math.inf else end // every))
-    return found
 
 
 def check_freezing(given: argparse.Namespace) -> None:

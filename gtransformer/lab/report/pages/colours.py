@@ -1,13 +1,11 @@
 """One colour a system in all pictures and pages.
 
 Each can be told from white and from the pages' dark background (contrast of at least 3 with either, as WCAG 2.2 asks of
-graphics). Variants of a system are of one hue. A name that is not listed has one of ``OTHERS``, by its letters; only
-where an earlier name of the same picture has that one, it has another.
+graphics). Variants of a system are of one hue. A name that is not listed has one of ``OTHERS``, in their order.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 
@@ -50,38 +48,21 @@ OTHERS = ("#e8605d", "#617209", "#d064b9", "#0b758a", "#ab9104", "#a74a04", "#5b
 
 
 def system_colours(names: Iterable[str]) -> dict[str, str]:
-    """``#rrggbb`` for each name of a picture, all different (as long as there are enough).
+    """Return ``#rrggbb`` for each name of a picture, all different (as long as there are enough).
 
-    A system has the same colour in every picture, and so has a name that is not listed, unless an earlier one wants
-    the same (two that are not listed, or two names of one system): then the later one has the next that nobody wants.
-    All pictures of one result are therefore to be given the same names.
+    A system has the same colour in every picture, unless an earlier name is of the same system. Names that are not
+    listed take theirs in order, so all pictures of one result are to be given the same names.
     """
-    names, found = list(dict.fromkeys(names)), {}
-    orders = {name: _wanted(name) for name in names}
-    for name, order in orders.items():
-        if order[0] not in found.values():
-            found[name] = order[0]
-    for name, order in orders.items():
-        if name not in found:
-            found[name] = next((one for one in order if one not in found.values()), order[0])
-    return {name: found[name] for name in names}
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")  # G-Transformer is g_transformer
+        own = SYSTEMS.get(NAMES.get(plain, plain))
+        free = (one for one in (own, *OTHERS, *SYSTEMS.values()) if one and one not in found.values())
+        found[name] = next(free, OTHERS[0])
+    return found
 
 
 def shades(colour: str, count: int) -> list[str]:
     """A ``#rrggbb`` and ever darker ones of its hue, for several lines of one system in a picture on white."""
     channels = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
     return ["#" + "".join(f"{round(one * (1 - number / count)):02x}" for one in channels) for number in range(count)]
-
-
-def _wanted(name: str) -> list[str]:
-    """All colours, the one that a name has first, then those that it may have instead."""
-    known = _known_as(name)
-    first = int(hashlib.sha256(known.encode()).hexdigest(), 16) % len(OTHERS)
-    others = [*OTHERS[first:], *OTHERS[:first]]
-    return [SYSTEMS[known], *others] if known in SYSTEMS else [*others, *SYSTEMS.values()]
-
-
-def _known_as(name: str) -> str:
-    """The key of ``SYSTEMS`` that a name stands for: ``G-Transformer`` is ``gtransformer``."""
-    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    return NAMES.get(plain, plain)

@@ -10,13 +10,11 @@ import pytest
 from gtransformer.data.sentences import Place
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.instances import capacity_of, corpus_instances
-from gtransformer.evaluation.sentence_scores import Request, SentenceScorer
+from gtransformer.evaluation.sentence_scores import SentenceScorer
 from gtransformer.lab.analysis.cxmi import (
     ALL,
     SentenceTokens,
-    _reach,
     by_word,
-    cut,
     most_helped,
     report,
     score_contexts,
@@ -127,15 +125,6 @@ def test_words_and_means(pieces, sentencepiece):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [(["--context", "0"], "--context 0: give 1"), (["--split", "dev"], "no split 'dev'; it has: test, train, valid")],
-)
-def test_errors(tmp_path, capsys, options, message):
-    line = [str(PREPARED), "--path=none.pt", f"--output={tmp_path / 'o.json'}", *options]
-    assert main(line) == 1 and message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("kinds", "options"),
     [(DOCFLAT, {}), (ABD, {}), (MBE, {}), (DOCFLAT, {"batch_attention_in": "none"})],
     ids=["docflat", "abd", "mbe", "no batch attention"],
@@ -165,13 +154,3 @@ def test_means_over_sentences():
     assert part["cxmi"] == pytest.approx((4 + 2) / 5)
     assert part["cxmi_per_sentence"] == pytest.approx((4 + 2) / 2)
     assert part["cxmi_mean_of_means"] == pytest.approx((1 + 2) / 2)
-
-
-def test_how_far_back_a_request_reads():
-    """Two sentences before the one in question; a model that reads no batch has its own context alone."""
-    one = [[4]]
-    scorer = Namespace(reach=lambda before: (len(before), 0))
-    before = (Request(one * 2, one * 2, number=1), Request(one, one, number=3))
-    whole = Request(one, one, (0,), "x", before, 4)
-    assert [_reach(scorer, cut(whole, most)) for most in (0, 1, 2, ALL)] == [0, 1, 2, 2]
-    assert _reach(scorer, Request(one * 3, one, (0,), "x", (), 1)) == 2

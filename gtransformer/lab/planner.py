@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from gtransformer.evaluation.provenance import device_name
+from gtransformer.lab.status import BATCHES, batch_status, last_line, training_status
 from gtransformer.modules.cpu.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
 from gtransformer.run.pipeline import Pipeline, Program, Stage
-from gtransformer.run.progress import BATCHES, batch_status, last_line, training_status
 from gtransformer.run.recipe import Options, Recipe
-from gtransformer.run.run_places import model_file, training_outputs, translation_outputs
+from gtransformer.run.run_places import model_file
 
 # The budget is the same for all, so no training stops early; curves are read from the log.
 UNLIMITED = ("train.patience=", "train.tensorboard-logdir=")
@@ -128,7 +128,7 @@ def training(run: PlannedRun) -> Stage:
     return Stage(
         f"train-{run.name}",
         settings,
-        training_outputs(run.recipe, run.folder),
+        [run.model, log, run.folder / "train.json"],
         Program(command, log, status, keeps_log=True, alone=run.alone),
         run.after,
         run.waits_for,
@@ -164,7 +164,8 @@ def translation(
     settings = run.recipe.options("generate") if settings is None else settings
     after = after if checkpoint else [f"train-{run.name}", *after]
     work = Program(command, log, partial(batch_status, log))
-    return Stage(name.format(run.name), settings, translation_outputs(folder, split), work, after)
+    outputs = [folder / f"{split}.jsonl", folder / f"generate.{split}.json"]
+    return Stage(name.format(run.name), settings, outputs, work, after)
 
 
 def asking(

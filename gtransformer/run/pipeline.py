@@ -224,12 +224,12 @@ class Pipeline:
                 while not (over := [one for one in running.values() if one.process.poll() is not None]):
                     progress.show([f"{name} {one.stage.work.status() or 'at work'}" for name, one in running.items()])
                     time.sleep(0.2)
-                progress.end()
+                progress.clear()
                 for one in over:
                     del running[one.stage.name]
                     end(one.stage, time.monotonic() - one.began, one.process.returncode)
         finally:
-            progress.end()
+            progress.line.close()
             for one in running.values():
                 os.killpg(one.process.pid, signal.SIGTERM)
             for one in running.values():

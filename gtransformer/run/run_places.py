@@ -31,16 +31,6 @@ def model_file(recipe: Recipe, directory: Path) -> Path:
     return best.with_name(AVERAGE) if recipe.averaged else best
 
 
-def training_outputs(recipe: Recipe, directory: Path) -> list[Path]:
-    """What a run's training leaves: its model, log and record."""
-    return [model_file(recipe, directory), directory / "train.log", directory / "train.json"]
-
-
-def translation_outputs(directory: Path, split: str = "test") -> list[Path]:
-    """What a run's translation of a split leaves: itself and its record."""
-    return [directory / f"{split}.jsonl", directory / f"generate.{split}.json"]
-
-
 def last_checkpoint(directory: Path) -> Path:
     """Where a run's training goes on from."""
     return (directory / BEST).with_name(LAST)

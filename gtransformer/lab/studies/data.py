@@ -16,12 +16,12 @@ from gtransformer.lab.demo.corpus import ITEMS as DEMO_ITEMS
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET
 from gtransformer.lab.planner import Planner
 from gtransformer.lab.recipe_set import write_split
+from gtransformer.lab.status import last_line
 from gtransformer.lab.studies.study import Data
 from gtransformer.preprocess.corpus import find_splits, read_documents
 from gtransformer.preprocess.instances import sentence_costs, split_instance
 from gtransformer.run.commands import call_command, python_command
 from gtransformer.run.pipeline import Program
-from gtransformer.run.progress import last_line
 from gtransformer.run.recipe import Options, Recipe
 from gtransformer.run.run_places import BENCHMARKS, corpus_directory
 

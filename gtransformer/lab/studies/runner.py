@@ -16,6 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
 from gtransformer.lab.analysis.study_figures import draw_study
+from gtransformer.lab.status import batch_status, training_status
 from gtransformer.lab.studies.data import Corpora
 from gtransformer.lab.studies.one_run import ATTENTION, CONTRASTIVE, ORDER, RESULT, remove_checkpoints
 from gtransformer.lab.studies.plan import ALL, check_changes, load_study
@@ -26,7 +27,7 @@ from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.pipeline import Program, Stage
-from gtransformer.run.progress import batch_status, say, training_status
+from gtransformer.run.progress import say
 from gtransformer.run.recipe import load_recipe
 from gtransformer.run.recipe_check import check_recipe
 from gtransformer.run.run_places import model_file

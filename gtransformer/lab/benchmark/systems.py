@@ -20,8 +20,6 @@ from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabe
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.models.gtransformer.model import ARCHITECTURES
 from gtransformer.models.window.attention import SENTENCE
-from gtransformer.modules import attention
-from gtransformer.modules.dense import DensePattern, attention_weights
 from gtransformer.optim.fused_adam import FusedAdam
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained
@@ -31,7 +29,7 @@ from gtransformer.tasks.translation_doc import TranslationDocTask
 UNLIMITED = 1 << 20
 FAIRSEQ, LST, WINDOWS = "fairseq", "lst_transformer", "window_transformer"
 SENTENCES, BESIDE = "doc_transformer", "document_transformer"
-GTRANSFORMER = ("dense", "entropy", "packed")  # by its engine
+GTRANSFORMER = ("dense", "packed")  # by its engine
 DENSE = "_dense"  # by the dense engine
 OTHERS = (SENTENCES, f"{SENTENCES}{DENSE}", LST, WINDOWS, BESIDE)
 PSEUDO = "pseudo_documents"  # doc_transformer over them
@@ -43,8 +41,8 @@ SYSTEMS = (FAIRSEQ, *GTRANSFORMER, *OTHERS, *BATCHED)
 class Setting:
     """One row of the benchmark.
 
-    ``system``: fairseq; G-Transformer as dense, entropy (dense, with attention entropies in every step, as the release
-    does) or packed, with ``context`` top layers of combined attention; or another system of this package.
+    ``system``: fairseq; G-Transformer as dense or packed, with ``context`` top layers of combined attention; or another
+    system of this package.
     doc_transformer_dense is one that keeps its scores, length x length, as attention in plain products does;
     window_transformer has windows of ``window`` on either side, by sentence, and relative positions.
     document_transformer reads ``beside`` previous source sentences, is trained as in its second step, all that a
@@ -106,17 +104,6 @@ class Setting:
         )
 
 
-class EntropyPattern(DensePattern):
-    """The dense engine with the entropy of every attention row, computed and thrown away, in every step."""
-
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
-        """As DensePattern."""
-        with torch.no_grad():
-            weights = attention_weights(self.queries.pad(q), self.keys.pad(k), self.allowed)
-            self.entropy = -(weights * weights.clamp_min(1e-12).log2()).sum(dim=-1).mean()
-        return super().attend(q, k, v, dropout, relative)
-
-
 class System:
     """A model with its optimizer and one batch on which it is timed."""
 
@@ -143,7 +130,6 @@ class System:
             cfg.window, cfg.train_alignment, cfg.decode_alignment = setting.window, SENTENCE, SENTENCE
         if setting.system in GTRANSFORMER:
             cfg.encoder_ctxlayers = cfg.decoder_ctxlayers = cfg.cross_ctxlayers = setting.context
-            attention.ENGINES["entropy"] = EntropyPattern
             cfg.group_attention = setting.system
         model = MODEL_REGISTRY[name].build_model(cfg, self.task)
         if setting.system == BESIDE:

@@ -235,7 +235,12 @@ def ticking(bar: tqdm) -> Iterator[None]:
     if bar.disable or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGALRM, lambda *_: bar.refresh())
+
+    def draw(*_: object) -> None:
+        bar.refresh()
+        bar.last_print_t = time.time()  # else tqdm believes at the end that nothing was drawn, and leaves it there
+
+    before = signal.signal(signal.SIGALRM, draw)
     signal.setitimer(signal.ITIMER_REAL, EVERY, EVERY)
     try:
         yield

@@ -25,7 +25,7 @@ class Progress:
     def __init__(self, label: str):
         self.label, self.began, self.shown = label, time.monotonic(), time.monotonic()
         self.terminal = sys.stderr.isatty()
-        self.line = tqdm(bar_format="  {desc}", leave=False, delay=1, disable=not self.terminal)
+        self.line = tqdm(bar_format="  {desc}", leave=False, disable=not self.terminal)
 
     def show(self, parts: Sequence[str]) -> None:
         """Show the state if it is time to."""

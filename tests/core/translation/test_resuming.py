@@ -205,8 +205,9 @@ def test_the_bar_is_drawn_while_nothing_moves(monkeypatch):
     drawn = io.StringIO()
     monkeypatch.setattr(translate, "EVERY", 0.1)
     handler = signal.getsignal(signal.SIGALRM)
-    with tqdm(total=9, file=drawn, mininterval=60) as bar, translate.ticking(bar):
+    bar = tqdm(total=9, file=drawn, mininterval=60, leave=False, delay=0.05)
+    with bar, translate.ticking(bar):
         before = drawn.getvalue().count("\r")
         time.sleep(0.45)
         assert drawn.getvalue().count("\r") >= before + 3
-    assert signal.getsignal(signal.SIGALRM) == handler
+    assert signal.getsignal(signal.SIGALRM) == handler and drawn.getvalue().endswith("\r"), "it is gone at the end"

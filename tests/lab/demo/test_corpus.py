@@ -72,20 +72,16 @@ def test_bytes_do_not_depend_on_hash_order(tmp_path):
     assert seen == {hashlib.sha256(here.encode()).hexdigest()}
 
 
-def test_a_known_document_never_changes():
-    # Pins the random choices themselves: a change here changes the demo corpus for everybody.
+def test_the_corpus_never_changes(corpus):
+    """Inflection, templates and the random choices: what published results of the demonstration are about."""
     lines = write_document(1, "train", 0).lines
     assert [line.en for line in lines[:3]] == ["Hey Anna!", "Paul asked about you.", "Lena ordered a green doll."]
-    assert [line.de for line in lines[:3]] == [
-        "Hey Anna!",
-        "Paul hat nach dir gefragt.",
-        "Lena hat eine grüne Puppe bestellt.",
-    ]
-
-
-def test_the_contrastive_set_never_changes(corpus):
-    # 300 items over the 24 default test documents: what published results of the demo are about.
-    assert checksums(corpus.folder)["contrastive.json"].startswith("6e1fac01160adc0f")
+    german = ["Hey Anna!", "Paul hat nach dir gefragt.", "Lena hat eine grüne Puppe bestellt."]
+    assert [line.de for line in lines[:3]] == german
+    found = checksums(corpus.folder)
+    assert found["contrastive.json"].startswith("6e1fac01160adc0f")  # 300 items, 24 default test documents
+    assert found["concatenated_en2de_train_en.txt"].startswith("26ad5a13d22a85b6")  # 120 documents
+    assert found["concatenated_en2de_train_de.txt"].startswith("9c92dab8784fb245")
 
 
 def test_a_larger_corpus_begins_with_the_smaller_one(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -41,7 +41,7 @@ class PlannedRun:
         updates, minutes: the budget, where it is one of updates or of minutes.
         precious: a finished model is never overwritten.
         alone: nothing is trained beside it.
-        measures: functions that return a stage for this run.
+        measures: functions from this run to a stage, such as ``Translation()``.
     """
 
     name: str
@@ -63,11 +63,11 @@ class PlannedRun:
 
     @property
     def model(self) -> Path:
-        """The checkpoint that translates."""
+        """Return the checkpoint that translates."""
         return model_file(self.recipe, self.folder)
 
     def command(self, changes: Sequence[str] | Callable[[], Sequence[str]]) -> list[str]:
-        """The command of its training."""
+        """Return the command of its training."""
         changes = changes() if callable(changes) else changes
         return run_command(
             self.argument, self.raw, "train", {"output": self.folder, "prepared": self.prepared}, changes
@@ -120,7 +120,7 @@ class Planner:
 
 
 def training(run: PlannedRun) -> Stage:
-    """fairseq-train, which goes on from its last checkpoint."""
+    """Return the stage fairseq-train, which resumes from its last checkpoint."""
     settings = run.recipe.options("task", "train") if run.settings is None else run.settings
     command = partial(run.command, run.training) if callable(run.training) else run.command(run.training)
     log = run.folder / "train.log"  # the stage's own: what its driver says stands there, too
@@ -138,54 +138,79 @@ def training(run: PlannedRun) -> Stage:
     )
 
 
-def translation(
-    run: PlannedRun,
-    name: str = "translate-{}",
-    folder: Path | None = None,
-    prepared: Path | None = None,
-    split: str = "test",
-    changes: Sequence[str] = (),
-    after: Sequence[str] = (),
-    settings: Any = None,
-    checkpoint: Path | None = None,
-) -> Stage:
-    """fairseq-generate with a run's model, or with another ``checkpoint``, into ``folder``/SPLIT.jsonl.
+@dataclass(frozen=True)
+class Translation:
+    """A measure: fairseq-generate with a run's model.
 
-    Args:
+    Attributes:
         name: of the stage; ``{}`` is the run's.
+        folder: where SPLIT.jsonl goes; None: the run's.
+        prepared: another prepared corpus than the run's.
+        changes: ``SECTION.OPTION=VALUE`` besides the run's.
+        after: stages whose results it reads besides the training.
         settings: what identifies it; None: the recipe's section ``generate``.
+        checkpoint: a model that is there, instead of the run's.
     """
-    folder = folder or run.folder
-    log = folder / f"generate.{split}.log"
-    options = {"output": folder, "prepared": prepared or run.prepared, "checkpoint": checkpoint or run.model}
-    command = run_command(
-        run.argument, run.raw, "generate", options | {"split": split}, [*run.changes, *BATCHES, *changes]
-    )
-    settings = run.recipe.options("generate") if settings is None else settings
-    after = after if checkpoint else [f"train-{run.name}", *after]
-    work = Program(command, log, partial(batch_status, log))
-    outputs = [folder / f"{split}.jsonl", folder / f"generate.{split}.json"]
-    return Stage(name.format(run.name), settings, outputs, work, after)
+
+    name: str = "translate-{}"
+    folder: Path | None = None
+    prepared: Path | None = None
+    split: str = "test"
+    changes: Sequence[str] = ()
+    after: Sequence[str] = ()
+    settings: Any = None
+    checkpoint: Path | None = None
+
+    def __call__(self, run: PlannedRun) -> Stage:
+        """Return the stage of a run."""
+        folder, changes = self.folder or run.folder, [*run.changes, *BATCHES, *self.changes]
+        options = {"output": folder, "prepared": self.prepared or run.prepared}
+        options |= {"checkpoint": self.checkpoint or run.model, "split": self.split}
+        log = folder / f"generate.{self.split}.log"
+        command = run_command(run.argument, run.raw, "generate", options, changes)
+        settings = run.recipe.options("generate") if self.settings is None else self.settings
+        after = self.after if self.checkpoint else [f"train-{run.name}", *self.after]
+        work = Program(command, log, partial(batch_status, log))
+        outputs = [folder / f"{self.split}.jsonl", folder / f"generate.{self.split}.json"]
+        return Stage(self.name.format(run.name), settings, outputs, work, after)
 
 
-def asking(
-    run: PlannedRun, name: str, command: str, prepared: Path, options: Options | None = None, after: Sequence[str] = ()
-) -> Stage:
-    """A command that asks a run's model something over a prepared corpus: contrastive items, CXMI; in NAME.json."""
-    log, output = run.folder / f"{name}.log", run.folder / f"{name}.json"
-    given = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **(options or {}), "output": output}
-    work = Program(python_command(f"gtransformer.{command}", str(prepared), given), log, partial(batch_status, log))
-    return Stage(f"{name}-{run.name}", {}, [output], work, [f"train-{run.name}", *after])
+@dataclass(frozen=True)
+class ModelMeasure:
+    """A measure that needs a run's model and a prepared corpus: contrastive choices, CXMI. It leaves NAME.json."""
+
+    name: str
+    command: str  # a module of the package
+    prepared: Path
+    options: Options = field(default_factory=dict)
+    after: Sequence[str] = ()
+
+    def __call__(self, run: PlannedRun) -> Stage:
+        """Return the stage of a run, which is a program."""
+        log, output = run.folder / f"{self.name}.log", run.folder / f"{self.name}.json"
+        options = {"path": run.model, "user-dir": run.recipe.training().get("user-dir"), **self.options}
+        command = python_command(f"gtransformer.{self.command}", str(self.prepared), options | {"output": output})
+        work = Program(command, log, partial(batch_status, log))
+        return Stage(f"{self.name}-{run.name}", {}, [output], work, [f"train-{run.name}", *self.after])
 
 
-def computing(
-    run: PlannedRun, name: str, command: str, settings: Any, options: Options, file: str, after: Sequence[str] = ()
-) -> Stage:
-    """A command of this process over a run's translation, its table in a log; ``file``: what it leaves."""
-    output = run.folder / file
-    options = {"hypotheses": run.folder / "test.jsonl", **options, "output": output}
-    work = partial(call_quietly, command, run.prepared, options)
-    return Stage(f"{name}-{run.name}", settings, [output], work, [f"translate-{run.name}", *after])
+@dataclass(frozen=True)
+class TextMeasure:
+    """A measure of a run's translation, by a command in this process whose table goes to a log; it leaves ``file``."""
+
+    name: str
+    command: str
+    settings: Any
+    options: Options
+    file: str
+    after: Sequence[str] = ()
+
+    def __call__(self, run: PlannedRun) -> Stage:
+        """Return the stage of a run."""
+        output = run.folder / self.file
+        options = {"hypotheses": run.folder / "test.jsonl", **self.options, "output": output}
+        work = partial(call_quietly, self.command, run.prepared, options)
+        return Stage(f"{self.name}-{run.name}", self.settings, [output], work, [f"translate-{run.name}", *self.after])
 
 
 def call_quietly(command: str, prepared: Path, options: Options) -> None:
@@ -198,7 +223,7 @@ def call_quietly(command: str, prepared: Path, options: Options) -> None:
 
 
 def stop_hours(minutes: float) -> str:
-    """A budget as fairseq's ``--stop-time-hours``.
+    """Return a budget as fairseq's ``--stop-time-hours``.
 
     fairseq keeps the time spent in its checkpoints, so that a resumed training gets what is left, and does again, from
     the last checkpoint, what an interruption has undone.
@@ -207,5 +232,5 @@ def stop_hours(minutes: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What an experiment ran on; the processor as Linux names it, None where that cannot be read."""
+    """Return what an experiment ran on; the processor as Linux names it, None where that cannot be read."""
     return {"device": device_name(), "processor": processor_fields().get("model name")}

@@ -29,7 +29,15 @@ from gtransformer.lab.arena.budget import (
 )
 from gtransformer.lab.arena.others import ASKED, STARTED, TEST, read_others
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_context_items
-from gtransformer.lab.planner import UNLIMITED, PlannedRun, Planner, asking, computing, machine, translation
+from gtransformer.lab.planner import (
+    UNLIMITED,
+    ModelMeasure,
+    PlannedRun,
+    Planner,
+    TextMeasure,
+    Translation,
+    machine,
+)
 from gtransformer.lab.recipe_set import RAW, RecipeSet, raw_digests, split_files
 from gtransformer.run.commands import call_command
 from gtransformer.run.jobs import shares
@@ -287,25 +295,19 @@ class Arena(Planner):
             also = [f"train-{self.folder(BASELINE, seed).name}"]
         score, split = recipe.options("score"), {"split": "test"}
         again, align = {**score, "metrics": list(USUAL), "align": MWER}, {"align": MWER}
-        text = self.folder(recipe.name, seed) / "test.aligned.txt"
-        found = [
-            partial(translation, changes=started if first else (), after=also),
-            partial(computing, name="score", command="score", settings=score, options=score | split,
-                    file="test.scores.json"),
-        ]  # fmt: skip
-        if self.shows_reach:
-            found += [
-                partial(asking, name="contrastive", command="cli.contrastive", prepared=self.set,
-                        options={"items": self.items}, after=["prepare-set"]),
-                partial(computing, name="generative", command="generative", settings=align,
-                        options=align | {"items": self.context_items}, file="generative.json", after=["context-items"]),
-            ]  # fmt: skip
+        text = {"text": self.folder(recipe.name, seed) / "test.aligned.txt"}
+        translated, items = {"items": self.context_items}, {"items": self.items}
+        reach = [
+            ModelMeasure("contrastive", "cli.contrastive", self.set, items, ["prepare-set"]),
+            TextMeasure("generative", "generative", align, align | translated, "generative.json", ["context-items"]),
+        ]
         return [
-            *found,
-            partial(computing, name="align", command="score", settings=again,
-                    options=again | split | {"text": text}, file="test.aligned.json"),
-            partial(asking, name="cxmi", command="lab.cli.cxmi", prepared=self.prepared),
-        ]  # fmt: skip
+            Translation(changes=started if first else (), after=also),
+            TextMeasure("score", "score", score, score | split, "test.scores.json"),
+            *(reach if self.shows_reach else ()),
+            TextMeasure("align", "score", again, again | split | text, "test.aligned.json"),
+            ModelMeasure("cxmi", "lab.cli.cxmi", self.prepared),
+        ]
 
     def _planned(self, name: str, seed: int | None, training: Any, own: dict[str, Any], **more: Any) -> PlannedRun:
         """``own``: what of a training no recipe says, but for where files lie and for minutes."""

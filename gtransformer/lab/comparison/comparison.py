@@ -21,10 +21,10 @@ from gtransformer.lab.planner import (
     UNLIMITED,
     PlannedRun,
     Planner,
+    Translation,
     call_quietly,
     machine,
     stop_hours,
-    translation,
 )
 from gtransformer.lab.recipe_set import PREPARED, RAW, RecipeSet, outside_files, raw_digests, split_files, write_split
 from gtransformer.preprocess.corpus import read_documents
@@ -195,14 +195,8 @@ class Comparison(Planner):
 
     def _translate(self, run: PlannedRun, one: TextSet) -> Stage:
         prepared = self.prepared(self.recipe_set.preparer(run.name), one)
-        return translation(
-            run,
-            f"generate-{{}}-{one.name}",
-            self.translation(run.name, one).parent,
-            prepared,
-            PREPARED[one.split],
-            after=[f"prepare-{prepared.name}"],
-        )
+        name, folder = f"generate-{{}}-{one.name}", self.translation(run.name, one).parent
+        return Translation(name, folder, prepared, PREPARED[one.split], after=[f"prepare-{prepared.name}"])(run)
 
     def _score(self, run: PlannedRun, one: TextSet) -> Stage:
         """BLEU of a translation against the untouched text, and as the release has it where that can be."""

@@ -16,7 +16,7 @@ from gtransformer.files import atomic_write, read_json, write_json
 from gtransformer.lab.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.lab.comparison.demonstration_report import Outcome, conclusion, failed_checks, samples, table
 from gtransformer.lab.demo.corpus import ITEMS
-from gtransformer.lab.planner import PlannedRun, Planner, asking, translation
+from gtransformer.lab.planner import ModelMeasure, PlannedRun, Planner, Translation
 from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
@@ -68,23 +68,22 @@ class Demo(Planner):
         self.add_runs([self._run(name, recipe) for name, recipe in self.recipes.items()], by_step=True, wait=True)
 
     def _run(self, system: str, recipe: Recipe) -> PlannedRun:
-        folder, items = self.directory / system, {"items": self.raw / ITEMS}
         return PlannedRun(
             system,
             recipe,
             RECIPES[system][0],
             self.raw,
             self.prepared,
-            folder,
+            self.directory / system,
             self.changes,
             [*self.changes, "train.log-format=json"],
             after=["prepare"],
             updates=self.updates,
             precious=False,
             measures=[
-                translation,
+                Translation(),
                 self._scores,
-                partial(asking, name="contrastive", command="cli.contrastive", prepared=self.prepared, options=items),
+                ModelMeasure("contrastive", "cli.contrastive", self.prepared, {"items": self.raw / ITEMS}),
             ],
         )
 

@@ -14,7 +14,7 @@ from gtransformer.evaluation.metrics import USUAL_TITLES as SCORES
 from gtransformer.evaluation.realignment import MWER
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import read_json, read_lines, sha256
-from gtransformer.lab.planner import PlannedRun, Planner, computing, translation
+from gtransformer.lab.planner import PlannedRun, Planner, TextMeasure, Translation
 from gtransformer.run.recipe import Options, load_recipe
 from gtransformer.run.run import make_run
 
@@ -67,9 +67,10 @@ class Lengths(Planner):
         recipe = load_recipe(self.args.recipe, changes)
         run = PlannedRun(folder.name, recipe, self.args.recipe, self.run.raw, self.run.prepared, folder, changes)
         settings = {"options": recipe.options("task", "generate"), "model": self.model, "corpus": self.corpus}
-        stage = translation(run, split=split, settings=settings | {"split": split}, checkpoint=self.run.checkpoint)
+        checkpoint = self.run.checkpoint
+        stage = Translation(split=split, settings=settings | {"split": split}, checkpoint=checkpoint)(run)
         options = {**self.scoring, "hypotheses": stage.outputs[0], "split": split}
-        scores = computing(run, "score", "score", self.scoring, options, f"{split}.scores.json")
+        scores = TextMeasure("score", "score", self.scoring, options, f"{split}.scores.json")(run)
         self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:

@@ -15,6 +15,7 @@ A stage leaves ``stages/NAME.json``, its record: what its result depends on, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -225,13 +226,14 @@ class Pipeline:
                     progress.show([f"{name} {one.stage.work.status() or 'at work'}" for name, one in running.items()])
                     time.sleep(0.2)
                 progress.clear()
-                for one in over:
+                for one in sorted(over, key=lambda one: one.process.returncode != 0):  # a failure may end all
                     del running[one.stage.name]
                     end(one.stage, time.monotonic() - one.began, one.process.returncode)
         finally:
             progress.line.close()
             for one in running.values():
-                os.killpg(one.process.pid, signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):  # of one that has ended meanwhile
+                    os.killpg(one.process.pid, signal.SIGTERM)
             for one in running.values():
                 one.process.wait()
 

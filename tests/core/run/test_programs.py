@@ -133,6 +133,22 @@ def test_a_failure_ends_the_others_and_what_they_started(tmp_path):
     take_lock(tmp_path / "stages" / "lock", tmp_path, "something is still there", patience=20).close()
 
 
+def test_what_ends_together_with_a_failure(tmp_path, monkeypatch):
+    """What was done is noted, and a second failure is none of the first's."""
+    sleep, order = time.sleep, tmp_path / "order"
+
+    def all_over(_) -> None:
+        while not order.is_file() or len(order.read_text().split()) < 3:
+            sleep(0.05)
+        sleep(0.5)
+
+    monkeypatch.setattr(pipeline_module.time, "sleep", all_over)
+    stages = [program(tmp_path, name, code) for name, code in (("a", "exit(1)"), ("b", ""), ("c", "exit(2)"))]
+    with pytest.raises(UserError, match="trial: a stopped with exit status 1"):
+        run(tmp_path, *stages, at_once=3)
+    assert read_record(tmp_path / "stages" / "b.json")["done"] is True
+
+
 def test_the_reason_of_a_failure_may_be_said_by_argparse(tmp_path):
     (tmp_path / "log").write_text("train.py: error: no --foo\nerror: train stopped\n")
     assert last_error(tmp_path / "log") == "no --foo"

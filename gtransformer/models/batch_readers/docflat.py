@@ -6,6 +6,7 @@ consecutive sentences of a document, ``--batch-order document``.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
@@ -102,21 +103,25 @@ class FrontEmbedding(BatchReader):
 
     def embed_batch(self, tokens: Tensor, layout: Ragged, known: dict[str, Tensor]) -> Tensor:
         """As of all models; dropout is behind the norm, as where embeddings have one [ours]."""
-        front = self.batch_front
-        x = self.words(layout.pack(tokens))
-        if front.numbers is not None:
-            x = self._numbered(x, layout, known[FIRST_SENTENCE])
+        front, begins = self.batch_front, layout.begins
+        opened = begins, layout.doc[begins], layout.tag[begins]
+        x = self.numbered(layout.pack(tokens), known[FIRST_SENTENCE], *opened)
         x = self.placed(x, layout.offset, layout.length)
         if front.across is not None:
             x = front.across(x, layout, str(self.cfg.group_attention), self.side == "decoder")
         return dropout(front.layer_norm(x), self.cfg.dropout, self.training)
 
-    def _numbered(self, x: Tensor, layout: Ragged, first: Tensor) -> Tensor:
-        """x (N, channels) with the number of its sentence in place of every ``<s>``; ``first`` (batch,) int64."""
-        begins = layout.begins
-        begin, doc, tag = (on_device(one, layout.device) for one in (begins, layout.doc[begins], layout.tag[begins]))
-        numbers = first.index_select(0, doc) + tag - 1
-        return x.index_copy(0, begin, self.batch_front.numbers(numbers, x.dtype).to(x.dtype))
+    def numbered(self, tokens: Tensor, first: Tensor, begins: np.ndarray, doc: np.ndarray, tag: np.ndarray) -> Tensor:
+        """Return the words of tokens (n,), (n, channels), with the number of its sentence in place of every ``<s>``.
+
+        ``first`` (batch,) int64; ``begins``, ``doc`` and ``tag`` (sentences,) int64 say where these stand, of which
+        instance each is, and which of its sentences.
+        """
+        x, numbers = self.words(tokens), self.batch_front.numbers
+        if numbers is None or not len(begins):
+            return x
+        begins, doc, tag = (on_device(one, tokens.device) for one in (begins, doc, tag))
+        return x.index_copy(0, begins, numbers(first.index_select(0, doc) + tag - 1, x.dtype).to(x.dtype))
 
 
 class FrontEncoder(FrontEmbedding, DocumentEncoder):

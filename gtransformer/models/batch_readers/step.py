@@ -38,7 +38,7 @@ class FrontStep(InputStep):
             raise UserError(
                 "the sentences that are translated together are of one document; leave --join-documents out"
             )
-        self.first = memory.known[FIRST_SENTENCE].cpu().numpy()
+        self.first = memory.known[FIRST_SENTENCE]
         self.flat = None if self.front.across is None else FlatStep(self.front.across, beam, pack)
         self.opened: dict[int, tuple[int, int]] = {}  # by sentence: offset and tag of the <s> that opened it
 
@@ -89,12 +89,8 @@ class FrontStep(InputStep):
         self, tokens: Tensor, offsets: np.ndarray, opens: np.ndarray, documents: np.ndarray, tags: np.ndarray
     ) -> Tensor:
         """H: tokens (n,) with numbers and positions, (n, channels); the arrays are (n,)."""
-        x = self.decoder.words(tokens)
         opened = np.flatnonzero(opens)
-        if self.front.numbers is not None and len(opened):
-            numbers = self.first[documents[opened]] + tags[opened] - 1
-            index, numbers = (on_device(one, tokens.device) for one in (opened, numbers))
-            x = x.index_copy(0, index, self.front.numbers(numbers, x.dtype).to(x.dtype))
+        x = self.decoder.numbered(tokens, self.first, opened, documents[opened], tags[opened])
         where = on_device(offsets, tokens.device)
         return self.decoder.placed(x, where, int(offsets.max(initial=0)) + 1)
 

@@ -1,10 +1,12 @@
 """What every document model of this package can be configured with; names are fairseq's and the authors' release's."""
 
+import copy
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
-from omegaconf import II
+from omegaconf import II, OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 
@@ -18,6 +20,15 @@ ON, OFF = SWITCH = ("on", "off")
 def option(default, help: str):
     """A dataclass field with the help text that fairseq shows on the command line."""
     return field(default=default, metadata={"help": help})
+
+
+def with_options(cfg, **values):
+    """Return a copy of a configuration with other values of some options."""
+    changed = copy.deepcopy(cfg)
+    with open_dict(changed) if OmegaConf.is_config(changed) else nullcontext():
+        for name, value in values.items():
+            setattr(changed, name, value)
+    return changed
 
 
 def check_sizes(cfg) -> None:

@@ -6,8 +6,6 @@ has no counterpart. Each sentence of a document is ``[CLS] words [SEP]`` to BERT
 decoder is the usual one.
 """
 
-import copy
-import dataclasses
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +15,10 @@ from typing import Optional
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import register_model
-from omegaconf import OmegaConf, open_dict
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
-from gtransformer.models.common.config import option
+from gtransformer.models.common.config import option, with_options
 from gtransformer.models.gtransformer.model import GTransformerConfig, GTransformerModel
 from gtransformer.optional import import_transformers, read_wordpiece_tokeniser
 
@@ -88,13 +85,7 @@ class GTransformerBertModel(GTransformerModel):
     @classmethod
     def encoder_config(cls, cfg: GTransformerBertConfig) -> GTransformerBertConfig:
         """BERT's structure; the decoder keeps what was chosen."""
-        if not OmegaConf.is_config(cfg):
-            return dataclasses.replace(cfg, **STRUCTURE)
-        changed = copy.deepcopy(cfg)
-        with open_dict(changed):
-            for key, value in STRUCTURE.items():
-                changed[key] = value
-        return changed
+        return with_options(cfg, **STRUCTURE)
 
     def is_pretrained(self, name: str) -> bool:
         """Of the encoder, all but global attention and gates; the decoder is fresh."""

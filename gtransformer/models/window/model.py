@@ -1,19 +1,16 @@
 """Window attention in every self- and cross-attention, at a memory that is linear in the document's length."""
 
-import copy
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
-from omegaconf import OmegaConf, open_dict
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import DocumentModelConfig, option
+from gtransformer.models.common.config import DocumentModelConfig, option, with_options
 from gtransformer.models.common.model import DocumentModel, check_choices
 from gtransformer.models.window.attention import ALIGNMENTS, LINEAR, SENTENCE, AlignedWindow, OwnWindow
 
@@ -58,10 +55,8 @@ class WindowTransformerModel(DocumentModel):
     def build_model(cls, cfg: WindowTransformerConfig, task):
         """Build; with relative positions there are none at the input, whatever the options say."""
         cls.check(cfg)
-        inner = copy.deepcopy(cfg)
-        with open_dict(inner) if OmegaConf.is_config(inner) else nullcontext():
-            inner.no_token_positional_embeddings |= str(cfg.window_positions) == "relative"
-        model = super().build_model(inner, task)
+        without = cfg.no_token_positional_embeddings or str(cfg.window_positions) == "relative"
+        model = super().build_model(with_options(cfg, no_token_positional_embeddings=without), task)
         model.cfg = cfg
         return model
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import FairseqDataset
+from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor
 
 from gtransformer.data.instances import STORED, Grouping, Instances, Ranges
@@ -129,22 +129,20 @@ class CorpusInstances:
 
     Attributes:
         places: where each stands in its document, and which of its sentences are current.
-        source, target: tokens of each side's instances, ``<s> a b </s> <s> c </s>``.
-        bos, eos: (source, target) indices of ``<s>`` and ``</s>``.
+        sides: tokens of the source's and the target's instances, ``<s> a b </s> <s> c </s>``.
+        dictionaries: of either side.
         name: of the split, for messages.
     """
 
     places: Sequence[Place]
-    source: FairseqDataset
-    target: FairseqDataset
-    bos: tuple[int, int]
-    eos: tuple[int, int]
+    sides: tuple[FairseqDataset, FairseqDataset]
+    dictionaries: tuple[Dictionary, Dictionary]
     name: str
 
     def read(self, number: int) -> tuple[TokenLists, TokenLists]:
         """Source and target sentences of an instance, without marks. UserError if they are not those of its place."""
-        sides = zip((self.source, self.target), self.bos, self.eos, strict=True)
-        source, target = (split_tokens(side[number], bos, eos) for side, bos, eos in sides)
+        sides = zip(self.sides, self.dictionaries, strict=True)
+        source, target = (split_tokens(side[number], one.bos(), one.eos()) for side, one in sides)
         if len(target) != self.places[number].sentences:
             raise UserError(f"{self.name}: not the instances that the sidecar describes; prepare the corpus again")
         return source, target
@@ -174,7 +172,7 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
         view = part.sentences()
         made = regrouped(view, capacity.last_ones(view.source.lengths, view.target.lengths, view.runs()))
         places, sides = made.places(), (made.source, made.target)
-    return CorpusInstances(places, *sides, (source.bos(), target.bos()), (source.eos(), target.eos()), str(sidecar))
+    return CorpusInstances(places, sides, (source, target), str(sidecar))
 
 
 def split_tokens(tokens: Tensor, bos: int, eos: int) -> TokenLists:

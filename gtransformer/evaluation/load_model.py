@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+import torch
 from fairseq.data import Dictionary
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.batch_scores import BatchScorer
-from gtransformer.evaluation.sentence_scores import (
-    Layout,
-    SentenceScorer,
-    TokenLists,
-    joined_layout,
-    marked_layout,
-)
+from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists, joined_layout, marked_layout
 from gtransformer.preprocess.chain import TextEncoder
+from gtransformer.tasks.first_pass import BATCH
+from gtransformer.tasks.generation import wants_document
+from gtransformer.tasks.trained import load_trained
+from gtransformer.tasks.translation_doc import TranslationDocTask
 
 
 def load_scorer(
@@ -31,15 +31,9 @@ def load_scorer(
     is none.
 
     Models of the task ``translation_doc`` and of fairseq's ``translation`` serve. The latter read sentences joined by
-    ``separator`` or, without one, as the prepared corpus holds them (``layouts``). ``together``: of models that read
+    ``separator`` or, without one, as the prepared corpus holds them (``Layout``). ``together``: of models that read
     their batch, how many sentences it has; None: as many as in translating. UserError where the model reads none.
     """
-    import torch
-
-    from gtransformer.tasks.first_pass import BATCH
-    from gtransformer.tasks.generation import wants_document
-    from gtransformer.tasks.trained import load_trained
-
     if max_tokens < 1:
         raise UserError(f"--max-tokens {max_tokens}: give at least 1")
     if not checkpoint.is_file():
@@ -51,24 +45,17 @@ def load_scorer(
     if torch.cuda.is_available() and not cpu:
         model = model.cuda()
     source, target = task.source_dictionary, task.target_dictionary
-    layouts = choose_layouts(task, source, target, separator)
+    own = isinstance(task, TranslationDocTask)
+    if own and separator is not None:
+        raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
     if in_batches:
         most = (together or BATCH) if model.needs.batch else 1
         return BatchScorer(model, source, target, most, max_tokens), task
+    layouts = None
+    if not own:
+        made = marked_layout if separator is None else partial(joined_layout, separator=separator)
+        layouts = made(source), made(target)
     return SentenceScorer(model, source, target, max_tokens, layouts), task
-
-
-def choose_layouts(task, source: Dictionary, target: Dictionary, separator: str | None) -> tuple[Layout, Layout] | None:
-    """How the models of a task write documents; None for this package's. UserError for a needless separator."""
-    from gtransformer.tasks.translation_doc import TranslationDocTask
-
-    if isinstance(task, TranslationDocTask):
-        if separator is not None:
-            raise UserError("--separator is for models of fairseq's translation task; this one marks sentences by <s>")
-        return None
-    if separator is None:
-        return marked_layout(source), marked_layout(target)
-    return joined_layout(source, separator), joined_layout(target, separator)
 
 
 def sentence_encoder(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from gtransformer.errors import UserError
-from gtransformer.files import atomic_write, sha256
+from gtransformer.files import sha256
 from gtransformer.preprocess import manifest
 from gtransformer.preprocess.corpus import find_splits
 from gtransformer.preprocess.parallel import map_file
+from gtransformer.preprocess.pieces import copy_file
 from gtransformer.preprocess.settings import Settings, check_given, check_vocabulary
 from gtransformer.preprocess.steps import Steps
 from gtransformer.preprocess.tokenise import SCRIPTS, script_path
@@ -91,8 +91,7 @@ class Workspace:
         (source,) = self.given[name]
 
         def work() -> dict[str, Any]:
-            with atomic_write(target, "wb") as stream, open(source, "rb") as lender:
-                shutil.copyfileobj(lender, stream)
+            copy_file(source, target)
             return {"summary": f"borrowed from {source}"}
 
         self.steps.run(name, [source], [target], {"borrowed": True}, work)

@@ -18,12 +18,34 @@ from gtransformer.errors import UserError
 
 MARKS = 2  # tokens that <s> and </s> add to a sentence
 STORED = "stored"
-GROUPINGS = (STORED, "greedy", "disjoint", "sliding", "parts", "current")
 FIXED, DRAWN = LENGTHS = ("fixed", "drawn")
-BY_TOKENS = ("greedy", "parts")  # take a number of tokens; the others a number of sentences
-WITH_CONTEXT = ("sliding", "current")  # sentences stand in several instances
 
 Ranges = list[tuple[int, int]]  # [first, last) sentences
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to put sentences together; a further one is one more entry of ``KINDS``.
+
+    Attributes:
+        help: for the option ``--instances``.
+        cut: of a run of sentences, given the grouping and their lengths in tokens, the instances; None: each sentence
+            is current once, behind context.
+        furthest: (sentences,) int64, where an instance that begins with each ends at the latest, documents aside, given
+            the same; None: its lengths cannot be drawn.
+        tokens: whether it needs ``--instance-tokens``.
+        context: the least ``--context-sentences`` that it needs; None: it takes none.
+        target_context: whether it takes ``--target-context-sentences``; else both sides have the same context.
+        by_target: lengths are the target's, where there is one; else the longer side's.
+    """
+
+    help: str
+    cut: Callable[[Grouping, np.ndarray], Ranges] | None = None
+    furthest: Callable[[Grouping, np.ndarray], np.ndarray] | None = None
+    tokens: bool = False
+    context: int | None = None
+    target_context: bool = False
+    by_target: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,47 +72,54 @@ class Grouping:
 
     def check(self) -> None:
         """Raise UserError for options that are missing, out of range, or mean nothing beside ``--instances``."""
-        given = {
-            "--instance-tokens": (self.tokens, BY_TOKENS, 1),
-            "--context-sentences": (self.context, ("disjoint", *WITH_CONTEXT), int(self.kind == "sliding")),
-            "--target-context-sentences": (self.target_context, ("current",), 0),
-        }
-        for name, (value, kinds, least) in given.items():
-            if value is None:
-                if self.kind in kinds and name != "--target-context-sentences":
-                    raise UserError(f"--instances {self.kind} needs {name} N; give it")
-            elif self.kind not in kinds:
-                raise UserError(
-                    f"{name} {value} means nothing with --instances {self.kind}; leave it out, or give --instances "
-                    f"{' or '.join(kinds)}"
-                )
-            elif value < least:
-                single = "; single sentences are --instances disjoint --context-sentences 0"
-                raise UserError(f"{name} {value}: give {least} or more{single if self.kind == 'sliding' else ''}")
+        kind = KINDS[self.kind]
+        for name, value, least, needed in (
+            ("--instance-tokens", self.tokens, 1 if kind.tokens else None, True),
+            ("--context-sentences", self.context, kind.context, True),
+            ("--target-context-sentences", self.target_context, 0 if kind.target_context else None, False),
+        ):
+            if value is None and least is not None and needed:
+                raise UserError(f"--instances {self.kind} needs {name} N; give it")
+            if value is not None and least is None:
+                raise UserError(f"{name} {value} means nothing with --instances {self.kind}; leave it out")
+            if value is not None and value < least:
+                single = "; single sentences are --instances disjoint --context-sentences 0" if least else ""
+                raise UserError(f"{name} {value}: give {least} or more{single if self.with_context else ''}")
+
+    @property
+    def with_context(self) -> bool:
+        """Whether the last sentence of an instance is current and the others are its context."""
+        return self.kind != STORED and KINDS[self.kind].cut is None
+
+    @property
+    def before_target(self) -> int:
+        """How many sentences of the target stand before the last one of an instance, at most; 0 where tokens decide."""
+        return (self.target_context if KINDS[self.kind].target_context else self.context) or 0
 
     @property
     def max_sentences(self) -> int | None:
         """Most sentences of an instance, on the side that has more; None where the options set no such limit."""
-        if self.kind == STORED or self.kind in BY_TOKENS:
-            return None
-        target_context = (self.target_context or 0) if self.kind == "current" else 0
-        return max(self.context or 0, target_context) + 1
+        return None if KINDS[self.kind].context is None else max(self.context or 0, self.before_target) + 1
 
     @property
     def is_unequal(self) -> bool:
         """Whether an instance may have more sentences on one side than on the other."""
-        return self.kind == "current" and (self.context or 0) != (self.target_context or 0)
+        return (self.context or 0) != self.before_target
 
     @property
     def single_targets(self) -> bool:
         """Whether nothing stands before a sentence of the target; not known of ``stored``, which are as prepared."""
-        before = self.target_context if self.kind == "current" else self.context
-        return self.kind in ("disjoint", *WITH_CONTEXT) and not before
+        return KINDS[self.kind].context is not None and not self.before_target
 
     @property
     def repeats_targets(self) -> bool:
         """Whether sentences of the target stand in several instances: in all for which they are context."""
-        return {"sliding": self.context or 0, "current": self.target_context or 0}.get(self.kind, 0) > 0
+        return self.with_context and self.before_target > 0
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether an instance may have more or fewer sentences."""
+        return KINDS[self.kind].furthest is not None and self.max_sentences != 1
 
 
 @dataclass(frozen=True)
@@ -128,26 +157,22 @@ def group(
     Returns:
         instances in the order of their current sentences; none crosses the end of a run.
     """
-    costs = source if target is None else np.maximum(source, target)
-    written = source if target is None else target
-    before, target_before = grouping.context or 0, grouping.target_context or 0
-    if grouping.kind in WITH_CONTEXT:
-        target_before = before if grouping.kind == "sliding" else target_before
+    kind = KINDS[grouping.kind]
+    if grouping.with_context:
         last = np.arange(1, len(source) + 1)
         firsts, ends = np.array(runs, dtype=np.int64).reshape(-1, 2).T
         begin = np.repeat(firsts, ends - firsts)
-        sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in (before, target_before)]
+        contexts = grouping.context or 0, grouping.before_target
+        sides = [np.stack([np.maximum(begin, last - 1 - count), last], 1) for count in contexts]
         return Instances(*sides, np.stack([last - 1, last], 1))
-    cut: dict[str, Callable[[int, int], Ranges]] = {
-        "greedy": lambda first, last: greedy(costs[first:last].tolist(), grouping.tokens),
-        "disjoint": lambda first, last: disjoint(last - first, before + 1),
-        "parts": lambda first, last: parts(written[first:last], grouping.tokens),
-    }
+    costs = source if target is None else target if kind.by_target else np.maximum(source, target)
     if draw is not None:
-        ends = furthest_ends(grouping, costs)
+        ends = kind.furthest(grouping, costs)
         cuts = [one for first, last in runs for one in drawn(ends, first, last, draw)]
     else:
-        cuts = [(first + one, first + other) for first, last in runs for one, other in cut[grouping.kind](first, last)]
+        cuts = [
+            (first + one, first + other) for first, last in runs for one, other in kind.cut(grouping, costs[first:last])
+        ]
     whole = np.array(cuts, dtype=np.int64).reshape(-1, 2)
     return Instances(whole, whole, whole)
 
@@ -202,16 +227,10 @@ def disjoint(count: int, size: int) -> Ranges:
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def furthest_ends(grouping: Grouping, costs: np.ndarray) -> np.ndarray:
-    """(sentences,) int64, where an instance that begins with each ends at the latest: by its rule, documents aside.
-
-    ``grouping`` is ``greedy`` or ``disjoint``; ``costs`` (sentences,) int64 as ``greedy`` takes them.
-    """
-    number = np.arange(len(costs))
-    if grouping.kind == "disjoint":
-        return number + (grouping.context or 0) + 1
+def furthest_of_greedy(costs: np.ndarray, max_tokens: int) -> np.ndarray:
+    """(sentences,) int64, where an instance of ``greedy`` that begins with each sentence ends, documents aside."""
     borders = np.concatenate([[0], np.cumsum(costs)])
-    return np.maximum(np.searchsorted(borders, borders[:-1] + grouping.tokens) - 1, number + 1)
+    return np.maximum(np.searchsorted(borders, borders[:-1] + max_tokens) - 1, np.arange(len(costs)) + 1)
 
 
 def drawn(ends: np.ndarray, first: int, last: int, draw: np.random.RandomState) -> Ranges:
@@ -267,3 +286,34 @@ def _equal_parts(lengths: np.ndarray, max_tokens: int) -> Ranges:
     for wanted, least in zip(nearest.tolist(), earliest[-2:0:-1], strict=True):
         ends.append(min(max(wanted, least, ends[-1] + 1), furthest[ends[-1]]))
     return list(pairwise([*ends, len(lengths)]))
+
+
+KINDS = {
+    STORED: Kind("as prepared"),
+    "greedy": Kind(
+        "as many as --instance-tokens holds, by prepare.sh's rule",
+        cut=lambda grouping, costs: greedy(costs.tolist(), grouping.tokens),
+        furthest=lambda grouping, costs: furthest_of_greedy(costs, grouping.tokens),
+        tokens=True,
+    ),
+    "disjoint": Kind(
+        "--context-sentences + 1 at a time",
+        cut=lambda grouping, costs: disjoint(len(costs), grouping.context + 1),
+        furthest=lambda grouping, costs: np.arange(len(costs)) + grouping.context + 1,
+        context=0,
+    ),
+    "sliding": Kind("each sentence behind --context-sentences previous ones", context=1),
+    "parts": Kind(
+        "documents longer than --instance-tokens in parts of roughly equal length",
+        cut=lambda grouping, costs: parts(costs, grouping.tokens),
+        tokens=True,
+        by_target=True,
+    ),
+    "current": Kind(
+        "each sentence behind --context-sentences previous ones of the source and --target-context-sentences of the "
+        "target",
+        context=0,
+        target_context=True,
+    ),
+}
+GROUPINGS = tuple(KINDS)

@@ -21,7 +21,7 @@ from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.preprocess.chain import read_settings
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import Loader, regrouped
-from gtransformer.tasks.options import grouping_of
+from gtransformer.tasks.options import Options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 
 INSTANCE, LAST = PLACED = ("instance", "last")
@@ -99,7 +99,7 @@ def capacity_of(task, prepared: Path) -> Capacity:
         prepared: a corpus that was prepared as that of the training: it says how long instances are that were trained
             on as they were prepared. So are those of fairseq's ``translation`` task, which has no such options.
     """
-    grouping = grouping_of(task.cfg) if isinstance(task, TranslationDocTask) else Grouping()
+    grouping = task.options.grouping if isinstance(task, TranslationDocTask) else Grouping()
     if grouping.kind == STORED:
         settings = read_settings(prepared)
         most, tokens = settings.get("max_sents"), settings.get("max_instance_tokens")
@@ -119,7 +119,7 @@ def usual_place(task) -> str:
 
     Last, but for instances that are filled as ``scripts/prepare.sh`` fills them: in these G-Transformer's results are.
     """
-    kind = grouping_of(task.cfg).kind if isinstance(task, TranslationDocTask) else STORED
+    kind = task.options.grouping.kind if isinstance(task, TranslationDocTask) else STORED
     return INSTANCE if kind in (STORED, "greedy") else LAST
 
 
@@ -160,10 +160,12 @@ def corpus_instances(task, prepared: Path, split: str, capacity: Capacity | None
     """
     sidecar = find_sidecar(prepared, split)
     cfg, source, target = task.cfg, task.source_dictionary, task.target_dictionary
-    if not isinstance(task, TranslationDocTask):
+    if isinstance(task, TranslationDocTask):
+        options = task.options
+    else:
         pair = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
-        cfg = TranslationDocConfig(data=cfg.data, dataset_impl=None, **pair)
-    loader = Loader(cfg, source, target, language=target.eos(), languages=())
+        options = Options(TranslationDocConfig(data=cfg.data, dataset_impl=None, **pair))
+    loader = Loader(options, source, target, language=target.eos(), languages=())
     if capacity is None:
         dataset = loader.load(split, epoch=1, combine=False)
         places, sides = dataset.places(), (dataset.src, dataset.tgt)

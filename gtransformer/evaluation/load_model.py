@@ -13,8 +13,7 @@ from gtransformer.errors import UserError
 from gtransformer.evaluation.batch_scores import BatchScorer
 from gtransformer.evaluation.sentence_scores import SentenceScorer, TokenLists, joined_layout, marked_layout
 from gtransformer.preprocess.chain import TextEncoder
-from gtransformer.tasks.first_pass import BATCH
-from gtransformer.tasks.generation import wants_document
+from gtransformer.tasks.options import BATCH, wants_document
 from gtransformer.tasks.trained import load_trained
 from gtransformer.tasks.translation_doc import TranslationDocTask
 

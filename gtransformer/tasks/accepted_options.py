@@ -161,8 +161,9 @@ LOSSES = ("label_smoothed_cross_entropy", "cross_entropy", "label_smoothed_cross
 SHARED = ("share_all_embeddings", "share_decoder_input_output_embed")  # the output layer is an embedding, too
 LEAST = {
     1: "max_tokens batch_size max_tokens_valid batch_size_valid update_freq log_interval save_interval "
-    "validate_interval",
-    0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates",
+    "validate_interval beam nbest",
+    0: "num_workers data_buffer_size lr label_smoothing weight_decay adam_eps warmup_updates no_repeat_ngram_size "
+    "min_len max_len_a max_len_b prefix_size",
 }
 OVERRIDES = ("model_overrides", "optimizer_overrides")
 BACKENDS = ("fully_sharded", "slowmo")
@@ -299,6 +300,11 @@ def check_training(whole: DictConfig | None) -> None:
         raise UserError(
             f"--find-unused-parameters: PyTorch does not see that --criterion {FUSED} uses the output layer; leave it "
             "out, or give label_smoothed_cross_entropy"
+        )
+    if changed.get("update_ordered_indices_seed") and not whole.dataset.update_epoch_batch_itr:
+        raise UserError(
+            "--update-ordered-indices-seed changes nothing by itself but the batches of a resumed run; give "
+            "--update-epoch-batch-itr, too, or leave it out"
         )
     if torch.cuda.is_available() and not whole.common.cpu:
         return

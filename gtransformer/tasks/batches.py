@@ -21,7 +21,6 @@ from fairseq.tasks import FairseqTask
 from gtransformer.data.batching import document_order, make_divisible, mixed, share_documents
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import sentences_together
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ def batch_iterator(
         return task.dataset_to_epoch_iter[dataset]
     if dataset is task.datasets.get(task.cfg.train_subset) and max_tokens is not None:
         warn_of_long(dataset, max_tokens)
-    together = sentences_together(task.cfg)
+    together = task.options.sentences_together
     if together is not None:
         max_tokens, max_sentences = None, together
     dataset.set_epoch(epoch)

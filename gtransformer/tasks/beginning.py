@@ -25,6 +25,7 @@ from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
 from gtransformer.tasks.finetuning import check_same, check_system, check_words, goes_on, keep_given, pretrained_path
 from gtransformer.tasks.first_pass import check_sentence_model
+from gtransformer.tasks.options import Rows, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,64 @@ SYSTEM = "gtransformer"  # the architectures whose positions and marks can be ch
 READING = {"positions": DOCUMENT, "sentence_marks": BOTH, "output_words": None}  # with the values of older checkpoints
 
 
+# What no training can begin with; ``whole`` is None for a model that is built without one.
+BEGINNING: Rows = (
+    (
+        lambda c: str(getattr(c.model, "autocast", "none")) == "float16",
+        "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
+        "--autocast bfloat16, or fairseq's --fp16, which scales it",
+    ),
+    (
+        lambda c: c.whole and c.neutral and not (goes_on(c.whole) or (c.loads and pretrained_path(c.whole))),
+        "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with --sentence-model, or "
+        "with --finetune-from-model and --load-partial, or leave the option out",
+    ),
+    (
+        # --sentence-model sets the option whatever the layers are
+        lambda c: c.whole and c.neutral and not (c.model.sentence_model or _has_gates(c.model)),
+        "--neutral-gates: no layer of this model has gates; leave the option out",
+    ),
+    (
+        lambda c: c.whole and c.neutral and c.bias is not None and not LEAST <= c.bias <= MOST,
+        "--gate-bias {bias:g} with --neutral-gates: next to nothing of one attention would be let through; give 0, or "
+        f"a bias between {LEAST} and {MOST}",
+    ),
+    (
+        lambda c: c.whole and c.bias is not None and stays_shut(c.bias),
+        "--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them has no "
+        "gradient; give 3, and shut gates only to scripts/start.sh, which trains nothing",
+    ),
+    (
+        lambda c: c.whole and c.classifier and str(c.task.shuffled_context) != ADDED,
+        "--batch-classifier: all batches would be of one kind, and it would learn nothing; give --shuffled-context "
+        "added, or leave it out",
+    ),
+    (
+        lambda c: (
+            c.whole
+            and c.classifier
+            and (
+                c.whole.criterion._name != FUSED
+                or c.whole.criterion.report_accuracy
+                or c.whole.criterion.ignore_prefix_size
+            )
+        ),
+        f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
+        "--ignore-prefix-size",
+    ),
+    (
+        lambda c: (
+            c.whole
+            and any(getattr(c.task, name, 0) for name in MASKING)
+            and str(getattr(c.model, "trained_parameters", ALL)) != ALL
+            and getattr(c.model, "output_words", None) is not None
+        ),
+        "--doc-noise-mask, --coword-dropout: the sentence model knows no <mask>, and with --trained-parameters its "
+        "embedding would stay random; leave one of the two out",
+    ),
+)
+
+
 def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> None:
     """Raise UserError for a beginning that training cannot have, or a checkpoint that is of another kind.
 
@@ -43,22 +102,33 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
         task_cfg: of its task.
         whole: all options of the training; None for a model that is built without one.
     """
-    if str(getattr(model_cfg, "autocast", "none")) == "float16":
-        raise UserError(
-            "--autocast float16 cannot train, since nothing scales the loss and small gradients would vanish; use "
-            "--autocast bfloat16, or fairseq's --fp16, which scales it"
-        )
+    check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
-    check_gates(model_cfg, whole)
-    check_classifier(model_cfg, task_cfg, whole)
-    check_masks(model_cfg, task_cfg)
     check_start_of_training(whole)
     check_system(model_cfg, whole)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
     check_reading(model_cfg, read_settings(path), path)
     check_same(model_cfg, task_cfg, whole)
     keep_given(whole)
+
+
+def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> None:
+    """Raise UserError for options that no training can begin with, as ``check_beginning``."""
+    refuse(
+        BEGINNING,
+        model=model_cfg,
+        task=task_cfg,
+        whole=whole,
+        bias=getattr(model_cfg, "gate_bias", None),
+        neutral=getattr(model_cfg, "neutral_gates", False),
+        loads=getattr(model_cfg, "load_partial", False) or getattr(model_cfg, "load_partial_global_from_local", False),
+        classifier=getattr(model_cfg, "batch_classifier", False),
+    )
+
+
+def _has_gates(model_cfg: Any) -> bool:
+    return any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross"))
 
 
 def say_defaults(model_cfg: Any, task_cfg: Any, arguments: Sequence[str]) -> None:
@@ -99,59 +169,6 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
         )
 
 
-def check_gates(model_cfg: Any, whole: DictConfig) -> None:
-    """Raise UserError for gates that training could never open, and for neutral ones that cannot be made so."""
-    bias = getattr(model_cfg, "gate_bias", None)
-    if getattr(model_cfg, "neutral_gates", False):
-        loads = model_cfg.load_partial or model_cfg.load_partial_global_from_local
-        if not (goes_on(whole) or (loads and pretrained_path(whole))):
-            raise UserError(
-                "--neutral-gates: group attention is scaled as a sentence model is loaded; give one with "
-                "--sentence-model, or with --finetune-from-model and --load-partial, or leave the option out"
-            )
-        gated = any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross"))
-        if not gated and not model_cfg.sentence_model:  # which sets the option whatever the layers are
-            raise UserError("--neutral-gates: no layer of this model has gates; leave the option out")
-        if bias is not None and not LEAST <= bias <= MOST:
-            raise UserError(
-                f"--gate-bias {bias:g} with --neutral-gates: next to nothing of one attention would be let through; "
-                f"give 0, or a bias between {LEAST} and {MOST}"
-            )
-    if bias is not None and stays_shut(bias):
-        raise UserError(
-            f"--gate-bias {bias:g}: gates would stay shut, since their sigmoid is exactly 1 and what is behind them "
-            "has no gradient; give 3, and shut gates only to scripts/start.sh, which trains nothing"
-        )
-
-
-def check_classifier(model_cfg: Any, task_cfg: Any, whole: DictConfig) -> None:
-    """Raise UserError for a classifier of batches that nothing teaches, with a criterion that adds its loss."""
-    if not getattr(model_cfg, "batch_classifier", False):
-        return
-    if str(task_cfg.shuffled_context) != ADDED:
-        raise UserError(
-            "--batch-classifier: all batches would be of one kind, and it would learn nothing; give --shuffled-context "
-            "added, or leave it out"
-        )
-    criterion = whole.criterion
-    if criterion._name != FUSED or criterion.report_accuracy or criterion.ignore_prefix_size:
-        raise UserError(
-            f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
-            "--ignore-prefix-size"
-        )
-
-
-def check_masks(model_cfg: Any, task_cfg: Any) -> None:
-    """Raise UserError where words are masked by a ``<mask>`` that the sentence model lacks and that does not train."""
-    option = next((name for name in MASKING if getattr(task_cfg, name, 0)), None)
-    trained = str(getattr(model_cfg, "trained_parameters", ALL))
-    if option and trained != ALL and getattr(model_cfg, "output_words", None) is not None:
-        raise UserError(
-            f"--{option.replace('_', '-')}: the sentence model knows no <mask>, and with --trained-parameters "
-            f"{trained} its embedding would stay random; leave one of the two out"
-        )
-
-
 TASK = "translation_doc"
 
 
@@ -170,6 +187,13 @@ def check_decoder_start(task: Mapping[str, Any], checkpoint: Path | None = None)
     raise CheckpointError(reason) if checkpoint is None else UserError(f"checkpoint {checkpoint} {reason}")
 
 
+def check_start_of_training(whole: DictConfig | None) -> None:
+    """The same for the checkpoint that a training begins from, its own last one or another's."""
+    if whole is not None:
+        path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
+        check_decoder_start(read_settings(path).get("task", {}), path)
+
+
 def check_saved_with(model: DictConfig) -> None:
     """The same, given the section of a checkpoint's configuration that its model is built from.
 
@@ -179,14 +203,6 @@ def check_saved_with(model: DictConfig) -> None:
     root = model._get_root() if isinstance(model, DictConfig) else None
     if isinstance(root, DictConfig) and isinstance(root.get("task"), DictConfig):
         check_decoder_start(root.task)
-
-
-def check_start_of_training(whole: DictConfig | None) -> None:
-    """The same for the checkpoint that a training begins from, its own last one or another's."""
-    if whole is None:
-        return
-    path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-    check_decoder_start(read_settings(path).get("task", {}), path)
 
 
 SIDES = ("encoder", "decoder")
@@ -203,7 +219,6 @@ OF_SENTENCE_MODELS = (
 )
 ATTENTION = ("encoder.layers.0.self_attn", "decoder.layers.0.encoder_attn")
 INEXACT = ("no_language_locality", "no_translation_locality")  # attention that was trained on single sentences
-OWN_TASK = "translation_doc"
 
 
 def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
@@ -273,7 +288,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
 
 def is_own(settings: Mapping[str, Any]) -> bool:
     """Whether the options in a checkpoint are of a model of this package."""
-    return settings["task"].get("_name", settings["task"].get("task")) == OWN_TASK
+    return settings["task"].get("_name", settings["task"].get("task")) == TASK
 
 
 def words_before_symbols(dictionary: Dictionary, langs: list[str]) -> int:

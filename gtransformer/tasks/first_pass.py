@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from gtransformer.data.batching import DOCUMENT
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.data.sentences import RunDataset
@@ -26,9 +25,7 @@ from gtransformer.preprocess.chain import TextEncoder
 from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.search.rules import ON
 from gtransformer.search.stepwise import decodes_stepwise
-from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import read_settings
-from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.loading import binarised_prefix
 from gtransformer.tasks.trained import AS_GIVEN, in_batches, load_trained
 
@@ -36,38 +33,8 @@ logger = logging.getLogger(__name__)
 
 
 CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names; other files are plain text
-BATCH = 16  # sentences that are translated together, unless --batch-sentences says otherwise (section 3.5)
 
 Place = tuple[int, int]  # document and sentence in it, from 0
-
-
-def check_first_pass(cfg: TranslationDocConfig, grouping: Grouping) -> None:
-    """Raise UserError for options of two passes that contradict others, or mean nothing beside them."""
-    if cfg.batch_sentences is not None and cfg.batch_sentences < 1:
-        raise UserError(f"--batch-sentences {cfg.batch_sentences}: give 1 or more")
-    if cfg.batch_sentences is not None and str(cfg.batch_order) != DOCUMENT:
-        raise UserError(
-            f"--batch-sentences {cfg.batch_sentences}: batches by size hold no consecutive sentences; give "
-            "--batch-order document, or leave it out"
-        )
-    if cfg.first_pass is None:
-        return
-    given = f"--first-pass {cfg.first_pass}"
-    if grouping.kind != "sliding":
-        raise UserError(
-            f"{given}: translations stand before each sentence of the target with --instances sliding "
-            f"--context-sentences K, not with --instances {grouping.kind}; leave it out, or give these"
-        )
-    if str(cfg.strategy) != FULL:
-        raise UserError(f"{given} and --strategy {cfg.strategy} are two ways to have context; leave one of them out")
-    if cfg.documents_at_once:
-        raise UserError(f"{given}: a batch is translated as one; leave --documents-at-once out")
-
-
-def sentences_together(cfg: TranslationDocConfig) -> int | None:
-    """How many consecutive sentences a batch has; None: as many as its tokens allow."""
-    together = cfg.batch_sentences or (None if cfg.first_pass is None else BATCH)
-    return together if str(cfg.batch_order) == DOCUMENT else None
 
 
 class FirstPass:

@@ -15,25 +15,17 @@ from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
+from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, MARKS, STORED, WITH_CONTEXT, Grouping, Instances, group
+from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Grouping, Instances, group
 from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.preprocess.binarise import dictionary_words
-from gtransformer.tasks.config import TranslationDocConfig
-from gtransformer.tasks.options import (
-    MakeInstances,
-    check_training,
-    drawn_anew,
-    grouping_of,
-    strategy_of,
-    walked_documents,
-    window_costs,
-)
+from gtransformer.search.strategies import Strategy
+from gtransformer.tasks.options import MakeInstances, Options
 
 logger = logging.getLogger(__name__)
 
@@ -49,23 +41,23 @@ class Loader:
 
     def __init__(
         self,
-        cfg: TranslationDocConfig,
+        options: Options,
         dictionary: Dictionary,
         target_dictionary: Dictionary,
         language: int,
         languages: Sequence[str],
     ):
-        self.cfg, self.dictionary, self.target_dictionary = cfg, dictionary, target_dictionary
+        self.options, self.cfg = options, options.cfg
+        self.dictionary, self.target_dictionary = dictionary, target_dictionary
         self.language, self.languages = language, languages
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
         """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
-        grouping = grouping_of(self.cfg)
+        grouping, walked = self.options.grouping, self.options.walked_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
-            check_training(self.cfg)
-            check_limit(self.cfg.max_pair_tokens, grouping)
+            self.options.check_training()
         path = paths[(epoch - 1) % len(paths)] if training else paths[0]
         further = utils.split_paths(self.cfg.more_training_data or "") if training else []
         parts = []
@@ -77,17 +69,15 @@ class Loader:
             parts += found
             if (found[0].target is None) != (parts[0].target is None):
                 raise UserError(f"{one}: of it and {path} only one has a target side; prepare both with two sides")
-        strategy = strategy_of(self.cfg, grouping)
-        walked = walked_documents(strategy)
         limit = self.cfg.max_pair_tokens if training else None
         draw = None
-        if training and drawn_anew(self.cfg):  # the same in all processes, and in a resumed epoch
+        if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
-        exchange = draw if str(self.cfg.shuffled_context) == EVERYTHING else None
+        exchange = draw if self.options.shuffled == EVERYTHING else None
         lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         testing = split.startswith("test")  # as in real use, where the source is all that there is
         groups = [self._group(part, grouping, walked, exchange, limit, lengths, testing) for part in parts]
-        shuffled = str(self.cfg.shuffled_context) if training else NOTHING
+        shuffled = self.options.shuffled if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
             cause = f"; give more than --max-pair-tokens {limit}" if limit is not None else ": it holds no text"
@@ -95,10 +85,10 @@ class Loader:
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
         if walked is not None or grouping.kind != STORED:
-            how = f"--instances {grouping.kind}" if walked is None else f"--strategy {strategy.kind}"
+            how = f"--instances {grouping.kind}" if walked is None else f"--strategy {self.cfg.strategy}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
-        masked = self.cfg.context_loss == "off" and grouping.kind in WITH_CONTEXT and target is not None
-        documents = following([one.documents for one in groups]) if self.cfg.batch_order == DOCUMENT else None
+        masked = self.cfg.context_loss == "off" and grouping.with_context and target is not None
+        documents = following([one.documents for one in groups]) if self.options.ordered else None
         in_order = None
         if shuffled in (GLOBAL, ADDED):
             in_order = np.arange(len(documents)) < (len(documents) // 2 if shuffled == ADDED else 0)
@@ -114,7 +104,7 @@ class Loader:
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),
-            costs=None if walked is None else window_costs(strategy, [one.source for one in groups]),
+            costs=None if walked is None else window_costs(self.options.strategy, [one.source for one in groups]),
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
@@ -152,7 +142,7 @@ class Loader:
         A line that does not begin with ``<s>`` is taken as one sentence, with a warning: it must not end the session.
         Raises UserError for lines that are to be grouped anew.
         """
-        if grouping_of(self.cfg).kind != STORED:
+        if self.options.grouping.kind != STORED:
             raise UserError(
                 f"--instances {self.cfg.instances}: lines that are typed or piped in are translated as they are, each "
                 "as one instance; give --instances stored, and write together what is to stand together"
@@ -189,7 +179,7 @@ class Loader:
         if dropout and self.cfg.doc_noise_mask > 0:
             noise, target_noise = self.word_dropout(self.dictionary), self.word_dropout(self.target_dictionary)
         if dropout and self.cfg.coword_dropout > 0:
-            last, d = grouping_of(self.cfg).kind in WITH_CONTEXT, self.dictionary
+            last, d = self.options.grouping.with_context, self.dictionary
             current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
         return DocumentPairDataset(
             source,
@@ -256,12 +246,12 @@ class Loader:
             view = part.sentences()
             return regrouped(view, walked(view))
         if grouping.kind == STORED:
-            return stored_as_they_are(part, self.cfg.batch_order == DOCUMENT)
+            return stored_as_they_are(part, self.options.ordered)
         view = part.sentences()
         if exchange is not None:
             view.exchange(exchange)
         target = None if view.target is None else view.target.lengths
-        if grouping.kind == "parts" and testing:
+        if testing and KINDS[grouping.kind].by_target:
             target = None
         made = group(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
@@ -345,17 +335,6 @@ def regrouped(view: Sentences, made: Instances) -> Grouped:
     documents = np.stack([view.document[first], view.position[first]], 1)
     numbers = view.position[made.source[:, 0]] + 1
     return Grouped(source, target, context, documents, numbers, partial(regrouped_places, view, made))
-
-
-def check_limit(most: int | None, grouping: Grouping) -> None:
-    """Raise UserError for a limit that leaves nothing, or that instances as stored cannot be held to."""
-    if most is not None and most < 1:
-        raise UserError(f"--max-pair-tokens {most}: give 1 or more")
-    if most is not None and grouping.kind == STORED:
-        raise UserError(
-            f"--max-pair-tokens {most}: instances are taken as they are stored; give --instances current "
-            "--context-sentences K, or another kind that is made when data are loaded"
-        )
 
 
 def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
@@ -451,3 +430,13 @@ def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
     with open_dict(model):
         model.length_ratio = length_ratio(documents)
     logger.info("--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents))
+
+
+def window_costs(strategy: Strategy, sources: Sequence[RunDataset]) -> np.ndarray:
+    """(documents,) int64, the tokens of a batch that each document takes: those of its longest window."""
+    costs = [
+        strategy.cost(source.sentences.lengths[first:last].tolist())
+        for source in sources
+        for first, last in source.ranges.tolist()
+    ]
+    return np.array(costs, dtype=np.int64)

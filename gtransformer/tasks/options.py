@@ -1,174 +1,343 @@
-"""What the task's options say about instances and ways through documents, and which of them contradict each other."""
+"""What the task's options say about documents: read once, and which of them exclude each other.
+
+A combination that is refused is one row of a table here: when it is met, and what is said. Rows ask the ``case`` that
+``refuse`` is given; their text is formatted with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
+from torch import nn
 
 from gtransformer.data.batching import ADDED, DOCUMENT, EVERYTHING, GLOBAL, NOTHING
-from gtransformer.data.instances import DRAWN, STORED, WITH_CONTEXT, Grouping, Instances
-from gtransformer.data.sentences import RunDataset, Sentences
+from gtransformer.data.instances import DRAWN, STORED, Grouping, Instances
+from gtransformer.data.sentences import Sentences
 from gtransformer.errors import UserError
+from gtransformer.models.common.model import needs_of
+from gtransformer.search.rules import AUTO, OFF, ON
 from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
 from gtransformer.tasks.config import TranslationDocConfig
 
-
-def grouping_of(cfg: TranslationDocConfig) -> Grouping:
-    """What the options say about instances. Raises UserError where they contradict each other."""
-    grouping = Grouping(str(cfg.instances), cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences)
-    grouping.check()
-    check_shuffle(cfg, grouping)
-    check_lengths(cfg, grouping)
-    check_joined(cfg)
-    return grouping
-
-
-def drawn_anew(cfg: TranslationDocConfig) -> bool:
-    """Whether training has other instances, or other ones together, in every epoch, and so loads its set for each."""
-    return str(cfg.instance_lengths) == DRAWN or str(cfg.shuffled_context) != NOTHING
-
-
-def check_shuffle(cfg: TranslationDocConfig, grouping: Grouping) -> None:
-    """Raise UserError for a ``--shuffled-context`` that the other options leave no meaning to."""
-    chosen = str(cfg.shuffled_context)
-    if chosen in (GLOBAL, ADDED) and str(cfg.batch_order) != DOCUMENT:
-        raise UserError(
-            f"--shuffled-context {chosen}: batches by size hold unrelated instances already; give --batch-order "
-            "document, or leave it out"
-        )
-    if chosen == EVERYTHING and grouping.kind == STORED:
-        raise UserError(
-            "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
-            "another kind, or leave it out"
-        )
-    if chosen != NOTHING and cfg.gen_output:
-        raise UserError(
-            f"--shuffled-context {chosen} is for training; leave it out of generation: with --gen-output sentences "
-            "would be put back in wrong places"
-        )
-
-
-def check_lengths(cfg: TranslationDocConfig, grouping: Grouping) -> None:
-    """Raise UserError for ``--instance-lengths drawn`` where there is no length to draw."""
-    several = grouping.kind == "greedy" or grouping.kind == "disjoint" and grouping.context
-    if str(cfg.instance_lengths) == DRAWN and not several:
-        raise UserError(
-            f"--instance-lengths drawn: the lengths of --instances {grouping.kind} are no choice; give --instances "
-            "greedy --instance-tokens N, or disjoint --context-sentences K with K of 1 or more"
-        )
-
-
-def check_joined(cfg: TranslationDocConfig) -> None:
-    """Raise UserError for ``--join-documents`` where batches are of no document, or are to be one each."""
-    if not cfg.join_documents:
-        return
-    if str(cfg.batch_order) != DOCUMENT:
-        raise UserError(
-            "--join-documents: batches by size hold several documents already; give --batch-order document, or leave "
-            "it out"
-        )
-    if cfg.gen_output or cfg.first_pass is not None or cfg.batch_sentences is not None:
-        raise UserError(
-            "--join-documents is for training; leave it out of generation, where the sentences that are translated "
-            "together are of one document"
-        )
-
-
-def check_training(cfg: TranslationDocConfig) -> None:
-    """Raise UserError for what is to be done with context in training where no instance has any.
-
-    Translating has no loss and masks nothing, and may have other instances than training.
-    """
-    grouping = grouping_of(cfg)
-    check_coword(cfg, grouping)
-    kind = grouping.kind
-    if cfg.context_loss == "off" and kind not in WITH_CONTEXT:
-        raise UserError(
-            f"--context-loss off: no instance of --instances {kind} has context; leave it out, or give "
-            f"--instances {' or '.join(WITH_CONTEXT)}"
-        )
-
-
-def check_coword(cfg: TranslationDocConfig, grouping: Grouping) -> None:
-    """Raise UserError for a ``--coword-dropout`` that is no probability, or where there is no context."""
-    if not 0 <= cfg.coword_dropout <= 1:
-        raise UserError(f"--coword-dropout {cfg.coword_dropout:g}: give a probability, 0 to 1")
-    if cfg.coword_dropout > 0 and grouping.kind in ("disjoint", *WITH_CONTEXT) and not grouping.context:
-        raise UserError(
-            f"--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {grouping.kind} "
-            "--context-sentences 0 has a context to find the words in; leave it out, or use --doc-noise-mask"
-        )
-
-
-def check_order_options(whole: DictConfig | None) -> None:
-    """Raise UserError for another seed of batches that are made once: it matters only to a run that is resumed."""
-    if whole is not None and whole.dataset.update_ordered_indices_seed and not whole.dataset.update_epoch_batch_itr:
-        raise UserError(
-            "--update-ordered-indices-seed changes nothing by itself but the batches of a resumed run; give "
-            "--update-epoch-batch-itr, too, or leave it out"
-        )
-
-
 MakeInstances = Callable[[Sentences], Instances]
+Rows = Sequence[tuple[Callable[[SimpleNamespace], Any], str]]
+
+BATCH = 16  # sentences that are translated together, unless --batch-sentences says otherwise (Wu et al. 2023, 3.5)
+
+ALWAYS: Rows = (
+    (
+        lambda c: c.options.shuffled in (GLOBAL, ADDED) and not c.options.ordered,
+        "--shuffled-context {cfg.shuffled_context}: batches by size hold unrelated instances already; give "
+        "--batch-order document, or leave it out",
+    ),
+    (
+        lambda c: c.options.shuffled == EVERYTHING and c.grouping.kind == STORED,
+        "--shuffled-context everything: stored instances cannot exchange sentences; give --instances sliding or "
+        "another kind, or leave it out",
+    ),
+    (
+        lambda c: c.options.shuffled != NOTHING and c.cfg.gen_output,
+        "--shuffled-context {cfg.shuffled_context} is for training; leave it out of generation: with --gen-output "
+        "sentences would be put back in wrong places",
+    ),
+    (
+        lambda c: str(c.cfg.instance_lengths) == DRAWN and not c.grouping.can_draw,
+        "--instance-lengths drawn: the lengths of --instances {grouping.kind} are no choice; give --instances greedy "
+        "--instance-tokens N, or disjoint --context-sentences K with K of 1 or more",
+    ),
+    (
+        lambda c: c.cfg.join_documents and not c.options.ordered,
+        "--join-documents: batches by size hold several documents already; give --batch-order document, or leave it "
+        "out",
+    ),
+    (
+        lambda c: c.cfg.join_documents and (c.cfg.gen_output or c.cfg.first_pass or c.cfg.batch_sentences is not None),
+        "--join-documents is for training; leave it out of generation, where the sentences that are translated "
+        "together are of one document",
+    ),
+    (
+        lambda c: c.cfg.batch_sentences is not None and c.cfg.batch_sentences < 1,
+        "--batch-sentences {cfg.batch_sentences}: give 1 or more",
+    ),
+    (
+        lambda c: c.cfg.batch_sentences is not None and not c.options.ordered,
+        "--batch-sentences {cfg.batch_sentences}: batches by size hold no consecutive sentences; give --batch-order "
+        "document, or leave it out",
+    ),
+    (
+        lambda c: c.cfg.first_pass and c.grouping.kind != "sliding",
+        "--first-pass {cfg.first_pass}: translations stand before each sentence of the target with --instances sliding "
+        "--context-sentences K, not with --instances {grouping.kind}; leave it out, or give these",
+    ),
+    (
+        lambda c: c.cfg.first_pass and c.options.walks,
+        "--first-pass {cfg.first_pass} and --strategy {cfg.strategy} are two ways to have context; leave one of them "
+        "out",
+    ),
+    (
+        lambda c: c.cfg.first_pass and c.cfg.documents_at_once,
+        "--first-pass {cfg.first_pass}: a batch is translated as one; leave --documents-at-once out",
+    ),
+    (
+        lambda c: (
+            c.options.walks
+            and c.grouping.kind != STORED
+            and (str(c.cfg.strategy) == SLIDING or c.cfg.window_tokens is not None)
+        ),
+        "--strategy {cfg.strategy} --window-tokens walks through whole documents, not through --instances "
+        "{grouping.kind}; leave one of them out",
+    ),
+    (
+        lambda c: c.options.walks and c.grouping.single_targets,
+        "--strategy {cfg.strategy} translates behind previous translations, but instances have no context on the "
+        "target side (--context-sentences, --target-context-sentences); leave --strategy out",
+    ),
+)
+# Translating has no loss and masks nothing, and may have other instances than training.
+TRAINING: Rows = (
+    (
+        lambda c: not 0 <= c.cfg.coword_dropout <= 1,
+        "--coword-dropout {cfg.coword_dropout:g}: give a probability, 0 to 1",
+    ),
+    (
+        lambda c: c.cfg.coword_dropout > 0 and c.grouping.context == 0,
+        "--coword-dropout {cfg.coword_dropout:g}: no instance of --instances {grouping.kind} --context-sentences 0 has "
+        "a context to find the words in; leave it out, or use --doc-noise-mask",
+    ),
+    (
+        lambda c: c.cfg.context_loss == "off" and not c.grouping.with_context,
+        "--context-loss off: no instance of --instances {grouping.kind} has context; leave it out, or give --instances "
+        "sliding or current",
+    ),
+    (
+        lambda c: c.cfg.max_pair_tokens is not None and c.cfg.max_pair_tokens < 1,
+        "--max-pair-tokens {cfg.max_pair_tokens}: give 1 or more",
+    ),
+    (
+        lambda c: c.cfg.max_pair_tokens is not None and c.grouping.kind == STORED,
+        "--max-pair-tokens {cfg.max_pair_tokens}: instances are taken as they are stored; give --instances current "
+        "--context-sentences K, or another kind that is made when data are loaded",
+    ),
+)
+GENERATION: Rows = (
+    (
+        lambda c: c.options.rule == OFF and (c.options.walks or c.cfg.first_pass or c.cfg.doc_constraint),
+        "--sentence-rule off: --strategy, --first-pass and --doc-constraint give as many sentences as the source has; "
+        "leave one of the two out",
+    ),
+    (
+        lambda c: c.score_reference and (c.options.walks or c.cfg.first_pass),
+        "--score-reference: --strategy and --first-pass are ways to translate; leave one of the two out",
+    ),
+    (
+        lambda c: c.cfg.documents_at_once < 0,
+        "--documents-at-once {cfg.documents_at_once}: give 0 (all of a batch) or more",
+    ),
+)
+_UNEQUAL = "--context-sentences {grouping.context} and --target-context-sentences {grouping.before_target}"
+# Instances against a model. ``trained``: so that another mode is no advice.
+INSTANCES_OF_A_MODEL: Rows = (
+    (
+        lambda c: c.needs.last_sentence_only and not c.grouping.single_targets,
+        "--instances {grouping.kind}: the model translates one sentence, with previous ones of the source beside it; "
+        "give --instances current --context-sentences K, K previous sentences or 0, and no target context",
+    ),
+    (
+        lambda c: c.unequal and c.pairs_sentences,
+        f"{_UNEQUAL}: the model (--doc-mode partial) wants as many sentences on both sides; give equal numbers{{mode}}",
+    ),
+    (
+        lambda c: c.unequal and (c.cfg.doc_constraint or c.options.rule == ON),
+        f"{_UNEQUAL}: --sentence-rule on (--doc-constraint) wants as many sentences on both sides; leave it out, or "
+        "give equal numbers",
+    ),
+)
+ALIGNED: Rows = (
+    (
+        lambda c: c.grouping.is_unequal and c.aligns,
+        f"{_UNEQUAL}: the model's windows align target and source from their beginnings on; give equal numbers",
+    ),
+)
+# Batches against a model that reads its batch, or sentence numbers.
+BATCHES_OF_A_MODEL: Rows = (
+    (
+        lambda c: not c.options.ordered,
+        "the model reads consecutive sentences of a document as one batch; give --batch-order document",
+    ),
+    (
+        lambda c: c.grouping.is_unequal or not (c.single or c.grouping.repeats_targets),
+        "--instances {grouping.kind}: the model reads each sentence behind previous ones, as many on both sides; give "
+        "--instances sliding --context-sentences K",
+    ),
+    (
+        lambda c: c.cfg.eval_bleu and c.grouping.repeats_targets and c.needs.targets,
+        "--eval-bleu: the decoder reads the other sentences of its batch while they are translated, each behind first "
+        "translations, which training has none of; leave it out, and choose by the loss",
+    ),
+    (
+        lambda c: c.training and not c.single and str(c.cfg.context_loss) == "on",
+        "--context-loss on: each sentence would count again as context of the ones behind it, and the model learns the "
+        "current sentence alone; give --context-loss off",
+    ),
+    (
+        lambda c: c.options.walks,
+        "--strategy {cfg.strategy}: the model translates batches of consecutive sentences; leave it out",
+    ),
+)
+# A checkpoint's task against this one.
+SAVED: Rows = (
+    (
+        lambda c: None not in (c.theirs, c.ours) and c.theirs != c.ours,
+        "the model translates {theirs}, and this is to be {ours} (--source-lang, --target-lang); give a model of these "
+        "languages, or the languages of the model",
+    ),
+    (
+        lambda c: str(c.cfg.strategy) == SEQUENTIAL and c.saved.single_targets,
+        "--strategy sequential translates behind previous translations, but the model was trained on single sentences "
+        "of the target, without context; leave --strategy out",
+    ),
+)
 
 
-def strategy_of(cfg: TranslationDocConfig, grouping: Grouping) -> Strategy:
-    """What the options say; of sequential decoding, the context is that of ``--instances`` where it has any.
+def refuse(rows: Rows, **case: Any) -> None:
+    """Raise UserError with the text of the first row that ``case`` meets."""
+    asked = SimpleNamespace(**case)
+    for met, said in rows:
+        if met(asked):
+            raise UserError(said.format(**case))
 
-    Raises UserError for options that contradict each other, and for instances without context on the target side.
+
+class Options:
+    """What a task's options say, read once: ``grouping`` of its instances, ``strategy`` of its generation.
+
+    Raises UserError where they contradict each other.
     """
-    kind, tokens = str(cfg.strategy), cfg.window_tokens
-    if kind == FULL:
-        return Strategy(kind, tokens)
-    if grouping.kind != STORED and (kind == SLIDING or tokens is not None):
-        raise UserError(
-            f"--strategy {kind} --window-tokens walks through whole documents, not through --instances "
-            f"{grouping.kind}; leave one of them out"
-        )
-    if kind == SLIDING:
-        return Strategy(kind, tokens)
-    if grouping.kind == "current" and not grouping.target_context:
-        raise UserError(
-            "--strategy sequential translates behind previous translations, but these instances have no target context "
-            "(--target-context-sentences 0); leave --strategy out: each sentence is translated by itself already"
-        )
-    if grouping.kind == "disjoint" and not grouping.context:
-        raise UserError(
-            "--strategy sequential translates behind previous sentences, but --context-sentences 0 leaves none; leave "
-            "--strategy out"
-        )
-    if grouping.kind not in WITH_CONTEXT:
-        return Strategy(kind, tokens)
-    target_context = grouping.context if grouping.kind == "sliding" else grouping.target_context
-    return Strategy(SEQUENTIAL, None, grouping.context, target_context)
+
+    def __init__(self, cfg: TranslationDocConfig):
+        self.cfg = cfg
+        self.ordered = str(cfg.batch_order) == DOCUMENT
+        self.shuffled = str(cfg.shuffled_context)
+        self.walks = str(cfg.strategy) != FULL
+        numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
+        self.grouping = Grouping(str(cfg.instances), *numbers)
+        self.grouping.check()
+        self._refuse(ALWAYS)
+        context = None, None
+        if self.walks and self.grouping.with_context:  # sequential decoding has that of the instances
+            context = self.grouping.context, self.grouping.before_target
+        self.strategy = Strategy(str(cfg.strategy), cfg.window_tokens, *context)
+
+    def _refuse(self, rows: Rows, **case: Any) -> None:
+        refuse(rows, options=self, cfg=self.cfg, grouping=self.grouping, **case)
+
+    @property
+    def rule(self) -> str:
+        """``--sentence-rule``."""
+        return str(self.cfg.sentence_rule)
+
+    @property
+    def drawn_anew(self) -> bool:
+        """Whether training has other instances, or other ones together, in every epoch, and so loads its set anew."""
+        return str(self.cfg.instance_lengths) == DRAWN or self.shuffled != NOTHING
+
+    @property
+    def sentences_together(self) -> int | None:
+        """How many consecutive sentences a batch has; None: as many as its tokens allow."""
+        together = self.cfg.batch_sentences or (None if self.cfg.first_pass is None else BATCH)
+        return together if self.ordered else None
+
+    @property
+    def walked_documents(self) -> MakeInstances | None:
+        """What makes whole documents of a split's sentences, if the strategy wants them; None: instances as they are.
+
+        It raises UserError for a sentence that no window holds.
+        """
+        if self.strategy.tokens is None and self.strategy.context is None:
+            return None
+        return partial(_whole_documents, self.strategy)
+
+    def check_training(self) -> None:
+        """Raise UserError for what training cannot have."""
+        self._refuse(TRAINING)
+
+    def check_generation(self, score_reference: bool = False) -> None:
+        """Raise UserError for what generation cannot have; ``score_reference``: it scores given translations."""
+        self._refuse(GENERATION, score_reference=score_reference)
+
+    def check_instances(self, model: nn.Module, trained: bool) -> None:
+        """Raise UserError for instances whose sides are not what a model wants; ``trained``: it has been trained."""
+        needs = needs_of(model)
+        unequal = self.grouping.is_unequal and not needs.last_sentence_only
+        mode = "" if trained else ", or train with --doc-mode full"
+        pairs = self.pairs_sentences(model)
+        self._refuse(INSTANCES_OF_A_MODEL, needs=needs, unequal=unequal, pairs_sentences=pairs, mode=mode)
+
+    def check_alignment(self, model: nn.Module) -> None:
+        """Raise UserError for instances of unequal sides with a model whose windows align one side with the other."""
+        scopes = model.decoder.scopes("source") if hasattr(model.decoder, "scopes") else ()
+        self._refuse(ALIGNED, aligns=any(scope.aligns for scope in scopes))
+
+    def check_batches(self, model: nn.Module, training: bool = False) -> None:
+        """Raise UserError for batches and instances that are not those of a model which reads its batch.
+
+        And, in ``training``, for a loss that counts what is context: each sentence several times.
+        """
+        if wants_document(model):
+            single = self.grouping.max_sentences == 1
+            self._refuse(BATCHES_OF_A_MODEL, needs=needs_of(model), single=single, training=training)
+
+    def check_saved(self, task: Mapping[str, Any]) -> None:
+        """Raise UserError for a model whose training (options of its ``task``) leaves generation no way to go on."""
+        pairs = ((getattr(one, "source_lang", None), getattr(one, "target_lang", None)) for one in (task, self.cfg))
+        theirs, ours = ("-".join(pair) if None not in pair else None for pair in pairs)
+        self._refuse(SAVED, theirs=theirs, ours=ours, saved=Grouping.stored_in(task))
+
+    def has_group_attention(self, model_cfg: object) -> bool:
+        """Whether a model is of ``--doc-mode partial``, by its own configuration, whatever the task's says.
+
+        Of a model that knows nothing of documents the task decides.
+        """
+        return getattr(model_cfg, "doc_mode", self.cfg.doc_mode) == "partial"
+
+    def pairs_sentences(self, model: nn.Module) -> bool:
+        """Whether cross-attention of a model goes to the source sentence of the same number, and so needs one."""
+        if not hasattr(getattr(model, "decoder", None), "scopes"):
+            return self.has_group_attention(_cfg(model))
+        return any(scope.pairs_sentences for scope in model.decoder.scopes("source"))
+
+    def keeps_sentences(self, model: nn.Module, chosen: str) -> bool:
+        """Whether translations have as many sentences as their source.
+
+        Args:
+            chosen: of SENTENCE_RULES; auto: unless the model is ``--doc-mode full`` or the sides of an instance have
+                different numbers of sentences, it was trained to end its sentences itself, and neither
+                ``--doc-constraint`` nor ``--first-pass`` nor a ``--strategy`` other than full is given.
+        """
+        if chosen != AUTO:
+            return chosen == ON
+        wanted = self.cfg.doc_constraint or self.walks or self.cfg.first_pass is not None
+        ends_itself = str(getattr(_cfg(model), "marks_loss", ON)) == ON
+        equal = self.has_group_attention(_cfg(model)) and not self.grouping.is_unequal
+        return equal or wanted or not ends_itself
 
 
-def walked_documents(strategy: Strategy) -> MakeInstances | None:
-    """What makes whole documents of the sentences of a split, if the strategy wants them; None: instances as they are.
-
-    It raises UserError for a sentence that no window holds.
-    """
-    if strategy.tokens is None and strategy.context is None:
-        return None
-    return partial(_documents, strategy)
+def wants_document(model: nn.Module) -> bool:
+    """Whether a model is to know where its instances stand, or what stands beside them."""
+    needs = needs_of(model)
+    return needs.batch or needs.numbers
 
 
-def _documents(strategy: Strategy, view: Sentences) -> Instances:
+def _cfg(model: nn.Module) -> object:
+    return getattr(model, "cfg", None)
+
+
+def _whole_documents(strategy: Strategy, view: Sentences) -> Instances:
     lengths = view.source.lengths.tolist()
     for length, document, position in zip(lengths, view.document.tolist(), view.position.tolist(), strict=True):
         strategy.check_sentence(length, document + 1, position + 1)
     runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
     return Instances(runs, runs, runs)
-
-
-def window_costs(strategy: Strategy, sources: Sequence[RunDataset]) -> np.ndarray:
-    """(documents,) int64, the tokens of a batch that each document takes: those of its longest window."""
-    costs = [
-        strategy.cost(source.sentences.lengths[first:last].tolist())
-        for source in sources
-        for first, last in source.ranges.tolist()
-    ]
-    return np.array(costs, dtype=np.int64)

@@ -16,14 +16,12 @@ from torch import Tensor
 from gtransformer.data.batch_fields import without_context, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
-from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_limits
 from gtransformer.search.second_pass import SecondPass
-from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
@@ -32,18 +30,13 @@ from gtransformer.tasks.beginning import check_beginning, check_saved_with, say_
 from gtransformer.tasks.checkpoints import LAST, finish_interrupted_save, remove_older
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import prepare_finetuning, whole_config
-from gtransformer.tasks.first_pass import check_first_pass, open_first_pass
+from gtransformer.tasks.first_pass import open_first_pass
 from gtransformer.tasks.generation import (
     TranslationWriter,
     as_read,
-    check_alignment,
     check_alone,
-    check_batches,
-    check_context,
     check_decodable,
-    check_direction,
     check_generation,
-    check_sides,
     generator_maker,
     hypothesis,
     translates_last_only,
@@ -57,8 +50,7 @@ from gtransformer.tasks.loading import (
     set_ratio,
     wants_ratio,
 )
-from gtransformer.tasks.options import check_order_options, drawn_anew, grouping_of, strategy_of, walked_documents
-from gtransformer.tasks.options import check_training as check_grouping
+from gtransformer.tasks.options import Options
 from gtransformer.tasks.training import (
     BEFORE,
     MeasuredTask,
@@ -87,6 +79,7 @@ class TranslationDocTask(MeasuredTask):
 
     def __init__(self, cfg: TranslationDocConfig, src_dict: Dictionary, tgt_dict: Dictionary):
         super().__init__(cfg)
+        self.options = Options(cfg)
         self.src_dict, self.tgt_dict = src_dict, tgt_dict
         self.langs = [lang.strip() for lang in (cfg.langs or f"{cfg.source_lang},{cfg.target_lang}").split(",")]
         for dictionary in (src_dict, tgt_dict):
@@ -115,20 +108,17 @@ class TranslationDocTask(MeasuredTask):
             folder = Path(utils.split_paths(args.data)[0])
             args.source_lang, args.target_lang = languages_of(folder, args.source_lang, args.target_lang)
         program = program_of(parser)
-        cfg = TranslationDocConfig.from_namespace(args)
-        strategy_of(cfg, grouping_of(cfg))
+        options = Options(TranslationDocConfig.from_namespace(args))
         if program in (GENERATE, INTERACTIVE):
-            check_generation(args, cfg)
+            check_generation(args, options)
         elif program == TRAIN:
-            check_grouping(cfg)
+            options.check_training()
             check_given(args)
 
     @classmethod
     def setup_task(cls, cfg: TranslationDocConfig, **kwargs) -> TranslationDocTask:
         """Load the dictionaries of ``cfg.data``; UserError if the directory or the language pair is not there."""
-        grouping = grouping_of(cfg)  # options that contradict each other are said before a model is made
-        strategy_of(cfg, grouping)
-        check_first_pass(cfg, grouping)
+        Options(cfg)  # what contradicts itself is said before anything is loaded
         if not cfg.data:
             raise UserError("no data directory given; prepare one with scripts/prepare.sh and name its bin/ folder")
         path = Path(utils.split_paths(cfg.data)[0])
@@ -171,14 +161,14 @@ class TranslationDocTask(MeasuredTask):
 
     def has_sharded_data(self, split: str) -> bool:
         """Whether fairseq is to load the training set anew for every epoch."""
-        return super().has_sharded_data(split) or drawn_anew(self.cfg)
+        return super().has_sharded_data(split) or self.options.drawn_anew
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load ``{split}.{source}-{target}.*`` of the data directory (of the epoch's shard, for training)."""
         self.datasets[split] = self._loader().load(split, epoch, combine)
 
     def _loader(self) -> Loader:
-        return Loader(self.cfg, self.src_dict, self.tgt_dict, self.language, self.langs)
+        return Loader(self.options, self.src_dict, self.tgt_dict, self.language, self.langs)
 
     def get_batch_iterator(self, dataset, *limits, **options):
         """fairseq's arguments; see ``gtransformer.tasks.batches`` for what is put right."""
@@ -189,7 +179,7 @@ class TranslationDocTask(MeasuredTask):
 
         Of documents that are walked through window by window none is: the windows are checked when they come.
         """
-        if walked_documents(strategy_of(self.cfg, grouping_of(self.cfg))) is not None:
+        if self.options.walked_documents is not None:
             return indices
         return filter_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
@@ -213,8 +203,9 @@ class TranslationDocTask(MeasuredTask):
         """
         if from_checkpoint:
             check_saved_with(cfg)
-            check_direction(self.cfg, cfg)
-            check_context(self.cfg, cfg)
+            whole = whole_config(cfg)
+            if whole is not None:
+                self.options.check_saved(whole.task)
         options = generator_options(self.cfg.eval_bleu_args) if self.cfg.eval_bleu else None
         if not from_checkpoint:
             check_options(whole_config(cfg))
@@ -223,18 +214,17 @@ class TranslationDocTask(MeasuredTask):
                 set_ratio(cfg, self._loader().load(self.cfg.train_subset, epoch=1, combine=True))
         model = super().build_model(cfg, from_checkpoint)
         if not (from_checkpoint and translates_last_only(model)):  # generation knows whether there are data
-            check_sides(self.cfg, model, trained=from_checkpoint)
-        check_alignment(self.cfg, model)
+            self.options.check_instances(model, trained=from_checkpoint)
+        self.options.check_alignment(model)
         sides = available(model.encoder), available(model.decoder)
         self.longest = utils.resolve_max_positions(self.longest, self.max_positions(), sides)
         self.longest_sentence = utils.resolve_max_positions(self.longest_sentence, sentence_limits(model))
         if not from_checkpoint:
-            check_batches(self.cfg, grouping_of(self.cfg), model, training=True)
+            self.options.check_batches(model, training=True)
             whole = whole_config(cfg)
             say_defaults(cfg, self.cfg, sys.argv[1:])
             if whole is not None and whole.checkpoint.restore_file == LAST:
                 finish_interrupted_save(whole.checkpoint.save_dir)
-            check_order_options(whole)
             self.seconds_before = count_own_hours(whole)
             check_end(whole)
             check_beginning(cfg, self.cfg, whole)
@@ -244,7 +234,7 @@ class TranslationDocTask(MeasuredTask):
             remove_older(whole and whole.checkpoint)
         if options is not None:
             generator = self.build_generator([model], options)
-            self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.cfg)
+            self.bleu = BleuValidation(generator, self.tgt_dict, self._marks(), self.options)
         return model
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, prefix_allowed_tokens_fn=None):
@@ -252,11 +242,11 @@ class TranslationDocTask(MeasuredTask):
 
         ``contexts`` among ``args`` (those of ``SecondPass``): batches and contexts come as the models want them.
         """
-        check_generation(args, self.cfg)
-        grouping, contexts = grouping_of(self.cfg), getattr(args, "contexts", None)
+        check_generation(args, self.options)
+        grouping, contexts = self.options.grouping, getattr(args, "contexts", None)
         if contexts is None:
             for model in models:
-                check_batches(self.cfg, grouping, model)
+                self.options.check_batches(model)
         if not getattr(args, "score_reference", False):
             check_decodable(models, grouping, ready=contexts is not None or self.cfg.first_pass is not None)
         make = seq_gen_cls or generator_maker(self, models, args)
@@ -270,16 +260,15 @@ class TranslationDocTask(MeasuredTask):
             return second
         if isinstance(made, DocumentGenerator) and any(needs_of(model).targets for model in models):
             return SecondPass(made, None, "a decoder that reads its batch")
-        strategy = strategy_of(self.cfg, grouping)
-        return made if strategy.kind == FULL else WalkingGenerator(made, strategy)
+        return WalkingGenerator(made, self.options.strategy) if self.options.walks else made
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         """Generate a batch; with ``--gen-output`` also keep it for the file.
 
         Says once that the score which fairseq-generate closes with is none of a corpus whose instances overlap.
         """
-        together = str(self.cfg.strategy) == FULL and not isinstance(generator, SecondPass)
-        overlap = together and grouping_of(self.cfg).repeats_targets
+        together = not (self.options.walks or isinstance(generator, SecondPass))
+        overlap = together and self.options.grouping.repeats_targets
         if self.datasets and not self.told_of_overlap and overlap:
             self.told_of_overlap = True
             logger.warning(
@@ -296,7 +285,7 @@ class TranslationDocTask(MeasuredTask):
             self._write(sample, hypos, getattr(generator, "nbest", 1))
         if self.datasets and not models[0].training:
             self._say_translated(len(hypos))
-            current = len(hypos) if grouping_of(self.cfg).kind in WITH_CONTEXT else self._sentences(given).sum()
+            current = len(hypos) if self.options.grouping.with_context else self._sentences(given).sum()
             given["nsentences"] = int(current)  # which fairseq adds up; it means instances
         return hypos
 

@@ -23,7 +23,6 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
-from gtransformer.data.instances import WITH_CONTEXT
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
@@ -31,6 +30,7 @@ from gtransformer.models.common.watching import can_be_watched
 from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import split_sentences
+from gtransformer.tasks.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -77,17 +77,16 @@ class BleuValidation:
         generator: of the model in training.
         dictionary: of the target side.
         marks: its symbols that are no words: padding and languages.
-        cfg: the task's options ``--eval-bleu-...``.
+        options: the task's.
     """
 
-    def __init__(
-        self, generator: SequenceGenerator, dictionary: Dictionary, marks: set[int], cfg: TranslationDocConfig
-    ):
+    def __init__(self, generator: SequenceGenerator, dictionary: Dictionary, marks: set[int], options: Options):
         self.generator, self.dictionary, self.marks = generator, dictionary, marks
+        cfg = options.cfg
         self.print_samples, self.remove_bpe = cfg.eval_bleu_print_samples, cfg.eval_bleu_remove_bpe
         self.detokenise = detokeniser(cfg)
         self.tokenize = "none" if cfg.eval_tokenized_bleu else bleu_tokenizer(cfg.target_lang or "")
-        self.with_context = str(cfg.instances) in WITH_CONTEXT
+        self.with_context = options.grouping.with_context
 
     @torch.no_grad()
     def counts(self, sample: dict, model: nn.Module) -> dict[str, float]:

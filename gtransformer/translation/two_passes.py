@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.first_pass import BATCH, SentenceModel, WordIndices, marked
+from gtransformer.tasks.first_pass import SentenceModel, WordIndices, marked
+from gtransformer.tasks.options import BATCH
 from gtransformer.translation.engine import Engine, Hypothesis, Instance
 from gtransformer.translation.model_directory import FIRST_PASS
 from gtransformer.translation.options import SearchOptions

@@ -18,8 +18,8 @@ from gtransformer.lab.arena.statistics import accuracies, contexts_of, error_of,
 from gtransformer.lab.arena.table import arena_text, main_distance
 from gtransformer.lab.comparison.comparison import count_parameters
 from gtransformer.run.run_places import last_checkpoint
+from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import trained_seconds, training_done
-from gtransformer.tasks.options import FULL
 from gtransformer.tasks.training import GPU_PEAK
 
 # How long decoding took, and a first pass before it, as their programs log it.

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from gtransformer.data.instances import GROUPINGS, Grouping, furthest_ends, greedy, group, parts
+from gtransformer.data.instances import GROUPINGS, KINDS, Grouping, furthest_of_greedy, greedy, group, parts
 from gtransformer.errors import UserError
 
 # Two documents; of the first one a sentence is missing, so it is cut into runs of 3 and 2 sentences.
@@ -206,17 +206,17 @@ def test_nothing_to_group():
         (("parts", None), "--instances parts needs --instance-tokens N"),
         (
             ("stored", 9),
-            "--instance-tokens 9 means nothing with --instances stored; leave it out, or give --instances gre",
+            "--instance-tokens 9 means nothing with --instances stored",
         ),
         (
             ("stored", None, 0),
-            "--context-sentences 0 means nothing with --instances stored; leave it out, or give --ins",
+            "--context-sentences 0 means nothing with --instances stored",
         ),
         (("greedy", 9, 1), "--context-sentences 1 means nothing with --instances greedy"),
         (("sliding", 9, 1), "--instance-tokens 9 means nothing with --instances sliding"),
         (
             ("sliding", None, 1, 1),
-            "--target-context-sentences 1 means nothing with --instances sliding; leave it out, or",
+            "--target-context-sentences 1 means nothing with --instances sliding",
         ),
         (("disjoint", None, -1), "--context-sentences -1: give 0 or more$"),
         (("current", None, -1, 1), "--context-sentences -1: give 0 or more$"),
@@ -234,7 +234,7 @@ def test_options_that_cannot_be(options, message):
 def test_drawn_lengths(grouping):
     """Runs are covered in order; no instance is longer than the rule would make it there, and all lengths come up."""
     draw, lengths = np.random.RandomState(1), {}
-    ends = furthest_ends(grouping, np.maximum(SOURCE, TARGET))
+    ends = KINDS[grouping.kind].furthest(grouping, np.maximum(SOURCE, TARGET))
     for _ in range(200):
         found = group(grouping, SOURCE, TARGET, RUNS, draw)
         cuts = list(map(tuple, found.current.tolist()))
@@ -254,4 +254,4 @@ def test_how_far_the_greedy_rule_goes():
     costs = np.maximum(SOURCE, TARGET)
     for limit in (1, 5, 12, 13, 16, 100):
         expected = [first + greedy(costs[first:].tolist(), limit)[0][1] for first in range(len(costs))]
-        assert furthest_ends(Grouping("greedy", limit), costs).tolist() == expected
+        assert furthest_of_greedy(costs, limit).tolist() == expected

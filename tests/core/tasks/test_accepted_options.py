@@ -196,26 +196,6 @@ def test_options_of_an_architecture_in_generation():
         options.parse_args_and_arch(parser, [*line, "--dropout", "0.7"])
 
 
-@pytest.mark.parametrize(
-    ("program", "words", "said"),
-    [
-        ("train", "--checkpoint-suffix x", "give another --save-dir"),
-        ("train", "--max-update -4", "--max-update -4: give more than 0"),
-        ("train", "--context-loss off", "has context"),
-        ("generate", "--sampling-topk 3", "--sampling-topk 3: is for --sampling"),
-        ("generate", "--diverse-beam-groups 2", "does not divide --beam 5"),
-        ("generate", "--diverse-beam-groups 5 --diversity-rate 0.5", "are different searches"),
-        ("generate", "--nbest 9", "a beam of 5 has no more"),
-        ("generate", "--beam 0", "--beam 0: give at least 1"),
-        ("generate", "--temperature 0", "--temperature 0.0: give a number greater than 0"),
-        ("generate", "--max-len-b=-1", "--max-len-b -1: give 0 or more"),
-    ],
-)
-def test_options_that_do_not_go_together(program, words, said):
-    with pytest.raises(UserError, match=said):
-        parse(program, *words.split())
-
-
 @pytest.mark.parametrize("program", PARSERS)
 def test_what_a_program_cannot_do_without(monkeypatch, program):
     arch = ["--arch", "gtransformer_tiny"] if program == "train" else []

@@ -15,13 +15,12 @@ from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.tasks.generation import check_alone, check_batches
-from gtransformer.tasks.options import grouping_of
+from gtransformer.tasks.generation import check_alone
 from tests.core.models.batch_documents import made
 from tests.core.search.conftest import Translator
 from tests.core.tasks.test_document_batches import DOCFLAT, iterator
 from tests.core.tasks.test_grouping import Optimizer, load
-from tests.support import task_config, tiny_task
+from tests.support import tiny_task
 
 pytestmark = pytest.mark.slow
 
@@ -108,45 +107,6 @@ def test_what_is_found_has_the_probability_that_teacher_forcing_gives_it(name):
         chosen = read[real].ne(eos)  # behind </s> there is no choice
         assert chosen.sum() > 2
         assert torch.allclose(one["positional_scores"].double()[chosen], row[real][chosen], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"batch_order": "size"}, "one batch; give --batch-order document"),
-        (
-            {"instances": "stored", "context_sentences": None, "context_loss": "on"},
-            "--instances stored: the model reads",
-        ),
-        ({"instances": "disjoint", "context_loss": "on"}, "--instances disjoint: the model reads each sentence behind"),
-        ({"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}, "--instances current: the model"),
-        ({"strategy": "sequential"}, "--strategy sequential: the model translates batches of consecutive sentences"),
-    ],
-)
-def test_batches_that_are_not_the_models(dictionary, changed, message):
-    for model_class, config, own in TRANSLATING.values():
-        model = made(dictionary, model_class, config, **own)
-        with pytest.raises(UserError, match=message):
-            tiny_task(dictionary, **{**DOCFLAT, **changed}).build_generator([model], Namespace())
-    tiny_task(dictionary, **DOCFLAT).build_generator([model], Namespace())
-    single = {"instances": "disjoint", "context_sentences": 0, "batch_order": "document"}
-    tiny_task(dictionary, **single).build_generator([model], Namespace())
-
-
-def test_training_counts_the_current_sentence_alone(dictionary):
-    """Of instances with context; generation has no loss."""
-    plain = made(dictionary, InstanceTransformerModel, DocumentModelConfig)
-    single = {"instances": "disjoint", "context_sentences": 0}
-    for model_class, config, own in TRANSLATING.values():
-        model = made(dictionary, model_class, config, **own)
-        for chosen in ({}, {"context_loss": "on", **single}):
-            cfg = task_config(**{**DOCFLAT, **chosen})
-            check_batches(cfg, grouping_of(cfg), model, training=True)
-        cfg = task_config(**{**DOCFLAT, "context_loss": "on"})
-        check_batches(cfg, grouping_of(cfg), model)
-        check_batches(cfg, grouping_of(cfg), plain, training=True)
-        with pytest.raises(UserError, match="--context-loss on: .*; give --context-loss off"):
-            check_batches(cfg, grouping_of(cfg), model, training=True)
 
 
 def test_what_a_decoder_that_reads_targets_cannot_do(dictionary):

@@ -98,7 +98,7 @@ def test_a_mask_that_nobody_has_trained(begin, option):
         ours = ENDS | {"trained_parameters": trained}
         begin(ours, ENDS)
         begin({"trained_parameters": trained}, {}, **{option: 0.1})  # a sentence model of this package has it
-        words = f"--{option.replace('_', '-')}: the sentence model knows no <mask>, and .* {trained} its embedding"
+        words = option.replace("_", "-")
         with pytest.raises(UserError, match=words):
             begin(ours, ENDS, **{option: 0.1})
     begin(ENDS | {"trained_parameters": "all"}, ENDS, **{option: 0.1})

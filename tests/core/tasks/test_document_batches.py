@@ -11,9 +11,7 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_senten
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
 from gtransformer.tasks.generation import as_read
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.core.tasks.test_grouping import LEN48, documents, load, read, sentences_of
-from tests.support import task_config
+from tests.core.tasks.test_grouping import documents, load, read, sentences_of
 
 DOCFLAT = {"instances": "sliding", "context_sentences": 3, "context_loss": "off", "batch_order": "document"}
 
@@ -151,20 +149,6 @@ def test_joined_documents():
         assert STRETCH not in batch and len(set(dataset.documents[batch["id"].numpy(), 0])) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_order": "size"}, "--join-documents: batches by size hold several documents already"),
-        ({"batch_sentences": 8}, "--join-documents is for training"),
-        ({"first_pass": "some.pt"}, "--join-documents is for training"),
-        ({"gen_output": "some"}, "--join-documents is for training"),
-    ],
-)
-def test_documents_that_cannot_be_joined(options, message):
-    with pytest.raises(UserError, match=message):
-        load(**{**DOCFLAT, "join_documents": True, **options})
-
-
 @pytest.mark.parametrize("kind", ["sliding", "stored"])
 def test_numbers_of_first_sentences(kind):
     """Of each row, wherever collating puts it; in the model's input where it wants them."""
@@ -218,19 +202,3 @@ def test_everything_shuffled(order):
     assert sorted(found) == pairs and wrong > 5 * right
     valid = load("valid", **options)[1]
     assert sentences_of(task, valid[1]["source"])[-1] == documents("valid", "en")[0, 1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_order": "size", "shuffled_context": "global"}, "global: batches by size hold unrelated instances"),
-        ({"instances": "stored", "shuffled_context": "everything"}, "everything: stored instances cannot exchange"),
-        ({"shuffled_context": "everything", "gen_output": "t"}, "everything is for training; leave it out of generat"),
-    ],
-)
-def test_what_cannot_be_shuffled(options, message):
-    given = {"instances": "sliding", "context_sentences": 3, "batch_order": "document", **options}
-    if given["instances"] == "stored":
-        del given["context_sentences"]
-    with pytest.raises(UserError, match=f"--shuffled-context {message}"):
-        TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **given))

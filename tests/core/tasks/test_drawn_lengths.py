@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gtransformer.data.instances import DRAWN
-from gtransformer.errors import UserError
-from gtransformer.tasks.options import check_training
 from tests.core.tasks.test_grouping import end_workers, iterator, load, read  # noqa: F401
-from tests.support import task_config
 
 GREEDY = {"instances": "greedy", "instance_tokens": 90, "instance_lengths": DRAWN}
 
@@ -85,25 +82,3 @@ def test_words_of_current_sentences_are_masked_in_training_alone(kind):
                 seen.setdefault(number, []).append(tuple(where))
     assert len(seen) == len(dataset) and sum(one != other for one, other in seen.values()) > len(dataset) / 2
     assert not any(load("valid", coword_dropout=0.5, **kind)[1][i]["source"].eq(mask).any() for i in range(3))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"instance_lengths": DRAWN}, "--instance-lengths drawn: the lengths of --instances stored are no choice"),
-        (GREEDY | {"instances": "parts"}, "the lengths of --instances parts are no choice"),
-        (
-            {"instances": "disjoint", "context_sentences": 0, "instance_lengths": DRAWN},
-            "instances disjoint are no choice",
-        ),
-        ({"coword_dropout": 1.5}, "--coword-dropout 1.5: give a probability, 0 to 1"),
-        (
-            {"coword_dropout": 0.1, "instances": "disjoint", "context_sentences": 0},
-            "no instance of --instances disjoint --context-sentences 0 has a context",
-        ),
-    ],
-)
-def test_what_cannot_be(options, message):
-    with pytest.raises(UserError, match=message) as error:
-        check_training(task_config(**options))
-    assert "\n" not in str(error.value)

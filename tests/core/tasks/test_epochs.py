@@ -8,7 +8,6 @@ from fairseq.data import LanguagePairDataset, data_utils
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
-from gtransformer.tasks.options import check_order_options
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.support import task_config, tiny_config
 
@@ -215,14 +214,3 @@ def test_empty_batches_that_cannot_be_avoided_are_said(make_task, caplog):
     with caplog.at_level(logging.WARNING):
         iterator(make_task(), max_sentences=1, num_shards=3)
     assert f"{INSTANCES} batches of one instance each for 3 processes" in caplog.text
-
-
-def test_another_seed_of_batches_that_are_made_once_is_refused():
-    given = {"update_ordered_indices_seed": False, "update_epoch_batch_itr": False}
-    check_order_options(None)
-    check_order_options(OmegaConf.create({"dataset": given}))
-    check_order_options(
-        OmegaConf.create({"dataset": {**given, "update_ordered_indices_seed": True, "update_epoch_batch_itr": True}})
-    )
-    with pytest.raises(UserError, match="--update-ordered-indices-seed changes nothing by itself"):
-        check_order_options(OmegaConf.create({"dataset": {**given, "update_ordered_indices_seed": True}}))

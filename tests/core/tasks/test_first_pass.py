@@ -16,12 +16,10 @@ from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.second_pass import SecondPass
-from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests import saved_model
 from tests.core.models.batch_documents import made
 from tests.core.tasks.test_document_batches import DOCFLAT, epoch_of, iterator
 from tests.core.tasks.test_grouping import LEN48, documents, load
-from tests.support import task_config, tiny_task
 
 pytestmark = pytest.mark.slow
 
@@ -154,37 +152,6 @@ def test_single_sentences_need_no_first_pass(dictionary):
     with pytest.raises(UserError, match="reads its batch: a batch is translated as one; leave --documents-at-once out"):
         task.build_generator([model], Namespace(**SEARCH))
     task.build_generator([model], Namespace(score_reference=True))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"batch_sentences": 0}, "--batch-sentences 0: give 1 or more"),
-        ({"batch_sentences": 4, "batch_order": "size"}, "--batch-sentences 4: batches by size hold no consecutive"),
-        ({"first_pass": "a.pt", **SENTENCES}, "--first-pass a.pt: translations stand before each sentence .* not with "
-         "--instances disjoint"),
-        ({"first_pass": "a.pt", "instances": "current", "target_context_sentences": 2}, "not with --instances current"),
-        ({"first_pass": "a.pt", "strategy": "sequential"}, "--strategy sequential are two ways to have context"),
-        ({"first_pass": "a.pt", "documents_at_once": 2}, "leave --documents-at-once out"),
-    ],
-)  # fmt: skip
-def test_options_that_cannot_be(options, message):
-    with pytest.raises(UserError, match=message):
-        TranslationDocTask.setup_task(task_config(data=str(LEN48 / "bin"), **{**TWO, **options}))
-
-
-@pytest.mark.parametrize(
-    ("options", "args", "message"),
-    [
-        ({}, {"score_reference": True}, "a.pt is a way to translate; with --score-reference leave it out"),
-        ({"sentence_rule": "off"}, {}, "--sentence-rule off: --first-pass translates sentence by sentence"),
-        ({}, {}, "--first-pass a.pt: translates one split of a prepared corpus at a time"),
-    ],
-)
-def test_work_that_cannot_be(dictionary, options, args, message):
-    model = made(dictionary, DocFlatModel, DocFlatConfig)
-    with pytest.raises(UserError, match=message):
-        tiny_task(dictionary, **TWO, **options, first_pass="a.pt").build_generator([model], Namespace(**args))
 
 
 def test_first_passes_that_cannot_be(given, sentence_model, tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 from omegaconf import OmegaConf
 
-from gtransformer.data.instances import BY_TOKENS, GROUPINGS, STORED
+from gtransformer.data.instances import GROUPINGS, KINDS, STORED
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -17,27 +17,6 @@ def setup(**options):
     return TranslationDocTask.setup_task(
         task_config(data=str(ROOT / "tests" / "prepared" / "len48" / "bin"), **options)
     )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"instances": "sliding"}, "--instances sliding needs --context-sentences N"),
-        ({"context_sentences": 2}, "--context-sentences 2 means nothing with --instances stored"),
-    ],
-)
-def test_options_that_contradict_each_other(options, message):
-    with pytest.raises(UserError, match=message):
-        setup(**options)
-
-
-def test_the_loss_of_no_context():
-    """Refused in training; a model trained so may be used on instances that have none."""
-    task = setup(context_loss="off")
-    with pytest.raises(UserError, match="--context-loss off: no instance of --instances stored has context; leave it"):
-        task.load_dataset("train")
-    task.load_dataset("test")
-    assert len(task.dataset("test"))
 
 
 def build(task, mode, from_checkpoint=False):
@@ -72,16 +51,6 @@ def test_unequal_sides_are_for_models_that_see_the_whole_source(arch):
     assert task.build_generator([model], Namespace(beam=1)).rule is None
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [({"doc_constraint": True}, "--doc-constraint"), ({"sentence_rule": "on"}, "--sentence-rule on")],
-)
-def test_unequal_sides_are_not_for_the_sentence_constraint(option, said):
-    task = setup(instances="current", context_sentences=0, target_context_sentences=1, **option)
-    with pytest.raises(UserError, match=f"0 and --target-context-sentences 1: {said} wants .*; leave it out"):
-        build(task, "full", from_checkpoint=True)
-
-
 def test_equal_sides_are_for_every_model():
     task = setup(instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
     for mode in ("partial", "full"):
@@ -91,7 +60,7 @@ def test_equal_sides_are_for_every_model():
 @pytest.mark.parametrize("kind", [kind for kind in GROUPINGS if kind != STORED])
 def test_lines_that_are_typed_are_not_grouped(kind):
     """fairseq-interactive: what stands on a line stands together."""
-    options = {"instance_tokens": 70} if kind in BY_TOKENS else {"context_sentences": 1}
+    options = {"instance_tokens": 70} if KINDS[kind].tokens else {"context_sentences": 1}
     task = setup(instances=kind, **options)
     line = task.src_dict.encode_line("<s> a </s> <s> b </s>").long()
     with pytest.raises(UserError, match=f"--instances {kind}: lines that are typed .* translated as they are"):

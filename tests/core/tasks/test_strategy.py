@@ -57,31 +57,7 @@ def test_the_generator(dictionary):
     assert type(setup().build_generator([tiny_model(task.tgt_dict)], Namespace(beam=2))) is not WalkingGenerator
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"strategy": "sliding"}, "--strategy sliding needs --window-tokens W"),
-        ({"strategy": "sliding", "window_tokens": 0}, "--window-tokens 0: give at least 1"),
-        ({"window_tokens": 9}, "--window-tokens 9 means nothing with --strategy full"),
-        ({"strategy": "sliding", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
-        ({"strategy": "sequential", "window_tokens": 9, **SLIDING}, "walks through whole documents, not through"),
-        ({"strategy": "sequential", **SLIDING, "context_sentences": 0}, "--context-sentences 0: give 1 or more"),
-        ({"strategy": "sequential", "instances": "current", "context_sentences": 2}, "have no target context"),
-        ({"strategy": "sequential", "instances": "disjoint", "context_sentences": 0}, "leaves none; leave --strategy"),
-    ],
-)
-def test_options_that_cannot_be(options, message):
-    with pytest.raises(UserError, match=message):
-        setup(**options)
-
-
 def test_a_window_shorter_than_a_sentence():
     task = setup(strategy="sliding", window_tokens=5)
     with pytest.raises(UserError, match=r"sentence 1 of document 1 has \d+ source tokens .* --window-tokens 5: give"):
         task.load_dataset("test")
-
-
-def test_not_where_nothing_is_translated():
-    task = setup(strategy="sequential")
-    with pytest.raises(UserError, match="with --score-reference leave it out"):
-        task.build_generator([tiny_model(task.tgt_dict)], Namespace(score_reference=True))

@@ -79,12 +79,3 @@ def test_a_limit_that_leaves_nothing():
         UserError, match=r"bin: no instance is left of the train set; give more than --max-pair-tokens 1"
     ):
         load(max_pair_tokens=1, **SINGLE)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"max_pair_tokens": 0, **SINGLE}, "give 1 or more"), ({"max_pair_tokens": 9}, "taken as they are stored")],
-)
-def test_limits_that_cannot_be(options, message):
-    with pytest.raises(UserError, match=f"--max-pair-tokens .*{message}"):
-        load(**options)

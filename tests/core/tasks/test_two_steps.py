@@ -15,6 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.tasks.finetuning import check_rounding, freeze_pretrained
+from gtransformer.tasks.options import Options
 from tests.core.models.oracle_checks import batch
 from tests.core.models.test_document_transformer import beside_model, pairs
 from tests.support import ROOT, tiny_model
@@ -40,6 +41,7 @@ def grouped(task, *kind):
     names = ("instances", "context_sentences", "target_context_sentences", "instance_tokens")
     for name, value in zip(names, (*kind, None, None, None), strict=False):
         setattr(task.cfg, name, value)
+    task.options = Options(task.cfg)
     task.load_dataset("test")
     return task
 
@@ -81,10 +83,10 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
     model, task = built
     grouped(task, "stored").datasets.clear()
     assert task.build_generator([model], Namespace(beam=1)).rule is not None
-    task.cfg.strategy = "sequential"
-    with pytest.raises(UserError, match="--strategy sequential: the model translates sentence by sentence"):
+    task.options.walks = True
+    with pytest.raises(UserError, match="--strategy: the model translates sentence by sentence"):
         task.build_generator([model], Namespace(beam=1))
-    task.cfg.strategy = "full"
+    task.options.walks = False
     with pytest.raises(UserError, match="--sentence-rule off: the model translates one sentence at a time"):
         task.build_generator([model], Namespace(beam=1, sentence_rule="off"))
 

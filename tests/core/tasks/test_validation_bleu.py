@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from gtransformer.errors import UserError
+from gtransformer.tasks.options import Options
 from gtransformer.tasks.validation import (
     BleuValidation,
     bleu_counts,
@@ -131,8 +132,8 @@ def test_a_language_without_spaces_is_not_counted_by_words():
         for line in ("今天 天气 很好 ， 我们 去 公园 。", "今天 天气 不好 ， 我们 去 公园 。")
     )
     generator = types.SimpleNamespace(generate=lambda models, sample, prefix_tokens: [[{"tokens": other}]])
-    cfg = task_config(target_lang="zh", eval_bleu_detok="space")
-    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, cfg).counts({"target": target[None]}, None)
+    options = Options(task_config(target_lang="zh", eval_bleu_detok="space"))
+    counts = BleuValidation(generator, dictionary, {dictionary.pad()}, options).counts({"target": target[None]}, None)
     texts = [
         "".join(line.split()) for line in ("今天 天气 不好 ， 我们 去 公园 。", "今天 天气 很好 ， 我们 去 公园 。")
     ]

@@ -1,0 +1,163 @@
+"""Options that exclude each other, one table for each place where they are met: the message names the option."""
+
+from argparse import Namespace
+
+import pytest
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+from gtransformer.errors import UserError
+from gtransformer.tasks.accepted_options import check_training
+from gtransformer.tasks.options import Options
+from tests.core.models.batch_documents import made
+from tests.core.tasks.test_accepted_options import parse
+from tests.core.tasks.test_batch_readers import DOCFLAT, TRANSLATING
+from tests.support import task_config, tiny_config, tiny_model, tiny_task
+
+SINGLE = {"instances": "disjoint", "context_sentences": 0}
+SLIDING = {"instances": "sliding", "context_sentences": 3}
+BEFORE_SOURCE = {"instances": "current", "context_sentences": 2}
+ORDERED = {**SLIDING, "batch_order": "document"}
+
+
+def expect(option: str):
+    """An error in one line that names the option."""
+    return pytest.raises(UserError, match=rf"\A[^\n]*{option}[^\n]*\Z")
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("--context-sentences", {"instances": "sliding"}),
+        ("--context-sentences", {"context_sentences": 2}),
+        ("--shuffled-context", {**SLIDING, "shuffled_context": "global"}),
+        ("--shuffled-context", {**SLIDING, "shuffled_context": "added"}),
+        ("--shuffled-context", {"batch_order": "document", "shuffled_context": "everything"}),
+        ("--shuffled-context", {**ORDERED, "shuffled_context": "everything", "gen_output": "t"}),
+        ("--instance-lengths", {"instance_lengths": "drawn"}),
+        ("--instance-lengths", {"instance_lengths": "drawn", "instances": "parts", "instance_tokens": 50}),
+        ("--instance-lengths", {"instance_lengths": "drawn", **SINGLE}),
+        ("--join-documents", {**SLIDING, "join_documents": True}),
+        ("--join-documents", {**ORDERED, "join_documents": True, "batch_sentences": 8}),
+        ("--join-documents", {**ORDERED, "join_documents": True, "first_pass": "a.pt"}),
+        ("--join-documents", {**ORDERED, "join_documents": True, "gen_output": "t"}),
+        ("--batch-sentences", {**ORDERED, "batch_sentences": 0}),
+        ("--batch-sentences", {**SLIDING, "batch_sentences": 4}),
+        ("--first-pass", {**SINGLE, "first_pass": "a.pt"}),
+        ("--first-pass", {**BEFORE_SOURCE, "target_context_sentences": 2, "first_pass": "a.pt"}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.pt", "strategy": "sequential"}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.pt", "documents_at_once": 2}),
+        ("--window-tokens", {"strategy": "sliding"}),
+        ("--window-tokens", {"strategy": "sliding", "window_tokens": 0}),
+        ("--window-tokens", {"window_tokens": 9}),
+        ("--strategy", {**SLIDING, "strategy": "sliding", "window_tokens": 9}),
+        ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
+        ("--strategy", {**BEFORE_SOURCE, "strategy": "sequential"}),
+        ("--strategy", {**SINGLE, "strategy": "sequential"}),
+    ],
+)
+def test_always(option, options):
+    with expect(option):
+        Options(task_config(**options))
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("--coword-dropout", {"coword_dropout": 1.5}),
+        ("--coword-dropout", {"coword_dropout": 0.1, **SINGLE}),
+        ("--context-loss", {"context_loss": "off"}),
+        ("--max-pair-tokens", {"max_pair_tokens": 0, **SINGLE}),
+        ("--max-pair-tokens", {"max_pair_tokens": 9}),
+    ],
+)
+def test_training(option, options):
+    """Generation has no loss, masks nothing, and may have other instances than training."""
+    options = Options(task_config(**options))
+    options.check_generation()
+    with expect(option):
+        options.check_training()
+
+
+@pytest.mark.parametrize(
+    ("option", "options", "args"),
+    [
+        ("--score-reference", {"strategy": "sequential"}, {"score_reference": True}),
+        ("--score-reference", {**SLIDING, "first_pass": "a.pt"}, {"score_reference": True}),
+        ("--sentence-rule", {**SLIDING, "first_pass": "a.pt", "sentence_rule": "off"}, {}),
+        ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}, {}),
+        ("--doc-constraint", {"doc_constraint": True, "sentence_rule": "off"}, {}),
+        ("--documents-at-once", {"documents_at_once": -1}, {}),
+        ("--first-pass", {**SLIDING, "first_pass": "a.pt"}, {}),  # no data
+    ],
+)
+def test_generation(dictionary, option, options, args):
+    task = tiny_task(dictionary, **options)
+    with expect(option):
+        task.build_generator([tiny_model(dictionary)], Namespace(**args))
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "option"),
+    [
+        ("train", "--checkpoint-suffix x", "--checkpoint-suffix"),
+        ("train", "--max-update -4", "--max-update"),
+        ("train", "--context-loss off", "--context-loss"),
+        ("generate", "--sampling-topk 3", "--sampling-topk"),
+        ("generate", "--diverse-beam-groups 2", "--diverse-beam-groups"),
+        ("generate", "--diverse-beam-groups 5 --diversity-rate 0.5", "--diversity-rate"),
+        ("generate", "--nbest 9", "--nbest"),
+        ("generate", "--beam 0", "--beam"),
+        ("generate", "--temperature 0", "--temperature"),
+        ("generate", "--max-len-b=-1", "--max-len-b"),
+    ],
+)
+def test_on_the_command_line(program, words, option):
+    with expect(option):
+        parse(program, *words.split())
+
+
+@pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])
+def test_unequal_sides_under_the_sentence_rule(dictionary, option):
+    task = tiny_task(dictionary, **{**BEFORE_SOURCE, "context_sentences": 0, "target_context_sentences": 1}, **option)
+    with expect("--target-context-sentences"):
+        task.build_model(OmegaConf.structured(tiny_config(_name="gtransformer", doc_mode="full")), True)
+
+
+@pytest.mark.parametrize(
+    ("option", "changed"),
+    [
+        ("--batch-order", {"batch_order": "size"}),
+        ("--instances", {"instances": "stored", "context_sentences": None}),
+        ("--instances", {"instances": "disjoint"}),
+        ("--instances", {"instances": "current", "target_context_sentences": 1, "doc_mode": "full"}),
+        ("--strategy", {"strategy": "sequential"}),
+    ],
+)
+def test_batches_that_are_not_the_models(dictionary, option, changed):
+    for model_class, config, own in TRANSLATING.values():
+        model = made(dictionary, model_class, config, **own)
+        with expect(option):
+            tiny_task(dictionary, **{**DOCFLAT, "context_loss": "on", **changed}).build_generator([model], Namespace())
+    for fitting in (DOCFLAT, {**SINGLE, "batch_order": "document"}):
+        tiny_task(dictionary, **fitting).build_generator([model], Namespace())
+
+
+def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_alone(dictionary):
+    """Of instances with context; generation has no loss, and other models may learn them all."""
+    counted = Options(task_config(**{**DOCFLAT, "context_loss": "on"}))
+    for model_class, config, own in TRANSLATING.values():
+        model = made(dictionary, model_class, config, **own)
+        for fitting in (DOCFLAT, {**SINGLE, "batch_order": "document"}):
+            Options(task_config(**fitting)).check_batches(model, training=True)
+        counted.check_batches(model)
+        with expect("--context-loss"):
+            counted.check_batches(model, training=True)
+    counted.check_batches(tiny_model(dictionary), training=True)
+
+
+def test_another_seed_of_batches_that_are_made_once():
+    words = ["--update-ordered-indices-seed", "--cpu"]
+    check_training(convert_namespace_to_omegaconf(parse("train", *words, "--update-epoch-batch-itr", "True")))
+    with expect("--update-ordered-indices-seed"):
+        check_training(convert_namespace_to_omegaconf(parse("train", *words)))

@@ -279,7 +279,7 @@ def with_translations(
             tokens += [dictionary.bos(), *map(dictionary.index, pieces), dictionary.eos()]
         rows.append(torch.tensor(tokens))
     target = ListDataset(rows, np.array([len(row) for row in rows]))
-    loader = Loader(task.cfg, task.source_dictionary, dictionary, task.language, task.langs)
+    loader = Loader(task.options, task.source_dictionary, dictionary, task.language, task.langs)
     return loader.pairs(dataset.src, target, dropout=False, shuffle=False, places=dataset.places)
 
 

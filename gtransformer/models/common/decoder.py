@@ -143,6 +143,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         """
         steps = next(base for base in type(self).__mro__ if "input_step" in vars(base))
         reason = overridden(self, steps, *FULL_PASS)
+        if reason is not None:
+            reason += " and names no input_step that does the same for one token"
         known = memory.by_name().keys()
         for number, layer in enumerate(self.layers, 1):
             if reason is None and (found := why_uncached(layer, known)) is not None:

@@ -29,7 +29,7 @@ FULL_PASS = ("forward", "attend", "feed_forward")  # of a layer; what is around 
 def overridden(module: nn.Module, base: type, *methods: str) -> str | None:
     """Return what says that a module does not have one of these methods as ``base`` has it."""
     other = next((name for name in methods if getattr(type(module), name) is not getattr(base, name)), None)
-    return None if other is None else f"{type(module).__name__} has a {other} of its own"
+    return None if other is None else f"{type(module).__name__} overrides {other}"
 
 
 def why_uncached(layer: Layer, memories: Collection[str]) -> str | None:

@@ -9,7 +9,7 @@ copied at every step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,7 +70,6 @@ class BeamSearch:
         limits: (documents, most sentences) int64, longest translation of each sentence in words.
         sentences: (documents,) int64, how many there are.
         at_once: documents translated at a time; the others wait. 0 means all.
-        on_step: called before every step, for clocks and progress.
         forced: for each document (length,) int64 on the device: sentences that its translation begins with, perhaps
             none; hypotheses are what comes behind the ``<s>`` behind them. Only with ``at_once`` 0.
     """
@@ -84,11 +83,10 @@ class BeamSearch:
         limits: Tensor,
         sentences: Tensor,
         at_once: int = 0,
-        on_step: Callable[[], None] | None = None,
         forced: Sequence[Tensor] | None = None,
     ):
         self.device = memories[0].states.device
-        self.rule, self.scoring, self.beam, self.on_step = rule.on(self.device), scoring, scoring.beam, on_step
+        self.rule, self.scoring, self.beam = rule.on(self.device), scoring, scoring.beam
         self.limits, self.sentences = limits.cpu().numpy(), sentences.cpu().numpy()[:, None]
         self.all = [Document(number) for number in range(len(limits))]
         self.waiting = deque(self.all)
@@ -109,8 +107,6 @@ class BeamSearch:
     def run(self) -> list[list[dict]]:
         """fairseq's hypotheses of every document, best first."""
         while self.active:
-            if self.on_step:
-                self.on_step()
             self._step()
         return [sorted(document.finished, key=lambda h: -h["score"].item()) for document in self.all]
 

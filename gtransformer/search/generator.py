@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from fairseq.search import BeamSearch as FairseqBeamSearch
@@ -65,7 +65,6 @@ class DocumentGenerator(SequenceGenerator):
         self.longest = options.get("max_len") or self.positions
         self.last_only = any(needs_of(model).last_sentence_only for model in models)
         self.documents_at_once = documents_at_once
-        self.on_step: Callable[[], None] | None = None  # called before every step of our beam search
         plain = rule is not None and type(self.search) is FairseqBeamSearch
         unusual = [self.lm_model, self.repeat_ngram_blocker, self.token_indices_to_suppress]
         usual = not self.match_source_len and all(option is None for option in unusual)
@@ -159,5 +158,5 @@ class DocumentGenerator(SequenceGenerator):
         memories = [output["memory"][0] for output in outputs]
         decoders = [model.decoder for model in models]
         at_once = self.documents_at_once if forced is None else 0
-        documents = limits, sentences, at_once, self.on_step, forced
+        documents = limits, sentences, at_once, forced
         return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()

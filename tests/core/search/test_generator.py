@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gtransformer.search.beam import BeamSearch
 from gtransformer.search.stepwise import decodes_stepwise
 from tests.core.search.conftest import Translator
 from tests.core.search.test_beam import assert_same
@@ -88,7 +89,8 @@ def test_two_batches_interleaved(dictionary, documents, monkeypatch, way):
             between.append(translate(short))
 
     if way == "ours":
-        translate.generator.on_step = interrupt
+        step = BeamSearch._step
+        monkeypatch.setattr(BeamSearch, "_step", lambda self: (interrupt(), step(self))[1])
     else:
         decoder = translate.models[0].decoder
         forward = decoder.forward

@@ -65,7 +65,7 @@ class RecipeSet:
 
     @staticmethod
     def start(recipe: Recipe) -> str | None:
-        """The recipe whose model this one starts from; None for none, or where a checkpoint is named."""
+        """Return the recipe whose model this one starts from; None for none, or where a checkpoint is named."""
         return None if "finetune-from-model" in recipe.sections["train"] else recipe.pretrained_from
 
     @property
@@ -80,12 +80,12 @@ class RecipeSet:
         return first if self.starts and not others else None
 
     def preparer(self, name: str) -> str:
-        """The recipe by which the corpus of recipe ``name`` is prepared."""
+        """Return the recipe by which the corpus of recipe ``name`` is prepared."""
         recipe = self._recipe(name)
         return self.preparer(recipe.prepared_from) if recipe.prepared_from else recipe.name
 
     def lender(self, name: str) -> str | None:
-        """The preparing recipe from whose corpus that of ``name`` borrows its vocabulary."""
+        """Return the preparing recipe from whose corpus that of ``name`` borrows its vocabulary."""
         recipe = self._recipe(name)
         if recipe.vocabulary_from is None or "vocabulary" in recipe.sections["prepare"]:
             return None
@@ -93,7 +93,7 @@ class RecipeSet:
 
 
 def split_files(directory: Path, pair: tuple[str, str], split: str) -> tuple[Path, Path]:
-    """The files of a raw split (train, dev, test), source and target; UserError if the corpus lacks it."""
+    """Return the files of a raw split (train, dev, test), source and target; UserError if the corpus lacks it."""
     found = {RAW[name]: files for name, files in find_splits(directory, *pair).items()}
     if split not in found:
         raise UserError(f"{directory}: no {split} set; it has {', '.join(found)}")

@@ -68,12 +68,12 @@ LOGGED = "train.log-format=json"  # precision is the recipes': not every machine
 
 
 def recipe_argument(name: str) -> str:
-    """A system as a recipe is named on a command line: ``lst`` is ``arena/lst``; files and others stay."""
+    """Return a system as a recipe is named on a command line: ``lst`` is ``arena/lst``; files and others stay."""
     return f"{FOLDER}/{name}" if (config_directory() / FOLDER / f"{name}.yaml").is_file() else name
 
 
 def system_names() -> list[str]:
-    """The systems that come with the package: recipes of the folder that start from another's model; baseline first."""
+    """Return the package's systems, the baseline first: recipes of the folder that start from another's model."""
     names = sorted(path.stem for path in (config_directory() / FOLDER).glob("*.yaml"))
     systems = [name for name in names if load_recipe(recipe_argument(name)).pretrained_from]
     return sorted(systems, key=lambda name: name != BASELINE)
@@ -124,7 +124,7 @@ class Arena(Planner):
                 raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
 
     def _read_systems(self, args: argparse.Namespace) -> None:
-        """The recipes, the one that all start from, and the systems, to which the baseline is added."""
+        """Return the recipes, the one that all start from, and the systems, to which the baseline is added."""
         names = [BASELINE, *(name for name in args.systems or system_names() if name != BASELINE)]
         self.systems, changes = [Path(name).stem for name in names], [LOGGED, *args.set]
         if len(set(self.systems)) < len(self.systems):
@@ -182,11 +182,11 @@ class Arena(Planner):
     # What systems have in common
 
     def recipe(self, name: str) -> Recipe:
-        """A system's recipe, or the start's."""
+        """Return a system's recipe, or the start's."""
         return self.recipe_set.recipes[name]
 
     def common(self) -> dict[str, Any]:
-        """What the systems of two arenas must have in common to be compared, as in ``arena.json``."""
+        """Return what the systems of two arenas must have in common to be compared, as in ``arena.json``."""
         updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         return {
             "corpus": self.corpus,
@@ -199,7 +199,7 @@ class Arena(Planner):
         }
 
     def clock(self) -> dict[str, Any]:
-        """What decides how much is done in a minute, as in ``arena.json``."""
+        """Return what decides how much is done in a minute, as in ``arena.json``."""
         return {"machine": machine(), "jobs": self.at_once, "threads": self.threads}
 
     def files(self) -> dict[str, Any]:
@@ -210,25 +210,25 @@ class Arena(Planner):
         return {**own, TEST: [sha256(path) for path in paths], STARTED: start}
 
     def folder(self, name: str, seed: int | None = None) -> Path:
-        """Where a system's run with one seed lies; without one, the start's."""
+        """Return where a system's run with one seed lies; without one, the start's."""
         return self.directory / "runs" / (name if seed is None else f"{name}-{seed}")
 
     def model(self, name: str, seed: int | None = None) -> Path:
-        """The model of a system's run; without a seed, the start's."""
+        """Return the model of a system's run; without a seed, the start's."""
         return model_file(self.recipe(name), self.folder(name, seed))
 
     def epoch(self, name: str) -> Path:
-        """What an epoch of a system's training is."""
+        """Return what an epoch of a system's training is."""
         return self.directory / "epochs" / f"{name}.json"
 
     def has_epoch(self, name: str) -> bool:
-        """Whether a system's updates are of one size, so that so many make an epoch; tokens as budget demand it."""
+        """Return whether so many updates of a system make an epoch, being of one size; a budget of tokens needs it."""
         return self.budget.unit == TOKENS or has_one_size(self.recipe(name))
 
     # What is to be done
 
     def _add_corpora(self) -> None:
-        """The corpus, prepared by the start's recipe; where it is generated, its set, too, with its vocabulary."""
+        """Add the corpus, prepared by the start's recipe; where it is generated, its set, too, with its vocabulary."""
         argument, options = self.recipe_set.arguments[self.start], self.recipe(self.start).preparing()
         if not self.shows_reach:
             settings = {"options": options, "files": self.corpus["files"]}
@@ -244,14 +244,14 @@ class Arena(Planner):
         self.add("context-items", {}, [self.context_items], work, ["corpus"])
 
     def _start_run(self) -> PlannedRun:
-        """The sentence model that all systems start from."""
+        """Return the sentence model that all systems start from."""
         updates = self.start_updates or self.recipe(self.start).sections["train"].get("max-update")
         own = limited(self.recipe(self.start).sections["train"], updates) if self.start_updates else []
         training = [*self.changes, *UNLIMITED, "train.max-epoch=", *own]
         return self._planned(self.start, None, training, {"own": own}, after=["prepare-prepared"], updates=updates)
 
     def _add_epochs(self) -> None:
-        """How many updates and target tokens an epoch of every system has."""
+        """Add the stages that count updates and target tokens of an epoch of every system."""
         for name in filter(self.has_epoch, self.systems):
             recipe = self.recipe(name)
             settings = {"options": recipe.options("task", "train"), "devices": recipe.devices}
@@ -266,7 +266,7 @@ class Arena(Planner):
             logging.disable(logging.NOTSET)
 
     def _run(self, name: str, seed: int) -> PlannedRun:
-        """One system with one seed: trained, translating, scored, and asked for its contrastive choices."""
+        """Return one system with one seed: trained, translating, scored, and asked for its contrastive choices."""
         train, budget, own = self.recipe(name).sections["train"], self.budget, [f"train.seed={seed}"]
         started = [] if self.fresh else [f"train.finetune-from-model={self.model(self.start)}"]
         after = ["prepare-prepared"] if self.fresh else [f"train-{self.start}"]

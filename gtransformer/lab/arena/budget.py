@@ -52,7 +52,7 @@ class Budget(NamedTuple):
 
 
 def read_budget(args: argparse.Namespace) -> Budget:
-    """The budget of a command line. Raises UserError for two of them, or too little."""
+    """Return the budget of a command line. Raises UserError for two of them, or too little."""
     given = [Budget(unit, getattr(args, unit)) for unit in UNITS if getattr(args, unit) is not None]
     if len(given) > 1:
         raise UserError(f"{' and '.join(f'--{one.unit}' for one in given)} are different budgets; give one of them")
@@ -63,18 +63,18 @@ def read_budget(args: argparse.Namespace) -> Budget:
 
 
 def budget_words(result: Mapping[str, Any]) -> str:
-    """The budget of a result (``arena.json``): ``600 updates``, ``30 minutes``."""
+    """Return the budget of a result (``arena.json``): ``600 updates``, ``30 minutes``."""
     amount, unit = next((result[unit], unit) for unit in UNITS if result.get(unit))
     return f"{amount:,} {unit}" if unit == TOKENS else f"{amount:g} {unit}"
 
 
 def limited(train: Options, updates: float) -> list[str]:
-    """What a training of so many updates does otherwise than its recipe's section ``train``."""
+    """Return what a training of so many updates does otherwise than its recipe's section ``train``."""
     return [f"train.max-update={updates}", *([f"train.{END}={updates}"] if END in train else [])]
 
 
 def endless(train: Options) -> list[str]:
-    """The same where minutes limit it.
+    """Return the same where minutes limit it.
 
     How many updates that will be is not known, nor may a training of more minutes, which goes on, have been at its end
     before: a schedule that ends becomes one that does not.
@@ -84,7 +84,7 @@ def endless(train: Options) -> list[str]:
 
 
 def has_one_size(recipe: Recipe) -> bool:
-    """Whether all updates of a recipe are of as many batches."""
+    """Return whether all updates of a recipe are of as many batches."""
     return len(frequencies(recipe.sections["train"].get("update-freq", 1))) == 1
 
 
@@ -116,5 +116,5 @@ def measure_epoch(recipe: Recipe, prepared: Path) -> dict[str, int]:
 
 
 def updates_of_tokens(tokens: float, epoch: Mapping[str, int]) -> int:
-    """How many updates have so many target tokens, one at least; ``epoch`` as of ``measure_epoch``."""
+    """Return how many updates have so many target tokens, one at least; ``epoch`` as of ``measure_epoch``."""
     return max(1, round(tokens * epoch["updates"] / epoch["target_tokens"]))

@@ -28,7 +28,7 @@ ASKED, TEST, STARTED = "items", "test", "start"  # of ``files``: contrastive ite
 def read_others(
     paths: Sequence[Path], terms: Mapping[str, Any], systems: Sequence[str], clock: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The results in ``paths`` (arena.json of other arenas).
+    """Return the results in ``paths`` (arena.json of other arenas).
 
     Args:
         terms: of this arena, as in its own result: what of ``SAME`` is known.
@@ -60,14 +60,14 @@ def read_others(
 
 
 def _compared(key: str, value: Any) -> Any:
-    """Of a machine what decides how fast it is, of a corpus its files, wherever they lie, of the rest all."""
+    """Return what is compared: what decides a machine's speed, a corpus's files wherever they lie, else all."""
     if key == "corpus" and value:
         return value.get("files", value)
     return [value.get("processor"), value.get("device")] if key == "machine" and value else value
 
 
 def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """UserError unless others were asked the same items and translated the same test set, by their checksums."""
+    """Raise UserError unless others were asked the same items and translated the same test set, by their checksums."""
     for other in others:
         if any(result["files"].get(key) != other["files"].get(key) for key in (ASKED, TEST)):
             raise UserError(
@@ -77,7 +77,7 @@ def check_questions(result: Mapping[str, Any], others: Sequence[Mapping[str, Any
 
 
 def add_others(result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A result with the systems of others, and under ``beside`` where those come from.
+    """Return a result with the systems of others, and under ``beside`` where those come from.
 
     Differences stay those from the other arena's own baseline, whose scores are given with them. What another has
     taken over itself stays that of whom it was taken from; whose systems are all left out is not named.

@@ -47,14 +47,14 @@ def finish(arena: Arena, argv: list[str] | None) -> None:
 
 
 def draw_arena(result: dict[str, Any], path: Path) -> None:
-    """The picture of an arena that shows reach, from its result alone."""
+    """Draw the picture of an arena that shows reach, from its result alone."""
     seeds = len(result["seeds"])
     terms = f"{_terms(result)}, {seeds} seed{'s' * (seeds > 1)}"
     draw_reach(result, path, terms, main_distance(result["systems"]), error_of)
 
 
 def draw_curves(arena: Arena, result: dict[str, Any]) -> None:
-    """Validation perplexity while training, of the first seed, in place of what shows reach."""
+    """Draw validation perplexity while training, of the first seed, in place of what shows reach."""
     seed = arena.seeds[0]
     logs = {name: arena.folder(name, seed) / "train.log" for name in arena.systems}
     curves = {name: Curve(valid=read_curve(log).valid) for name, log in logs.items()}
@@ -67,7 +67,7 @@ def _terms(result: dict[str, Any]) -> str:
 
 
 def collect(arena: Arena) -> dict[str, Any]:
-    """The results of all systems, as in ``arena.json``."""
+    """Return the results of all systems, as in ``arena.json``."""
     folders = {name: [arena.folder(name, seed) for seed in arena.seeds] for name in arena.systems}
     systems = {name: _system(arena, name, folders[name]) for name in folders}
     if arena.shows_reach:
@@ -85,7 +85,7 @@ def collect(arena: Arena) -> dict[str, Any]:
 
 
 def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
-    """All of one system but what shows reach."""
+    """Return all of one system but what shows reach."""
     recipe = arena.recipe(name)
     files = ("test.scores.json", "test.aligned.json", "cxmi.json")
     scores, aligned, cxmi = ([read_json(folder / file) for folder in folders] for file in files)
@@ -118,7 +118,7 @@ def _system(arena: Arena, name: str, folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
-    """How long a run was trained, translated and was asked for its choices."""
+    """Return how long a run was trained, translated and was asked for its choices."""
     trained = trained_seconds(last_checkpoint(folder))
     if not arena.fresh:
         trained -= trained_seconds(arena.model(arena.start))  # fairseq goes on counting from the start's
@@ -129,7 +129,7 @@ def seconds_of(arena: Arena, folder: Path) -> dict[str, float]:
 
 
 def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """Sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
+    """Return sentences a second while decoding, over seeds: without the program's start, which takes seconds as well.
 
     Args:
         sentences: that were translated; a first pass that is made then adds its time and no sentences.
@@ -147,7 +147,7 @@ def decoded_per_second(sentences: int, folders: Sequence[Path]) -> dict[str, Any
 
 
 def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:
-    """Peak memory over seeds: of the programs that trained and translated, and of the GPU in training.
+    """Return peak memory over seeds: of the programs that trained and translated, and of the GPU in training.
 
     None where it was not recorded: by earlier versions, or where there is no GPU.
     """
@@ -160,7 +160,7 @@ def peaks_of(folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def _gpu_peak(log: Path) -> int | None:
-    """What fairseq has logged of it, over all resumptions."""
+    """Return what fairseq has logged of it, over all resumptions."""
     found = read_series(log, [GPU_PEAK]).get(GPU_PEAK, [])
     return round(max(value for _, value in found) * 2**30) if found else None
 

@@ -25,7 +25,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def scores_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Every score of the runs' score files over seeds, against untouched text, with its signature.
+    """Return every score of the runs' score files over seeds, against untouched text, with its signature.
 
     Those over sentences (s-BLEU, TER) are None where sentences are not aligned with the source's but by order.
     """
@@ -123,13 +123,13 @@ def error_of(found: Mapping[str, Any], of: str = "") -> float | None:
 
 
 def _shares(runs: Sequence[Choices], numbers: Sequence[int], baseline: Sequence[Choices] | None = None) -> list[float]:
-    """The share of the seeds that solve each item, less that of the baseline's if one is given."""
+    """Return the share of the seeds that solve each item, less that of the baseline's if one is given."""
     own = [statistics.fmean(run[i]["solved"] for run in runs) for i in numbers]
     return own if baseline is None else _less(own, _shares(baseline, numbers))
 
 
 def _by_seed(runs: Sequence[Choices], numbers: Sequence[int]) -> list[float]:
-    """The accuracy of each seed, in per cent."""
+    """Return the accuracy of each seed, in per cent."""
     return [100.0 * statistics.fmean(run[i]["solved"] for i in numbers) for run in runs]
 
 
@@ -140,7 +140,7 @@ def _less(values: Sequence[float], others: Sequence[float]) -> list[float]:
 def _cells(
     runs: Sequence[Choices], baseline: Sequence[Choices] | None, places: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, Any]]:
-    """The cells of all phenomena that have items, and their mean, each counting the same, where all of them have.
+    """Return the cells of all phenomena that have items, and their unweighted mean where all of them have.
 
     Where a group has items of several phenomena (a document has all), the mean's errors are over groups, too.
     """
@@ -178,7 +178,7 @@ def joint_error(parts: Sequence[tuple[Sequence[float], Sequence[Any]]]) -> float
 
 
 def mean_cell(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The unweighted mean of cells whose items have nothing to do with each other: errors add up in squares."""
+    """Return the unweighted mean of cells whose items have nothing to do with each other: errors add up in squares."""
     result: dict[str, Any] = {"items": sum(one["items"] for one in cells)}
     for key in ("chance", "accuracy", "difference"):
         if key in cells[0]:

@@ -69,12 +69,12 @@ def arena_text(result: Mapping[str, Any]) -> str:
 
 
 def _have(systems: Mapping[str, Mapping[str, Any]], key: str, some: bool = False) -> bool:
-    """Whether all systems, or some, have a part of the result, which those of earlier versions may lack."""
+    """Return whether all systems, or some, have a part of the result, which those of earlier versions may lack."""
     return (any if some else all)(key in system for system in systems.values())
 
 
 def terms_line(result: Mapping[str, Any]) -> str:
-    """What all systems were trained for, and from what."""
+    """Return what all systems were trained for, and from what."""
     words, start = budget_words(result), result["start"]
     if start is None:
         return f"{words} from random weights"
@@ -82,7 +82,7 @@ def terms_line(result: Mapping[str, Any]) -> str:
 
 
 def origin_lines(result: Mapping[str, Any]) -> list[str]:
-    """Where systems of other arenas come from, a line for each of these arenas."""
+    """Return where systems of other arenas come from, a line for each of these arenas."""
     lines = []
     for one in result.get("beside", []):
         known = [word for word in (one["machine"]["processor"], short_commit(one.get("commit"))) if word]
@@ -94,7 +94,7 @@ def origin_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def score_rows(systems: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
-    """A heading, and a row a system: scores, validation perplexity, parameters, seconds and memory, means over seeds.
+    """Return a heading, and a row a system: scores, perplexity, parameters, seconds and memory, means over seeds.
 
     Columns that no system has (results of earlier versions) are left out, updates where all have as many.
     """
@@ -129,12 +129,12 @@ def main_distance(systems: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def distance_title(side: str) -> str:
-    """What a table by this distance says of it."""
+    """Return what a table by this distance says of it."""
     return SIDE_TITLES.get(side, ", the same on both sides")
 
 
 def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True) -> list[list[str]]:
-    """A heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by ``main_distance``."""
+    """Return a heading, and a row a system: s-BLEU, d-BLEU, and the mean of the phenomena by ``main_distance``."""
     side = main_distance(systems)
     reach = {name: system["accuracy"][f"by_{side}"] for name, system in systems.items()}
     distances = [distance for distance, row in next(iter(reach.values())).items() if MEAN in row]
@@ -148,7 +148,7 @@ def distance_rows(systems: Mapping[str, Mapping[str, Any]], errors: bool = True)
 
 
 def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, what: str = "accuracy") -> str:
-    """A row a system, a column a distance; two rows a system where it is compared with the baseline.
+    """Return a row a system, a column a distance; two rows a system where it is compared with the baseline.
 
     ``side``: which distance; ``what``: the ``accuracy`` of choices, or ``generative``, of what was translated.
     """
@@ -170,7 +170,7 @@ def reach_table(systems: Mapping[str, Mapping[str, Any]], kind: str, side: str, 
 
 
 def score_of(system: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
-    """A score: where sentences had to be aligned anew, that of this alignment."""
+    """Return a score: where sentences had to be aligned anew, that of this alignment."""
     return system["scores"].get(key) or system.get("aligned", {}).get(key)
 
 
@@ -183,7 +183,7 @@ def _signed(points: float) -> str:
 
 
 def _shown(found: Mapping[str, Any] | None, digits: int = 2, errors: bool = True) -> str:
-    """A mean over seeds and its standard error."""
+    """Return a mean over seeds and its standard error."""
     if found is None:
         return "-"
     return f"{found['mean']:.{digits}f}{_error(found['standard_error'] if errors else None, digits)}"

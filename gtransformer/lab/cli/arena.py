@@ -27,7 +27,7 @@ SIZE_HELP = {
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
     parser = CommandParser(prog="scripts/arena.sh", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument

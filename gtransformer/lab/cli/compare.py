@@ -20,7 +20,7 @@ from gtransformer.run.recipe import recipe_names
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     epilog = f"recipes: {', '.join(recipe_names())}"
     parser = CommandParser(prog="scripts/compare.sh", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument

@@ -17,7 +17,7 @@ from gtransformer.run.progress import say
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     epilog = "About ten minutes on two CPU cores."
     parser = CommandParser(prog="scripts/demo.sh", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument

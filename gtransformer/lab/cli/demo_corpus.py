@@ -26,7 +26,7 @@ def at_least(low: int) -> Callable[[str], int]:
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:
-    """The options for the sizes of the splits and for the seed."""
+    """Add the options for the sizes of the splits and for the seed."""
     for option, default, split in (
         ("--documents", 500, "training"),
         ("--dev-documents", 16, "development"),
@@ -41,12 +41,12 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 
 
 def split_sizes(options: argparse.Namespace) -> dict[str, int]:
-    """Documents by split, of the options for sizes."""
+    """Return documents by split, of the options for sizes."""
     return {"train": options.documents, "dev": options.dev_documents, "test": options.test_documents}
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="python -m gtransformer.lab.cli.demo_corpus",
         description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
@@ -65,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def print_splits(splits: dict[str, dict]) -> None:
-    """A line for every split."""
+    """Print a line for every split."""
     for split, counts in splits.items():
         print(
             f"{split}: {counts['documents']} documents, {counts['sentences']} sentences, per document "

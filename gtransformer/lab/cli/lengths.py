@@ -19,7 +19,7 @@ from gtransformer.run.run import SPLITS
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("recipe", help="a recipe, or the path of a YAML file")

@@ -12,7 +12,7 @@ from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(
         prog="python -m gtransformer.lab.cli.reach_corpus",
         description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "

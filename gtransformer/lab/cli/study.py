@@ -33,7 +33,7 @@ MEMORY_OPTIONS = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """Return the command's options."""
     parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
     add = parser.add_argument
     add("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")

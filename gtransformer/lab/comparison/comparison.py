@@ -110,16 +110,16 @@ class Comparison(Planner):
     # What is to be done
 
     def prepared(self, name: str, one: TextSet | None = None) -> Path:
-        """The corpus prepared by recipe ``name``; that of a further set."""
+        """Return the corpus prepared by recipe ``name``; that of a further set."""
         flat = name.replace("/", "-")
         return self.directory / "prepared" / (flat if one in (None, self.sets[0]) else f"{flat}.{one.name}")
 
     def budget(self, name: str) -> float:
-        """A recipe's minutes of training."""
+        """Return a recipe's minutes of training."""
         return self.start_minutes if name in self.recipe_set.starts else self.minutes
 
     def _add_raw(self) -> None:
-        """The raw corpora: fewer training documents, and of further sets the split alone."""
+        """Add the raw corpora: fewer training documents, and of further sets the split alone."""
         pair = self.recipe_set.languages
         self.corpus = {"every": self.every, "files": raw_digests(self.raw, pair)}
         self.training_corpus = self.directory / "corpus" if self.every > 1 else self.raw
@@ -152,7 +152,7 @@ class Comparison(Planner):
             self.add_corpus(self.recipe_set.arguments[name], raw, self.prepared(name, one), settings, after, changes)
 
     def _run(self, name: str) -> PlannedRun:
-        """A recipe; its training begins when all corpora have been prepared."""
+        """Return a recipe; its training begins when all corpora have been prepared."""
         recipe, first = self.recipes[name], self.recipe_set.start(self.recipes[name])
         prepared = self.prepared(self.recipe_set.preparer(name))
         training = [*UNLIMITED, *self.changes, "train.log-format=json"]
@@ -178,11 +178,11 @@ class Comparison(Planner):
         )
 
     def folder(self, name: str) -> Path:
-        """A recipe's run."""
+        """Return a recipe's run."""
         return self.directory / "runs" / name
 
     def start_checkpoint(self, name: str) -> Path | None:
-        """The checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
+        """Return the checkpoint that a recipe's training starts from: another recipe's model, or one from outside."""
         recipe = self.recipes[name]
         if first := self.recipe_set.start(recipe):
             return model_file(self.recipes[first], self.folder(first))
@@ -190,7 +190,7 @@ class Comparison(Planner):
         return Path(str(outside)) if outside else None
 
     def translation(self, name: str, one: TextSet) -> Path:
-        """A recipe's translation of a set."""
+        """Return a recipe's translation of a set."""
         return self.folder(name) / one.name / f"{PREPARED[one.split]}.jsonl"
 
     def _translate(self, run: PlannedRun, one: TextSet) -> Stage:
@@ -215,7 +215,7 @@ class Comparison(Planner):
     # What came out
 
     def result(self, name: str) -> dict[str, Any]:
-        """What one recipe has achieved."""
+        """Return what one recipe has achieved."""
         folder, recipe = self.folder(name), self.recipes[name]
         before, earlier = {}, recipe
         while first := self.recipe_set.start(earlier):
@@ -285,7 +285,7 @@ def copy_split(files: tuple[Path, Path], output: Path, pair: tuple[str, str], sp
 def recipe_result(
     recipe: Recipe, curve: Curve, seconds: float, parameters: int | None, minutes: float, before: Mapping[str, float]
 ) -> dict[str, Any]:
-    """One recipe's training as a JSON object, scores still to be added.
+    """Return one recipe's training as a JSON object, scores still to be added.
 
     Args:
         seconds: of training and validation, as the budget counts them.
@@ -313,7 +313,7 @@ def recipe_result(
 
 
 def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a score file that a comparison keeps; ``aligned``: s-BLEU pairs sentences that belong together.
+    """Return what a comparison keeps of a score file; ``aligned``: s-BLEU pairs sentences that belong together.
 
     There is no d-BLEU by instance where instances overlap.
     """
@@ -324,13 +324,13 @@ def set_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_parameters(log: Path) -> int | None:
-    """How many parameters fairseq's training log says that the model has; None if it does not say."""
+    """Return how many parameters fairseq's training log says that the model has; None if it does not say."""
     found = (re.search(r"num\. shared model params: ([\d,]+)", line) for line in read_lines(log))
     return next((int(one[1].replace(",", "")) for one in found if one), None)
 
 
 def comparison_table(recipes: Mapping[str, Mapping[str, Any]], sets: Sequence[str]) -> str:
-    """A row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
+    """Return a row a recipe: updates, validation perplexity, and of each set s-BLEU and d-BLEU against the raw text.
 
     Perplexity is that of words, of the model that has translated, where all have it; else that of all targets at the
     end of the training.

@@ -88,7 +88,7 @@ class Demo(Planner):
         )
 
     def _scores(self, run: PlannedRun) -> Stage:
-        """All scores, against the untouched text and as the release has them."""
+        """Return all scores, against the untouched text and as the release has them."""
         options = {"hypotheses": run.folder / "test.jsonl", "reference": "both"}
         work = partial(call_command, "score", str(self.prepared), options)
         # The references are settings, so that an older version's scores against others are taken anew.
@@ -109,7 +109,7 @@ class Demo(Planner):
         say_done(stage, seconds)
 
     def outcome(self, system: str) -> Outcome:
-        """What the stages have left for one system."""
+        """Return what the stages have left for one system."""
         folder = self.directory / system
         curve = read_curve(folder / "train.log")
         if not curve.valid:
@@ -123,7 +123,7 @@ class Demo(Planner):
         return Outcome(RECIPES[system][1], curve, scores, items, seconds)
 
     def step_seconds(self, systems: dict[str, Outcome]) -> dict[str, float]:
-        """How long each step took; of systems that ran side by side the slower one's time is the time that passed."""
+        """Return how long each step took: of systems that ran side by side as long as the slower one."""
         seconds = {name: self.pipeline.seconds(name) for name in ("corpus", "prepare")}
         for step in STEPS:
             times = [self.pipeline.seconds(f"{step}-{system}") for system in systems]
@@ -134,7 +134,7 @@ class Demo(Planner):
         return seconds
 
     def samples(self, systems: dict[str, Outcome]) -> str:
-        """Some sentences of the test set with all translations."""
+        """Return some sentences of the test set with all translations."""
         text = self.prepared / "text"
         texts = {name: read_plain(text / f"test.{lang}")[0] for name, lang in (("source", "en"), ("reference", "de"))}
         found = {system.name: read_plain(self.directory / key / "test.txt")[0] for key, system in systems.items()}

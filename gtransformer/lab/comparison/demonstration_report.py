@@ -26,7 +26,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def bleu(self, kind: str) -> float:
-        """A score against the raw text."""
+        """Return a score against the raw text."""
         return self.scores["scores"]["raw"][kind]["score"]
 
     def to_json(self) -> dict:
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def table(systems: Mapping[str, Outcome]) -> str:
-    """One column a system."""
+    """Return one column a system."""
     parts = list(systems.values())
 
     def share(part: dict) -> str:
@@ -73,7 +73,7 @@ def table(systems: Mapping[str, Outcome]) -> str:
 
 
 def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
-    """What may be concluded from the perplexities, and what not."""
+    """Return what may be concluded from the perplexities, and what not."""
     ours, other = systems["gtransformer"], systems.get("transformer")
     lines = []
     for system in systems.values():
@@ -101,7 +101,7 @@ def conclusion(systems: Mapping[str, Outcome], updates: int) -> str:
 
 
 def failed_checks(ours: Outcome) -> list[str]:
-    """What the G-Transformer falls short of on the full budget; empty if it does what it should."""
+    """Return what the G-Transformer falls short of on the full budget; empty if it does what it should."""
     wanted = {"s-BLEU": ours.bleu("s_bleu"), "contrastive accuracy": ours.contrastive["total"]["accuracy"]}
     return [f"{name} is {value:.2f}, below {ENOUGH:g}" for name, value in wanted.items() if not value >= ENOUGH]
 

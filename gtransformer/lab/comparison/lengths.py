@@ -23,7 +23,7 @@ INSTANCES = ("instances", "instance-tokens", "context-sentences", "target-contex
 
 
 def lengths_of(tokens: list[int], sentences: list[int]) -> dict[str, Options]:
-    """Names of lengths, shortest first, and how instances are made: filled up to N tokens, or of N sentences."""
+    """Return names of lengths, shortest first, and how instances are made: filled up to N tokens, or of N sentences."""
     by_sentences = {n: {"instances": "disjoint", "context-sentences": n - 1} for n in sorted(set(sentences))}
     by_tokens = {n: {"instances": "greedy", "instance-tokens": n} for n in sorted(set(tokens))}
     return {
@@ -74,11 +74,11 @@ class Lengths(Planner):
         self.pipeline.add(stage, scores)
 
     def folder(self, name: str) -> Path:
-        """Where the files of a length lie."""
+        """Return where the files of a length lie."""
         return self.directory / name.replace(" ", "-")
 
     def collect(self) -> dict[str, Any]:
-        """Scores by length, with what stood together and how long translating took."""
+        """Return scores by length, with what stood together and how long translating took."""
         found, split = {}, self.args.split
         for name in self.lengths:
             folder = self.folder(name)
@@ -104,7 +104,7 @@ class Lengths(Planner):
 
 
 def lengths_text(result: Mapping[str, Any]) -> str:
-    """A row a length: sentences that stand together on average, scores, instances of other numbers of sentences."""
+    """Return a row a length: sentences in an instance on average, scores, instances of other numbers of sentences."""
     keys = [key for key in SCORES if all(key in part["scores"] for part in result["lengths"].values())]
     rows = [["instances of", "sentences each", *(SCORES[key] for key in keys), "other numbers", "seconds"]]
     for name, part in result["lengths"].items():

@@ -18,7 +18,7 @@ PHENOMENA = ("pronoun", "address", "ambiguity")
 
 
 def variants(line: SentencePair, phenomenon: str, register: str) -> tuple[str, list[str]]:
-    """What the phenomenon turns on (``"it -> ihn"``) and the wrong German sentences, each once.
+    """Return what the phenomenon turns on (``"it -> ihn"``) and the wrong German sentences, each once.
 
     ``register`` is that of the document. Raises KeyError if the line does not show the phenomenon.
     """
@@ -40,7 +40,7 @@ def variants_beside(line: SentencePair, phenomenon: str, register: str) -> list[
 
 
 def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[str, Any]]:
-    """What ``Template.german`` is given otherwise for each wrong value of a phenomenon that the line shows."""
+    """Return what ``Template.german`` is given otherwise for each wrong value of a phenomenon of the line."""
     line.cues[phenomenon]
     if phenomenon == "pronoun":
         return [{"gender": gender} for gender in GENDERS if gender != line.gender]
@@ -52,7 +52,7 @@ def _mistakes(line: SentencePair, phenomenon: str, register: str) -> list[dict[s
 
 
 def _word(sense: Word | Sense) -> str:
-    """The English noun of a sense."""
+    """Return the English noun of a sense."""
     assert isinstance(sense, Sense)
     return sense.en.removeprefix("the ")
 
@@ -60,13 +60,13 @@ def _word(sense: Word | Sense) -> str:
 def _written(
     line: SentencePair, register: str, base: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """The German of ``base``, what is given otherwise, and of each of ``wrong`` on top of it, each sentence once."""
+    """Return the German of ``base``, what is given otherwise, and of each of ``wrong`` on top, each sentence once."""
     given = {"slots": line.slots, "register": register, "gender": line.gender, **base}
     return list(dict.fromkeys(line.template.german(**{**given, **other}) for other in ({}, *wrong)))
 
 
 def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator[dict[str, Any]]:
-    """Every item of a phenomenon, going round the documents and in each taking what has come least often so far."""
+    """Yield every item of a phenomenon, document by document, taking what has come least often so far."""
     waiting: list[list[dict[str, Any]]] = []
     for number, document in enumerate(documents):
         items = []
@@ -96,7 +96,7 @@ def _items(documents: Sequence[Letter], phenomenon: str, dice: Dice) -> Iterator
 
 
 def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: str = "test") -> dict[str, Any]:
-    """The content of ``contrastive.json``: up to ``count`` items, shared out evenly over phenomena and documents.
+    """Return the content of ``contrastive.json``: up to ``count`` items, evenly over phenomena and documents.
 
     A phenomenon that runs out of sentences leaves its share to the others. Items stand in document order;
     ``distance`` counts the sentences back to the one that introduces the antecedent, greets, or settles the sense.
@@ -117,7 +117,7 @@ def contrastive_set(documents: Sequence[Letter], count: int, seed: int, split: s
 
 
 def contrastive_file(items: Iterable[dict[str, Any]], split: str = "test") -> dict[str, Any]:
-    """The content of a file of items over a split, numbered through."""
+    """Return the content of a file of items over a split, numbered through."""
     return {
         "version": 1,
         "source_lang": "en",

@@ -22,7 +22,7 @@ ITEMS = "contrastive.json"  # of the test split
 
 
 def passages(document: Letter) -> set[tuple[str, ...]]:
-    """The document's runs of ``PASSAGE`` English sentences."""
+    """Return the document's runs of ``PASSAGE`` English sentences."""
     english = [line.en for line in document.lines]
     return {tuple(english[start : start + PASSAGE]) for start in range(len(english) - PASSAGE + 1)}
 
@@ -65,7 +65,7 @@ def _spread(values: Sequence[int]) -> dict[str, float]:
 
 
 def describe(documents: Sequence[Letter]) -> dict[str, Any]:
-    """Counts of one split: sentences, word types, tokens and instance length of a document, phenomena."""
+    """Return counts of one split: sentences, word types, tokens and instance length of a document, phenomena."""
     result: dict[str, Any] = {
         "documents": len(documents),
         "sentences": sum(len(document.lines) for document in documents),

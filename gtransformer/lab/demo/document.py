@@ -70,15 +70,15 @@ class Dice:
         return self._random.random() < probability
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from ``low`` to ``high``, both included."""
+        """Return a whole number from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[Choice]) -> Choice:
-        """One of the items."""
+        """Return one of the items."""
         return items[self.between(0, len(items) - 1)]
 
     def shuffled(self, items: Sequence[Choice]) -> list[Choice]:
-        """The items in random order (Fisher and Yates), as a new list."""
+        """Return the items in random order (Fisher and Yates), as a new list."""
         result = list(items)
         for last in range(len(result) - 1, 0, -1):
             other = self.between(0, last)
@@ -87,7 +87,7 @@ class Dice:
 
 
 def greeting(dice: Dice, register: str) -> tuple[Template, Word]:
-    """A greeting and the person greeted: by first name for "du", by title and surname for "Sie".
+    """Return a greeting and the person greeted: by first name for "du", by title and surname for "Sie".
 
     The person's accusative slot holds the whole salutation of a letter, whose German agrees with the person's sex.
     """
@@ -142,7 +142,7 @@ class _Deck:
         self._order: list[Template] = []
 
     def candidates(self) -> list[Template]:
-        """The templates not yet used, then all of them once more."""
+        """Return the templates not yet used, then all of them once more."""
         return self._order + self._dice.shuffled(self._templates)
 
     def use(self, template: Template) -> None:
@@ -211,7 +211,7 @@ class Writer:
         return slots
 
     def about_thing(self, noun: Noun, kinds: Sequence[str]) -> None:
-        """A scene about a thing that "it" stands for."""
+        """Add a scene about a thing that "it" stands for."""
         self.said = set()
         cue = self.draw(INTRODUCTIONS, described(noun, self.dice.choice(COLOURS_AND_SIZES)))
         for kind in kinds:
@@ -221,7 +221,7 @@ class Writer:
                 self.aside(kind)
 
     def about_sense(self, word: str, kinds: Sequence[str]) -> None:
-        """A scene that settles the sense of an ambiguous noun and then uses it."""
+        """Add a scene that settles the sense of an ambiguous noun and then uses it."""
         self.said = set()
         settled = self.dice.choice(AMBIGUOUS[word])
         cue = self.draw(settled.settings)
@@ -232,7 +232,7 @@ class Writer:
                 self.aside(kind)
 
     def aside(self, kind: str) -> None:
-        """A sentence to the reader, or one about people, weather or time."""
+        """Add a sentence to the reader, or one about people, weather or time."""
         self.draw(TO_THE_READER if kind == "reader" else FILLERS)
 
 

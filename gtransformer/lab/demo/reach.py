@@ -56,7 +56,7 @@ _ABOUT_IT = AS_SUBJECT + AS_OBJECT
 
 
 def distance_in(row: tuple[int, int], number: int) -> int:
-    """The distances of a row in turn."""
+    """Return the distances of a row in turn."""
     first, last = row
     return first + number % (last - first + 1)
 
@@ -134,7 +134,7 @@ def _about_sense(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
 
 
 def _fill(writer: Writer, count: int, asides: bool = True) -> None:
-    """Sentences that disclose nothing, among them, if ``asides``, some to the reader, whom the greeting has settled."""
+    """Add sentences that disclose nothing; ``asides``: some to the reader, whom the greeting has settled."""
     for _ in range(count):
         writer.draw(_ASIDES if asides and writer.dice.chance(0.1) else _FILLERS)
 
@@ -148,7 +148,7 @@ def _rewrite(
     gender: str = "",
     sense: Sense | None = None,
 ) -> Letter:
-    """The letter with another disclosing sentence, and another register, gender or sense wherever there was one."""
+    """Return the letter with another disclosing sentence, and another register, gender or sense throughout."""
     result = Letter(register or letter.register)
     for number, line in enumerate(letter.lines):
         if number == cue:
@@ -162,6 +162,6 @@ def _rewrite(
 
 
 def _written(line: SentencePair, register: str) -> SentencePair:
-    """The line with its texts written anew."""
+    """Return the line with its texts written anew."""
     german = line.template.german(line.slots, register, line.gender)
     return replace(line, en=line.template.english(line.slots), de=german)

@@ -30,7 +30,7 @@ def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
 
 
 def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict[str, Any]]:
-    """The items of the groups' documents, which are numbered through.
+    """Return the items of the groups' documents, which are numbered through.
 
     ``distance_source`` counts the sentences back to the one whose source discloses the answer; ``distance_target`` to
     the nearest whose target does, which may be a sentence that needed the answer itself; ``distance`` to the nearer of
@@ -42,7 +42,7 @@ def reach_items(groups: Sequence[tuple[str, Sequence[Letter]]]) -> Iterator[dict
 
 
 def context_items(letters: Sequence[Letter], split: str = "test") -> dict[str, Any]:
-    """The content of a file of items: every sentence of a split whose German needs context, by all phenomena.
+    """Return the content of a file of items: every sentence of a split whose German needs context, by all phenomena.
 
     Distances as in ``reach_items``; a group is a document. ``others``: where a sentence shows several phenomena, right
     and wrong translations of its own with another one wrong.
@@ -129,7 +129,7 @@ def write_context_items(corpus: Path, output: Path, split: str = "test") -> None
 def _make(
     sizes: Mapping[str, int], seed: int, items: int
 ) -> tuple[list[tuple[str, list[Letter]]], dict[str, list[Letter]]]:
-    """The groups of the set, and the documents of the corpus by split."""
+    """Return the groups of the set, and the documents of the corpus by split."""
     groups = write_groups(items, seed)
     taken = {passage for _, group in groups for document in group for passage in passages(document)}
     every = {split: size * (1 + len(PHENOMENA)) for split, size in sizes.items()}

@@ -42,11 +42,11 @@ class Template:
         return found[1].lower() if found else ""
 
     def english(self, slots: Slots) -> str:
-        """The English sentence."""
+        """Return the English sentence."""
         return _capital(self.en.format_map({name: word.en for name, word in slots.items()}))
 
     def german(self, slots: Slots, register: str, gender: str = "") -> str:
-        """The German sentence for a reader addressed with ``register`` and a topic of ``gender``."""
+        """Return the German sentence for a reader addressed with ``register`` and a topic of ``gender``."""
         values: dict[str, object] = dict(slots)
         if self.pronoun:
             nominative, accusative = PRONOUNS[gender]

@@ -63,7 +63,7 @@ class Noun:
 
 
 def described(noun: Noun, adjective: Word) -> Word:
-    """The phrase "a new lamp", "eine neue Lampe" in its three cases."""
+    """Return the phrase "a new lamp", "eine neue Lampe" in its three cases."""
     g = noun.gender
     forms = [f"{_EIN[case][g]} {adjective.de}{_ENDINGS[case][g]} {noun.de}" for case in ("nom", "acc", "dat")]
     article = "an" if adjective.en[0] in "aeiou" else "a"
@@ -106,7 +106,7 @@ def _nouns(gender: str, text: str) -> tuple[Noun, ...]:
 
 
 def _kin(en: str, de: str, gender: str) -> tuple[Word, Word]:
-    """A relative of the writer ("my brother") and one of the reader ("your brother")."""
+    """Return a relative of the writer ("my brother") and one of the reader ("your brother")."""
     nom, acc, dat = ({"m": ("", "en", "em"), "f": ("e", "e", "er")})[gender]
     mine = Word(f"my {en}", f"mein{nom} {de}", f"mein{acc} {de}", f"mein{dat} {de}")
     yours = Word(f"your {en}", *(f"[dein{ending}|Ihr{ending}] {de}" for ending in (nom, acc, dat)))

@@ -94,27 +94,27 @@ class Corpora(Planner):
         self.fingerprint = digest({path.name: sha256(path) for path in files})
 
     def instances(self, data: Data) -> int:
-        """How many training instances there are before any are drawn, cut to the length of ``data``."""
+        """Return how many training instances there are before any are drawn, cut to the length of ``data``."""
         self.prepared(replace(data, instances=None))
         return self.known_instances(data)
 
     def known_instances(self, data: Data) -> int | None:
-        """The same if they are prepared already, else None."""
+        """Return the same if they are prepared already, else None."""
         manifest = self.folder(replace(data, instances=None)) / "manifest.json"
         return read_json(manifest)["splits"]["train"]["instances"] if manifest.is_file() else None
 
     def folder(self, data: Data) -> Path:
-        """Where some data is prepared."""
+        """Return where some data is prepared."""
         return self.pipeline.stages[self._stage(data)].outputs[0]
 
     def prepared(self, data: Data) -> Path:
-        """The prepared directory of some data, made if need be. UserError if the corpus has less than is asked for."""
+        """Return the prepared directory of some data, made if need be. UserError if the corpus has too little."""
         folder = self.folder(data)
         self.pipeline.run("prepare")
         return folder
 
     def asked(self) -> Path:
-        """The prepared corpus to which the contrastive items belong, made if need be."""
+        """Return the prepared corpus to which the contrastive items belong, made if need be."""
         if self.corpus != DEMO or self.items != [self.generated / SET / ITEMS]:
             return self.prepared(self.base)
         after = [self.generated.name, self._stage(self.base)]
@@ -123,7 +123,7 @@ class Corpora(Planner):
         return self.pipeline.stages[name].outputs[0]
 
     def read(self, data: Data) -> tuple[Path, list[str]]:
-        """The prepared directory that a run on some data reads, and changes to its recipe so that it reads that data.
+        """Return the prepared directory for some data, and changes to a recipe so that it reads that data there.
 
         Data of another length are those of the recipe's, grouped greedily when loaded: the same instances in the same
         order as if prepared at that length. Instances that are drawn, or cut by a number of sentences, are prepared.
@@ -136,14 +136,14 @@ class Corpora(Planner):
         return shared, ["task.instances=greedy", f"task.instance-tokens={data.length}"]
 
     def _source(self, data: Data) -> Data | None:
-        """The data whose training set that of ``data`` is part of; None if it is all of the corpus."""
+        """Return the data whose training set that of ``data`` is part of; None if it is all of the corpus."""
         for key in ("instances", "share"):
             if getattr(data, key) is not None:
                 return replace(data, **{key: None})
         return self.base if data.min_document_tokens is not None else None
 
     def _stage(self, data: Data) -> str:
-        """The stage that prepares some data, added to the pipeline behind those that make what it is made from."""
+        """Return the stage that prepares some data, added behind those that make what it is made from."""
         if data in self._stages:
             return self._stages[data]
         raw, after = self.raw, []
@@ -160,7 +160,7 @@ class Corpora(Planner):
         return self._stages[data]
 
     def _derived(self, data: Data) -> Options:
-        """How other text is prepared with the dictionary of the corpus."""
+        """Return how other text is prepared with the dictionary of the corpus."""
         own = {key: value for key, value in self.options.items() if key != "bpe-merges"}
         return own | {"max-instance-tokens": data.length}
 
@@ -195,7 +195,7 @@ class Corpora(Planner):
 
 
 def sampled(sidecar: Sidecar, number: int) -> Cuts:
-    """So many instances drawn without replacement, each to be a document of its own.
+    """Return so many instances drawn without replacement, each to be a document of its own.
 
     The draw depends on the number of instances that there are, and nothing else. Raises UserError if there are fewer.
     """
@@ -209,14 +209,14 @@ def sampled(sidecar: Sidecar, number: int) -> Cuts:
 
 
 def sampled_documents(sidecar: Sidecar, share: float) -> Cuts:
-    """A share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
+    """Return a share of the documents, at least one, whole; of two shares the smaller one is part of the larger."""
     documents = sorted({document for document, _, _ in sidecar.instances})
     order = random.Random(SAMPLE_SEED).sample(documents, len(documents))
     return {document: [(0, None)] for document in order[: max(1, round(share * len(documents)))]}
 
 
 def long_documents(sidecar: Sidecar, prepared: Path, pair: tuple[str, str], tokens: int) -> Cuts:
-    """The documents of at least so many tokens, counted as instances are: max(source, target) + 2 a sentence."""
+    """Return the documents of at least so many tokens, counted as instances are: max(source, target) + 2 a sentence."""
     lengths: dict[int, int] = {}
     sides = (read_lines(prepared / "instances" / f"train.{lang}") for lang in pair)
     for (document, _, _), *lines in zip(sidecar.instances, *sides, strict=True):

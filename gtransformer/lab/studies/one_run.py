@@ -51,7 +51,7 @@ def do_run(directory: Path, argv: list[str] | None) -> None:
 
 
 def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
-    """The recipe's run that an order describes."""
+    """Return the recipe's run that an order describes."""
     recipe = load_recipe(order["recipe"], [*order["changes"], *order.get("loading", [])])
     prepared = (directory / order["prepared"]).resolve()
     checkpoint = model_file(recipe, (directory / (order.get("model_of") or "")).resolve())
@@ -62,14 +62,14 @@ def ordered_run(directory: Path, order: dict[str, Any]) -> Run:
 
 
 def score_test(run: Run, metrics: Sequence[str]) -> None:
-    """Scores of the translations, in test.scores.json; the recipe may say against which reference."""
+    """Score the translations, in test.scores.json; the recipe may say against which reference."""
     output = run.directory / "test.scores.json"
     options = {"split": "test", "hypotheses": run.directory / "test.jsonl", "output": output, "metrics": metrics}
     call_command("score", str(run.prepared), run.recipe.options("score") | options)
 
 
 def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
-    """What the model chooses of contrastive items over a prepared corpus, in contrastive.json.
+    """Ask the model about contrastive items over a prepared corpus; its choices go to contrastive.json.
 
     Args:
         how: as the command takes them: ``batch_sentences`` (how many are a batch, an item the last of them; as many as
@@ -81,7 +81,7 @@ def ask(run: Run, prepared: str, items: Sequence[str], **how: Any) -> None:
 
 
 def result_of(run: Run, order: dict[str, Any], argv: list[str] | None) -> dict[str, Any]:
-    """What the stages have left; curves and seconds of training are those of the model that has translated.
+    """Return what the stages have left; curves and seconds of training are those of the model that has translated.
 
     s-BLEU, and others over sentences, are null where sentences are not aligned with the source's (Bao et al. 2021,
     appendix A). Of a model that does not translate there are no scores.

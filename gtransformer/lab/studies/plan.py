@@ -82,7 +82,7 @@ class SystemSettings:
 
 
 def _instances() -> Any:
-    """A field for a number of training instances."""
+    """Return a field for a number of training instances."""
     return setting(
         f"a whole number of at least 1, or {ALL}",
         lambda number: number == ALL or (isinstance(number, int) and number > 0),
@@ -91,7 +91,7 @@ def _instances() -> Any:
 
 
 def _changes_of(*sections: str) -> Any:
-    """A field for changes in some sections of a recipe."""
+    """Return a field for changes in some sections of a recipe."""
     forms = " or ".join(f"'{section}.OPTION: value'" for section in sections)
     return setting(
         f"lines of the form {forms}", lambda given: all(key.partition(".")[0] in sections for key in given), None
@@ -172,19 +172,19 @@ RUN = [one.name for one in fields(RunSettings)]
 
 
 def study_names() -> list[str]:
-    """The figures and tables that can be made."""
+    """Return the figures and tables that can be made."""
     return sorted(path.stem for path in (config_directory() / "studies").glob("*.yaml") if path.stem != COMMON)
 
 
 def listing() -> str:
-    """One line for each study: its name and what it is."""
+    """Return one line for each study: its name and what it is."""
     names, folder = study_names(), config_directory() / "studies"
     found = {name: read_settings(folder / f"{name}.yaml", StudyFile).description or "" for name in names}
     return "\n".join(f"  {name:{max(map(len, names))}}  {' '.join(found[name].split())}" for name in names)
 
 
 def check_changes(options: Iterable[str], where: str) -> None:
-    """UserError for a change (``SECTION.OPTION``, ``=VALUE`` behind it or not) of what a study sets itself."""
+    """Raise UserError for a change (``SECTION.OPTION``, ``=VALUE`` behind it or not) of what a study sets itself."""
     for change in options:
         if reason := OWN_OPTIONS.get(dashed(change.partition("=")[0])):
             raise UserError(f"{where}{change}: {reason}")
@@ -274,7 +274,7 @@ def _panel(study: Study, entry: Any, place: str, inside: str) -> Panel:
 
 
 def _points(study: Study, panel: PanelSettings, entry: Entries, inside: str) -> list[Line]:
-    """A point for each system and value of the axis: of the data, or of an option of training or translating."""
+    """Return a point for each system and value of the axis: of the data, or of an option of training or translating."""
     where, is_option = f"{entry.at('values')}, {inside}, values", panel.axis not in AXES
     part = "decoding" if panel.axis.startswith("generate.") else "training"
     more = panel.training or [{}] * len(panel.values)
@@ -291,7 +291,7 @@ def _points(study: Study, panel: PanelSettings, entry: Entries, inside: str) -> 
 
 
 def _line(study: Study, line: LineSettings, where: str) -> Line:
-    """The runs of a line, one for each seed."""
+    """Return the runs of a line, one for each seed."""
     if line.system not in study.recipes:
         raise UserError(f"{where}: unknown system '{line.system}'; known are {', '.join(study.recipes)}")
     recipe = study.recipes[line.system]
@@ -322,7 +322,7 @@ def _line(study: Study, line: LineSettings, where: str) -> Line:
 
 
 def _number(instances: int | str | None) -> int | None:
-    """How many training instances; None: all."""
+    """Return how many training instances; None: all."""
     return None if instances == ALL else instances
 
 

@@ -76,7 +76,7 @@ class Questions:
                 )
 
     def options(self, recipe: Recipe) -> dict[str, Any]:
-        """What a recipe's model is asked with besides: ContraPro's context, and where it is taken from."""
+        """Return what a recipe's model is asked with besides: ContraPro's context, and where it is taken from."""
         if not self.items or self.suite is None or self.suite.name != CONTRAPRO:
             return {}
         own = recipe.sections["task"].get("context-sentences")

@@ -56,19 +56,19 @@ class Runner:
     questions: Questions = Questions()
 
     def folder(self, run: StudyRun) -> Path:
-        """Where a run lies; its name says all that decides its result."""
+        """Return where a run lies; its name says all that decides its result."""
         return self.corpora.directory / "runs" / run.name(self.corpora.fingerprint)
 
     def users(self, run: StudyRun) -> list[StudyRun]:
-        """The runs that translate with a run's model, first or last, or start from it."""
+        """Return the runs that translate with a run's model, first or last, or start from it."""
         return [other for other in self.study.runs() if run in (other.needed, other.first)]
 
     def is_done(self, run: StudyRun) -> bool:
-        """Whether a run has its result and, if other runs are still to use it, its model."""
+        """Return whether a run has its result and, if other runs are still to use it, its model."""
         return all(path.is_file() for path in self.outputs(run))
 
     def outputs(self, run: StudyRun) -> list[Path]:
-        """What a run has to leave."""
+        """Return what a run has to leave."""
         folder = self.folder(run)
         model = [] if all(map(self.is_done, self.users(run))) else [model_file(run.settings(), folder)]
         choices = [folder / CONTRASTIVE] if self.corpora.items else []
@@ -109,13 +109,13 @@ class Runner:
         return failures
 
     def data(self, run: StudyRun) -> tuple[Path, list[str]]:
-        """The prepared directory that a run reads, made if need be, and changes to its recipe so that it reads that."""
+        """Return the prepared directory that a run reads, made if need be, and changes to its recipe for that."""
         if run.settings().sections["task"].get("instances"):  # grouped as the recipe says, whatever the corpus holds
             return self.corpora.prepared(run.data), []
         return self.corpora.read(run.data)
 
     def order(self, run: StudyRun) -> dict[str, Any]:
-        """What a run is to do."""
+        """Return what a run is to do."""
         folder, (prepared, loading) = self.folder(run), self.data(run)
         of = {one: os.path.relpath(self.folder(one), folder) for one in (run.needed, run.first) if one}
         return {
@@ -137,7 +137,7 @@ class Runner:
         }
 
     def items(self, run: StudyRun, folder: Path) -> dict[str, Any] | None:
-        """The contrastive items that a run's model is asked about, their corpus, and sizes of batch and context."""
+        """Return the contrastive items for a run's model, their corpus, and sizes of batch and context."""
         if not self.corpora.items:
             return None
         asked = {"prepared": os.path.relpath(self.corpora.asked(), folder), "items": list(map(str, self.corpora.items))}
@@ -146,13 +146,13 @@ class Runner:
         return asked | size | self.questions.options(run.settings())
 
     def metrics(self, run: StudyRun) -> list[str]:
-        """What a run is scored with."""
+        """Return what a run is scored with."""
         lower = ["bleu-lc"] if "bleu-lc" in run.settings().sections["score"].get("metrics", ()) else []
         # Of what goes wrong, long and not aligned, TER takes hours; the paper's figures do without.
         return ["bleu", *lower, *(["ter"] if self.study.is_table else [])]
 
     def stage(self, run: StudyRun) -> Stage:
-        """A run, by a program that reads its order."""
+        """Return the stage of a run, a program that reads its order."""
         folder, needed = self.folder(run), [self.folder(run.needed).name] if run.needed else []
         updates = run.settings().sections["train"].get("max-update", "?")
         command = python_command("gtransformer.lab.studies.one_run", str(folder))
@@ -161,7 +161,7 @@ class Runner:
         return Stage(folder.name, folder.name, self.outputs(run), work, waits_for=waits_for)
 
     def collect(self, failures: Mapping[str, str]) -> dict[str, Any]:
-        """The study's result: its panels, whose lines name their runs, and every run's result.
+        """Return the study's result: its panels, whose lines name their runs, and every run's result.
 
         Runs that failed are left out, and named with the reason under ``missing``.
         """
@@ -180,7 +180,7 @@ class Runner:
         }
 
     def _panel(self, panel: Panel, names: Mapping[StudyRun, str]) -> dict[str, Any]:
-        """A panel with those of its lines that have a run among ``names``."""
+        """Return a panel with those of its lines that have a run among ``names``."""
         lines = [
             {
                 "system": line.system,
@@ -198,7 +198,7 @@ class Runner:
 
 
 def _status(folder: Path, updates: Any) -> str | None:
-    """How far a run is."""
+    """Return how far a run is."""
     translating = folder / "generate.test.log"
     if translating.is_file():
         return f"translates {batch_status(translating) or ''}"
@@ -206,7 +206,7 @@ def _status(folder: Path, updates: Any) -> str | None:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """The result of a run, with its contrastive accuracies and its attention across a batch, where it has them."""
+    """Return the result of a run, with contrastive accuracies and attention across a batch, where it has them."""
     result = read_json(folder / RESULT)
     if (folder / CONTRASTIVE).is_file():
         choices = read_json(folder / CONTRASTIVE)
@@ -217,7 +217,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 
 def make_study(args: argparse.Namespace) -> Study:
-    """The study that was asked for, as this machine can do it. UserError for what shows before anything is done."""
+    """Return the study as this machine can do it. Raise UserError for what shows before anything is done."""
     check_changes(args.set, "--set ")
     asked = load_study(args.figure, args.miniature)
     changes = [*NEEDED, *([ENTROPY] if asked.entropy and not asked.is_table else [])]

@@ -78,7 +78,7 @@ class StudyRun:
         return [*self.changes, *model, *self.training, *self.decoding, f"train.seed={self.seed}"]
 
     def settings(self) -> Recipe:
-        """The recipe with all changes. Raises UserError for one that cannot be made."""
+        """Return the recipe with all changes. Raises UserError for one that cannot be made."""
         return load_recipe(self.recipe, self.all_changes)
 
     @cached_property
@@ -116,7 +116,7 @@ class StudyRun:
         return f"{name}-{self.data.name}{start}-seed{self.seed}"
 
     def name(self, corpus: str) -> str:
-        """The label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
+        """Return the label and a digest of all that decides the result, ``corpus`` being the digest of the raw files.
 
         Studies that want the same run find it under the same name; other settings are another run.
         """
@@ -185,13 +185,13 @@ class Study:
         return all(panel.kind == TABLE for panel in self.panels)
 
     def runs(self) -> list[StudyRun]:
-        """All runs and those that they need, each once; the first seed of everything comes first."""
+        """Return all runs and those that they need, each once; the first seed of everything comes first."""
         found = dict.fromkeys(needed for line in self.lines for run in line.runs for needed in run.with_needed)
         order = {seed: number for number, seed in enumerate(self.seeds)}  # a start's seed may be none of them
         return sorted(found, key=lambda run: order.get(run.seed, -1))
 
     def looked_at(self) -> list[StudyRun]:
-        """The runs whose attention across a batch is shown."""
+        """Return the runs whose attention across a batch is shown."""
         return [run for panel in self.panels if panel.kind == ATTENTION for line in panel.lines for run in line.runs]
 
     def limit(self, instances: Callable[[Data], int | None]) -> list[str]:

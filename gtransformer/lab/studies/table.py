@@ -40,7 +40,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def summary(panels: Sequence[dict[str, Any]], results: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The panels with their numbers.
+    """Return the panels with their numbers.
 
     Points and rows get the d-BLEU of the test set and, where all seeds have them, s-BLEU and (rows) ``MORE``; lines
     with curves the last and lowest value of each seed; accuracies those of all items and of each kind, and the
@@ -56,7 +56,7 @@ def _lines(panel: dict, results: Mapping[str, dict[str, Any]]) -> list[dict[str,
 
 
 def _differences(line: dict, base: dict) -> dict[str, Any]:
-    """What a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
+    """Return what a row has more than the baseline, by kind of item; of both only if both have as many seeds."""
     if not (line["by"] and base["by"]) or len(line["runs"]) != len(base["runs"]):
         return {"difference": None}
     pairs = {name: (line["by"][name]["values"], base["by"][name]["values"]) for name in line["by"]}
@@ -108,7 +108,7 @@ def _over_seeds(runs: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any] 
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """A line for each point, row or line of every panel, and the signatures of the scores."""
+    """Return a line for each point, row or line of every panel, and the signatures of the scores."""
     blocks, signatures = [], set()
     for panel in filter(lambda panel: panel["lines"] and panel["kind"] != ATTENTION, result["panels"]):
         more = [key for key in MORE if panel["kind"] != ACCURACY and any(key in line for line in panel["lines"])]

@@ -6,7 +6,10 @@ compat.check()
 
 from gtransformer import criterions, models, optim, tasks  # noqa: E402, F401  (registers with fairseq)
 from gtransformer.errors import install_excepthook  # noqa: E402
+from gtransformer.preprocess.chain import read_encoded  # noqa: E402
+from gtransformer.tasks import first_pass  # noqa: E402
 
+first_pass.read_plain_text = read_encoded
 install_excepthook()
 
 __version__ = "0.1.0"

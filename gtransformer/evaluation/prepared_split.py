@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.plain_text import Documents, read_plain
 

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import TranslatedInstance, taken_from
+from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.evaluation.prepared_split import RAW, TOKENISED, read_target, read_target_pieces, references_available
 from gtransformer.preprocess.bpe import remove_bpe_lines
 from gtransformer.preprocess.chain import is_exact, postprocessor_for
-from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.preprocess.instances import END
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 from gtransformer.preprocess.plain_text import Documents

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write, read_lines
 from gtransformer.preprocess.bpe import count_all
-from gtransformer.preprocess.corpus import fault
-from gtransformer.preprocess.instances import BEGIN, END, sidecar_name
+from gtransformer.preprocess.instances import END, sidecar_name
 from gtransformer.preprocess.parallel import map_chunks
 
 MASK = "<mask>"
-OVERWRITE = "#fairseq:overwrite"
-RESERVED = (BEGIN, "<pad>", END, "<unk>")  # what a fairseq dictionary holds of itself, never written to its file
 
 
 def language_symbol(lang: str) -> str:
@@ -43,31 +41,6 @@ def build_dictionary(files: Sequence[str | Path], langs: Sequence[str], output: 
     with atomic_write(output) as stream:
         stream.writelines(f"{word} {counts[word] or 1}\n" for word in [*words, *symbols])
     return len(RESERVED) + len(words) + len(symbols)
-
-
-def dictionary_words(path: str | Path) -> list[str]:
-    """Read the words of a dictionary file in order.
-
-    Raises UserError if it is missing or empty, if a line has no count, for a word that stands twice and for one of the
-    four that fairseq adds by itself.
-    """
-    words: dict[str, int] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        word, _, count = line.rpartition(" ")
-        if line.endswith(OVERWRITE):
-            what = f"a word that takes the place of another ({OVERWRITE}), which no model of this package can have; "
-            raise fault(path, number, f"{what}give another dictionary, and the model that was trained with it")
-        if not word or not count.isdigit():
-            raise fault(path, number, "not a dictionary entry ('word count')")
-        if word in RESERVED:
-            what = f"{word} is a word of every dictionary, which fairseq adds by itself; remove the line"
-            raise fault(path, number, what)
-        if word in words:
-            raise fault(path, number, f"'{word[:80]}' stands in line {words[word]} already; keep one")
-        words[word] = number
-    if not words:
-        raise fault(path, 1, "the dictionary is empty; give the one that came with the model")
-    return list(words)
 
 
 class _Indices:

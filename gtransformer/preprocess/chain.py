@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
-from gtransformer.preprocess.binarise import dictionary_words
 from gtransformer.preprocess.bpe import Encoder, remove_bpe_lines
 from gtransformer.preprocess.characters import one_form
 from gtransformer.preprocess.instances import split_instance
 from gtransformer.preprocess.parallel import AroundDocuments
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE, WORDPIECE_FILE, SentencePieces, WordPieces
+from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.preprocess.tokenise import Detokeniser, Tokeniser, moses_as_prepared, moses_directory
 from gtransformer.preprocess.truecase import Truecaser, detruecase
 
@@ -184,3 +185,13 @@ class LineProcessor:
 
     def __call__(self, chunk: list[str]) -> list[str]:
         return self._plain([part for line in chunk for part in split_instance(line)] if self.instances else chunk)
+
+
+def read_encoded(path: Path, prepared: Path, lang: str, shape: list[int], like: str) -> list[list[str]]:
+    """Read plain text, a sentence a line, as the subwords of a prepared corpus; blank lines are empty sentences.
+
+    ``shape``: sentences of each document, which the file must have. Raises UserError as ``read_shaped``.
+    """
+    documents = read_shaped(path, shape, like)
+    encoded = iter(TextEncoder(prepared, lang)([line for one in documents for line in one if line.strip()]))
+    return [[next(encoded) if line.strip() else "" for line in one] for one in documents]

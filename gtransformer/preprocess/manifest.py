@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import digest, read_json, sha256, write_json
-from gtransformer.preprocess.binarise import RESERVED, dictionary_words
 from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.settings import GIVEN_DICTIONARIES, Settings, option
 from gtransformer.preprocess.steps import Steps, stamp_path, stamped_inputs

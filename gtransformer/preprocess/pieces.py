@@ -10,10 +10,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import atomic_write
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
+from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.tokenise import disarm
 
 SPACE = "\u2581"  # how SentencePiece writes the blank before a word

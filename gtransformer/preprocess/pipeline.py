@@ -12,12 +12,13 @@ from typing import Any
 
 from sacrebleu.metrics import BLEU
 
+from gtransformer.data.dictionaries import dictionary_words
+from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.files import read_lines, sha256
 from gtransformer.preprocess import manifest
-from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, dictionary_words
+from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from gtransformer.preprocess.bpe import Encoder, learn, take_codes
 from gtransformer.preprocess.chain import PieceJoiner, Postprocessor
-from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.preprocess.clean import WHOLE, clean_files
 from gtransformer.preprocess.corpus import DOCUMENT, read_pairs
 from gtransformer.preprocess.instances import sidecar_name, write_instances

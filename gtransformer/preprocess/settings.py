@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.errors import UserError
 from gtransformer.files import read_json
 from gtransformer.optional import read_wordpiece_tokeniser
-from gtransformer.preprocess.binarise import MASK, dictionary_words, language_symbol
+from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.bpe import codes_fit, read_codes
 from gtransformer.preprocess.chain import moses_rules
 from gtransformer.preprocess.clean import WHOLE

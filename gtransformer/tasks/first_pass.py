@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from gtransformer.data.sentences import RunDataset
 from gtransformer.data.sidecar import Sidecar, join
 from gtransformer.data.translations import read_documents
 from gtransformer.errors import UserError
-from gtransformer.preprocess.chain import TextEncoder
-from gtransformer.preprocess.plain_text import read_shaped
 from gtransformer.search.rules import ON
 from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.tasks.checkpoints import read_settings
@@ -33,6 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 CHECKPOINT, TRANSLATIONS = ".pt", ".jsonl"  # endings of what --first-pass names; other files are plain text
+
+# Reads and encodes plain text: (file, prepared corpus, language, sentences of each document, what must fit it). The
+# package sets it (``gtransformer/__init__.py``): preparing text is not for the tasks.
+read_plain_text: Callable[..., list[list[str]]] | None = None
 
 Place = tuple[int, int]  # document and sentence in it, from 0
 
@@ -117,10 +119,7 @@ def read_words(path: Path, task: FairseqTask, split: str) -> dict[Place, list[st
         documents = read_documents(path, sidecar)
     else:
         shape = [len(one) for one in join(sidecar, [[""] * count for *_, count in sidecar.instances])]
-        lines = read_shaped(path, shape, f"the split {split}")
-        encode = TextEncoder(data.parent, task.cfg.target_lang)
-        encoded = iter(encode([line for one in lines for line in one if line.strip()]))
-        documents = [[next(encoded) if line.strip() else "" for line in one] for one in lines]
+        documents = read_plain_text(path, data.parent, task.cfg.target_lang, shape, f"the split {split}")
     return {(number, at): (text or "").split() for number, one in enumerate(documents) for at, text in enumerate(one)}
 
 

@@ -16,6 +16,7 @@ from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
+from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Grouping, Instances, group
 from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
@@ -23,7 +24,6 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
-from gtransformer.preprocess.binarise import dictionary_words
 from gtransformer.search.strategies import Strategy
 from gtransformer.tasks.options import MakeInstances, Options
 

@@ -24,10 +24,10 @@ from sacrebleu.metrics.bleu import BLEUScore
 from torch import Tensor, nn
 
 from gtransformer.data.translations import align_sentences
+from gtransformer.data.unspaced import bleu_tokenizer
 from gtransformer.errors import UserError
 from gtransformer.models.common.entropy import EntropyMeter
 from gtransformer.models.common.watching import can_be_watched
-from gtransformer.preprocess.characters import bleu_tokenizer
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.generation import split_sentences
 from gtransformer.tasks.options import Options

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from gtransformer.data.dictionaries import RESERVED, dictionary_words
 from gtransformer.data.instances import STORED, Grouping
 from gtransformer.errors import UserError, explain, no_room
 from gtransformer.files import atomic_write, read_json, sha256, write_json
-from gtransformer.preprocess.binarise import MASK, RESERVED, dictionary_words, language_symbol
+from gtransformer.preprocess.binarise import MASK, language_symbol
 from gtransformer.preprocess.chain import moses_rules, read_settings, text_files
 from gtransformer.preprocess.manifest import check_noted
 from gtransformer.tasks.beginning import check_decoder_start

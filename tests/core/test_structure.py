@@ -32,7 +32,7 @@ ALLOWED = {
     "preprocess": TEXT | {"optional", "installation", "work"},
     "models": NETWORK | {"optional"},
     "search": NETWORK | {"models"},
-    "tasks": NETWORK | {"files", "installation", "optim", "preprocess", "models", "search"},
+    "tasks": NETWORK | {"files", "installation", "optim", "models", "search"},
     "evaluation": TEXT | {"preprocess", "tasks", "optional"},
     "translation": TEXT | {"settings", "work", "preprocess", "search", "tasks"},
     "run": TEXT | {"settings", "installation", "work", "modules", "preprocess", "tasks", "evaluation"},

@@ -8,10 +8,11 @@ import sys
 import pytest
 from fairseq.data import Dictionary
 
+from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.files import read_lines
-from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary, dictionary_words
+from gtransformer.preprocess.binarise import binarise, binary_names, build_dictionary
 from tests.support import ROOT
 
 LINES = {

@@ -22,6 +22,7 @@ from gtransformer.run.recipe import Options, Recipe, beside, load_recipe
 from gtransformer.run.run_places import (
     BENCHMARKS,
     BEST,
+    RAW,
     Corpus,
     benchmark_directory,
     corpus_directory,
@@ -146,6 +147,8 @@ class Run:
         done = not self.dry and not self.again and was_run("train", command + self.extra, self.directory)
         if done and self._is_whole(checkpoints):
             print(f"[train] done before, see {self.directory / 'train.json'} (--again trains on)")
+            if not (self.directory / RAW).is_file():
+                self._note_corpus()
         else:
             search = self.recipe.options("generate")
             if not self.dry:
@@ -252,6 +255,9 @@ class Run:
         write_json(path, now)
         return now["corpus"]
 
+    def _note_corpus(self) -> None:
+        self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
+
     def _print(self, name: str, command: list[str]) -> None:
         print(f"# {name.partition('.')[0]}\n{as_typed_by_hand(command + self.extra)}")
 
@@ -264,7 +270,7 @@ class Run:
         noted = {"recipe": self.recipe.name, "changes": list(dict.fromkeys(changes)), "raw": str(self.raw.resolve())}
         if self.start_on:
             noted["start_on"] = str(self.start_on.resolve())
-        self.corpus.note(self.directory, recipe=self.recipe.name, generate=self.recipe.options("generate"))
+        self._note_corpus()
         try:
             run_stage(name, command + self.extra, self.directory, noted | results)
         except KeyboardInterrupt:

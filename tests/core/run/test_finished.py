@@ -105,6 +105,16 @@ def test_the_model_of_another_corpus_is_neither_kept_nor_trained_on(training):
     assert training.did == ["train"] * 2
 
 
+def test_what_a_finished_training_noted_of_its_corpus_comes_back(training):
+    run = training.run()
+    run.train()
+    noted = run.directory / "raw_corpus.json"
+    before = noted.read_bytes()
+    noted.unlink()
+    run.train()
+    assert noted.read_bytes() == before and training.did == ["train"]
+
+
 def test_the_mean_is_the_model_and_no_option_of_the_training(training):
     run = training.run(*OPTIONS)
     assert run.checkpoint == run.directory / "checkpoints" / AVERAGE

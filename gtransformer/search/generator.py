@@ -1,4 +1,4 @@
-"""fairseq's sequence generator, told how long a document may become."""
+"""fairseq's sequence generator, told how long a document may become, and its loop held to the sentence rule."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import copy
 from collections.abc import Sequence
 
 import torch
+from fairseq.data import Dictionary
 from fairseq.search import BeamSearch as FairseqBeamSearch
+from fairseq.search import Search
 from fairseq.sequence_generator import SequenceGenerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from gtransformer.data.group_tags import without_context
 from gtransformer.data.instances import MARKS
 from gtransformer.models.common.model import needs_of
-from gtransformer.search.beam import BeamSearch, Scoring
-from gtransformer.search.document_search import EXHAUSTED, DocumentSearch
-from gtransformer.search.ngrams import RepeatedNgrams
+from gtransformer.search.beam import BeamSearch, Scoring, decodes_stepwise
 from gtransformer.search.positions import available, longest_sentence, within_positions
 from gtransformer.search.rules import SentenceRule, sentence_limits
-from gtransformer.search.stepwise import decodes_stepwise
 
 
 class DocumentGenerator(SequenceGenerator):
@@ -160,3 +159,129 @@ class DocumentGenerator(SequenceGenerator):
         at_once = self.documents_at_once if forced is None else 0
         documents = limits, sentences, at_once, forced
         return BeamSearch(self.rule, scoring, decoders, memories, *documents).run()
+
+
+EXHAUSTED = -1e30  # score of what is no hypothesis
+
+
+class DocumentSearch(Search):
+    """Masks what the sentence structure forbids, then lets ``inner`` (beam search, sampling, ...) choose.
+
+    Made for one batch: it forgets the documents that fairseq's loop has finished.
+
+    Args:
+        dictionary: target dictionary.
+        inner: one of fairseq's search strategies.
+        rule: what a document may look like.
+        limits: (batch, most sentences) int64, most words of each sentence.
+        sentences: (batch,) int64, how many there are.
+    """
+
+    def __init__(self, dictionary: Dictionary, inner: Search, rule: SentenceRule, limits: Tensor, sentences: Tensor):
+        super().__init__(dictionary)
+        self.inner, self.rule = inner, rule.on(limits.device)
+        self.limits, self.sentences = limits, sentences
+        self.stop_on_max_len = inner.stop_on_max_len
+        self.supports_constraints = inner.supports_constraints
+        self.needs_src_lengths = getattr(inner, "needs_src_lengths", False)
+
+    def step(self, step: int, lprobs: Tensor, scores: Tensor | None, prev_output_tokens=None, original_batch_idxs=None):
+        """fairseq's interface: lprobs (batch, beam, vocabulary), prev_output_tokens (batch * beam, step + 1)."""
+        beam = lprobs.shape[1]
+        self.constrain(lprobs, prev_output_tokens.unflatten(0, (-1, beam)))
+        if step > 0:
+            # Where candidates are few, fairseq continues rows that have ended already: nothing may come of them.
+            ended = prev_output_tokens[:, -1].eq(self.rule.language).view(-1, beam, 1)
+            scores = scores.masked_fill(ended, -torch.inf)
+        found = self.inner.step(step, lprobs, scores, prev_output_tokens, original_batch_idxs)
+        return self._end_exhausted(*found, beam)
+
+    def _end_exhausted(self, scores: Tensor, tokens: Tensor, beams: Tensor, beam: int) -> tuple[Tensor, Tensor, Tensor]:
+        """End documents that have no hypothesis left, because the constraint allows fewer than the beam is wide.
+
+        fairseq would wait for more for ever. It gets EXHAUSTED ones, which the generator throws away.
+        """
+        exhausted = scores.isneginf().all(dim=1, keepdim=True)
+        first = torch.arange(scores.shape[1], device=scores.device) < beam  # the others must remain to be continued
+        chosen = exhausted & first
+        return scores.masked_fill(chosen, EXHAUSTED), tokens.masked_fill(chosen, self.rule.language), beams
+
+    def constrain(self, lprobs: Tensor, prefixes: Tensor) -> None:
+        """Change lprobs (batch, beam, vocabulary) in place, given prefixes (batch, beam, length) that start with <s>.
+
+        A row that prefix tokens have already settled against the rule stays as it is.
+        """
+        rule, state = self.rule, self.rule.read(prefixes)
+        lprobs = lprobs.view(-1, lprobs.shape[-1])
+        original = lprobs.clone()
+        between = rule.between(state)
+        short, full = rule.room(state, self.limits)
+        rule.restrict(lprobs, rows_of(short & ~between), rows_of(full & ~between))
+        forced = rows_of(between)
+        lprobs[forced] = -torch.inf
+        lprobs[forced, rule.without_choice(state, self.sentences.unsqueeze(1))[between]] = 0.0
+
+        settled = original.isneginf().sum(dim=1).eq(original.shape[1] - 1)  # prefix tokens leave one choice
+        lprobs[settled.unsqueeze(1) & original.isneginf()] = -torch.inf
+        stuck = lprobs.isneginf().all(dim=1)
+        lprobs[stuck] = original[stuck]
+
+    def prune_sentences(self, batch_idxs: Tensor) -> None:
+        """Only these documents of the batch go on (called by the generator)."""
+        self.limits, self.sentences = self.limits[batch_idxs], self.sentences[batch_idxs]
+        self.inner.prune_sentences(batch_idxs)
+
+    def set_src_lengths(self, src_lengths: Tensor) -> None:
+        """Passed on to the inner search."""
+        self.inner.set_src_lengths(src_lengths)
+
+    def init_constraints(self, batch_constraints: Tensor | None, beam_size: int) -> None:
+        """Passed on to the inner search."""
+        self.inner.init_constraints(batch_constraints, beam_size)
+
+    def update_constraints(self, active_hypos: Tensor) -> None:
+        """Passed on to the inner search."""
+        self.inner.update_constraints(active_hypos)
+
+
+def rows_of(chosen: Tensor) -> Tensor:
+    """(batch, beam) bool -> int64 indices of the chosen among the batch * beam rows."""
+    return chosen.flatten().nonzero().flatten()
+
+
+class RepeatedNgrams(nn.Module):
+    """Called as fairseq's ``NGramRepeatBlock``, which compares with padding at the end of the hypotheses' buffer.
+
+    That one would also count ``<s>`` and ``</s>``, of which documents have many: n-grams begin anew with each sentence,
+    as the limits on its length do. Names and terms may come again in the next one.
+
+    Args:
+        size: n, how many words in a row.
+        bos: index of ``<s>``, which opens a sentence.
+    """
+
+    def __init__(self, size: int, bos: int):
+        super().__init__()
+        self.size, self.bos = size, bos
+
+    def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
+        """``lprobs`` (bsz * beam_size, vocabulary), -inf at words that would end an n-gram which is there already.
+
+        A word that is forced (``--prefix-size``) stays: all others are -inf already, and nothing would be left.
+
+        ``tokens``: (bsz * beam_size, longest) int64 prefixes, of which ``step`` + 1 tokens are written.
+        """
+        forced = lprobs.isfinite().sum(dim=1).le(1).tolist()
+        for row, prefix in enumerate(tokens[:, : step + 1].tolist()):
+            banned = [] if forced[row] else self.banned(prefix)
+            if banned:
+                lprobs[row, banned] = -torch.inf
+        return lprobs
+
+    def banned(self, prefix: list[int]) -> list[int]:
+        """What may not come next, behind a prefix."""
+        opened = len(prefix) - prefix[::-1].index(self.bos) if self.bos in prefix else 0
+        sentence, before = prefix[opened:], self.size - 1
+        newest = sentence[len(sentence) - before :]
+        starts = range(len(sentence) - before) if len(sentence) >= before else ()
+        return [sentence[start + before] for start in starts if sentence[start : start + before] == newest]

@@ -3,7 +3,7 @@
 A document has exactly as many sentences as its source, each within limits of its own. What may come next depends on the
 prefix alone, so the rule has three parts: the state of a prefix, read off it or counted along token by token; which
 token has no alternative between two sentences; and which words may come inside one. Both searches
-(``beam.BeamSearch``, ``document_search.DocumentSearch``) ask here.
+(``beam.BeamSearch``, ``generator.DocumentSearch``) ask here.
 
 States are numpy arrays on the host in the one, tensors on the model's device in the other: what is computed with them
 is written with what both have in common.

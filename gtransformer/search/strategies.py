@@ -1,8 +1,8 @@
 """Ways through a document around the beam search: which sentences are translated together, behind which others.
 
-A way is a list of windows. Each window is searched as a whole: its source is encoded anew, what its translation begins
-with has been chosen before and is forced, and its last sentences are new. Pure functions of sentence lengths; walk.py
-goes the way.
+A strategy makes a list of windows of a document. Each window is searched as a whole: its source is encoded anew, what
+its translation begins with has been chosen before and is forced, and its last sentences are new. Pure functions of
+sentence lengths; walk.py goes from window to window.
 """
 
 from __future__ import annotations
@@ -12,7 +12,39 @@ from dataclasses import dataclass
 
 from gtransformer.errors import UserError
 
-FULL, SEQUENTIAL, SLIDING = STRATEGIES = ("full", "sequential", "sliding")
+
+@dataclass(frozen=True)
+class Way:
+    """A way through documents, for ``--strategy``; a further one is one more entry of ``WAYS``.
+
+    Attributes:
+        help: for the option.
+        walks: window by window; else the document is searched at once.
+        context: whether it takes numbers of previous sentences.
+        fills: whether a window also takes the new sentences that follow, as long as there is room; then it needs a
+            number of tokens.
+    """
+
+    help: str
+    walks: bool = True
+    context: bool = False
+    fills: bool = False
+
+
+FULL, SEQUENTIAL, SLIDING = "full", "sequential", "sliding"
+WAYS = {
+    FULL: Way("instance by instance", walks=False),
+    SEQUENTIAL: Way(  # SD of Herold and Ney 2023
+        "a sentence at a time behind the translations of its context, --context-sentences of it with --instances "
+        "sliding and current, else what fits --window-tokens, or without that all that stands before it in its "
+        "instance",
+        context=True,
+    ),
+    SLIDING: Way(  # Zhang et al. 2023
+        "windows of --window-tokens, each behind the translations of what it shares with the one before", fills=True
+    ),
+}
+STRATEGIES = tuple(WAYS)
 
 
 @dataclass(frozen=True)
@@ -33,16 +65,14 @@ class SentenceWindow:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way through documents.
-
-    full: the document at once. sequential: a sentence at a time, behind its context (SD of Herold and Ney 2023).
-    sliding: the first window as long as it may be; each later one has at least one new sentence, as much context as
-    there is room for, and what else follows (Zhang et al. 2023).
+    """How documents are walked through, with the numbers that are given.
 
     Attributes:
         kind: of STRATEGIES.
         tokens: W, most source tokens of a window, ``<s>`` and ``</s>`` counted; None: no limit.
-        context, target_context: of sequential, most previous sentences of source and target; None: no limit.
+        context, target_context: most previous sentences of source and target; None: no limit.
+
+    Raises UserError for numbers that mean nothing to it, or that it needs.
     """
 
     kind: str = FULL
@@ -51,31 +81,30 @@ class Strategy:
     target_context: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise UserError for values that cannot be."""
-        if self.kind not in STRATEGIES:
+        way = WAYS.get(self.kind)
+        if way is None:
             raise UserError(f"--strategy {self.kind} is unknown; choose one of {', '.join(STRATEGIES)}")
-        if self.tokens is not None and self.kind == FULL:
-            raise UserError(
-                f"--window-tokens {self.tokens} means nothing with --strategy full; leave it out, or give --strategy "
-                "sliding or sequential"
-            )
-        if self.tokens is not None and self.tokens < 1:
-            raise UserError(f"--window-tokens {self.tokens}: give at least 1")
-        if self.tokens is None and self.kind == SLIDING:
-            raise UserError("--strategy sliding needs --window-tokens W, the most source tokens of a window; give it")
-        if self.context is not None and self.kind != SEQUENTIAL:
-            raise UserError(
-                f"--context-sentences {self.context} means nothing with --strategy {self.kind}; leave it out, or give "
-                "--strategy sequential"
-            )
-        if self.context is not None and self.tokens is not None:
-            raise UserError("--strategy sequential takes --context-sentences or --window-tokens, not both; give one")
-        for name, value in (("context", self.context), ("target-context", self.target_context)):
+        tokens, contexts = self.tokens, {"context": self.context, "target-context": self.target_context}
+        strategy = f"--strategy {self.kind}"
+        if tokens is not None and not way.walks:
+            raise UserError(f"--window-tokens {tokens} means nothing with {strategy}; leave it out")
+        if tokens is not None and tokens < 1:
+            raise UserError(f"--window-tokens {tokens}: give at least 1")
+        if tokens is None and way.fills:
+            raise UserError(f"{strategy} needs --window-tokens W, the most source tokens of a window; give it")
+        if self.context is not None and not way.context:
+            raise UserError(f"--context-sentences {self.context} means nothing with {strategy}; leave it out")
+        if self.context is not None and tokens is not None:
+            raise UserError(f"{strategy} takes --context-sentences or --window-tokens, not both; give one")
+        for name, value in contexts.items():
             if value is not None and value < 1:
-                raise UserError(
-                    f"--{name}-sentences {value}: --strategy sequential translates behind at least 1 sentence; without "
-                    "context leave --strategy out"
-                )
+                said = "translates behind at least 1 sentence; without context leave --strategy out"
+                raise UserError(f"--{name}-sentences {value}: {strategy} {said}")
+
+    @property
+    def way(self) -> Way:
+        """What its kind is."""
+        return WAYS[self.kind]
 
     def windows(self, lengths: Sequence[int], document: int = 0) -> list[SentenceWindow]:
         """The way through a document.
@@ -86,7 +115,7 @@ class Strategy:
 
         Raises UserError for a sentence that is longer than a window.
         """
-        if self.kind == FULL:
+        if not self.way.walks:
             return [SentenceWindow(0, 0, 0, len(lengths))]
         for number, length in enumerate(lengths, start=1):
             self.check_sentence(length, document + 1, number)
@@ -94,7 +123,7 @@ class Strategy:
         while new < len(lengths):
             first = self._begin(lengths, new)
             last = new + 1
-            if self.kind == SLIDING:
+            if self.way.fills:
                 room = self.tokens - sum(lengths[first:last])
                 while last < len(lengths) and lengths[last] <= room:
                     room -= lengths[last]

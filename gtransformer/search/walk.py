@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
+from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import longest_source
-from gtransformer.search.stepwise import decodes_stepwise
-from gtransformer.search.strategies import SEQUENTIAL, SentenceWindow, Strategy
+from gtransformer.search.strategies import SentenceWindow, Strategy
 
 
 @dataclass
@@ -91,9 +91,9 @@ class WalkingGenerator(ForcingGenerator):
     def __init__(self, generator: DocumentGenerator, strategy: Strategy):
         super().__init__(generator, f"--strategy {strategy.kind}")
         self.strategy, self.nbest = strategy, 1
-        if strategy.kind == SEQUENTIAL and self.sees_one_sentence:
+        if strategy.way.context and self.sees_one_sentence:
             raise UserError(
-                "--strategy sequential translates behind previous translations, but the decoder of this model sees the "
+                f"{self.way} translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
             )
         if generator.nbest > 1:
@@ -176,3 +176,42 @@ class WalkingGenerator(ForcingGenerator):
         total = scores.double().sum()
         score = total / len(scores) ** generator.len_penalty if generator.normalize_scores else total
         return {**last, "tokens": torch.cat([*tokens, end]), "score": score, "positional_scores": scores}
+
+
+Contexts = Callable[[dict], Sequence[Tensor]]
+
+
+class SecondPass(ForcingGenerator):
+    """A generator, called as fairseq's, of batches whose instances each end in the one sentence to be translated.
+
+    Args:
+        generator: what searches each batch.
+        contexts: of a batch, what each of its translations begins with: ``<s> words </s>`` for each sentence of its
+            context, (length,) int64, perhaps none. None: none of any has.
+        way: what asks for it, for messages.
+
+    Raises UserError for options of search that go through fairseq's loop, and for models that read no contexts.
+    And, without contexts, for documents that are to take turns.
+    """
+
+    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, way: str = "--first-pass"):
+        super().__init__(generator, way)
+        if contexts is not None and self.sees_one_sentence:
+            raise UserError(
+                f"{way}: the decoder of this model sees the current sentence alone and reads no first translations; "
+                "leave it out"
+            )
+        if contexts is None and generator.documents_at_once:
+            raise UserError(f"{way}: a batch is translated as one; leave --documents-at-once out")
+        self.contexts, self.nbest = contexts, generator.nbest
+
+    @torch.no_grad()
+    def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
+        """fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
+        if prefix_tokens is not None or constraints is not None:
+            raise UserError(f"{self.way}: a batch is translated as one; leave --prefix-size and --constraints out")
+        inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
+        tokens = inputs["src_tokens"]
+        contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)
+        forced = [one.to(tokens.device) for one in contexts]
+        return self.generator.behind(inputs, forced, torch.ones(len(tokens), dtype=torch.int64, device=tokens.device))

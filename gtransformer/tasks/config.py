@@ -1,21 +1,27 @@
 """Options of the task translation_doc; names are the release's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from gtransformer.data.batching import NOTHING, ORDERS, SHUFFLES, SIZE
-from gtransformer.data.instances import FIXED, GROUPINGS, LENGTHS, STORED
+from gtransformer.data.instances import FIXED, GROUPINGS, KINDS, LENGTHS, STORED
 from gtransformer.models.common.config import SWITCH, option
 from gtransformer.models.common.embedding import UNLIMITED_POSITIONS
 from gtransformer.models.gtransformer.model import DOC_MODES
 from gtransformer.search.rules import AUTO, SENTENCE_RULES
-from gtransformer.search.strategies import FULL, STRATEGIES
+from gtransformer.search.strategies import FULL, STRATEGIES, WAYS
 
 DECODER_STARTS = ("bos",)
+
+
+def _each(table: Mapping[str, Any]) -> str:
+    """Return the help of an option that names an entry of a table."""
+    return "; ".join(f"{name}: {entry.help}" for name, entry in table.items())
 
 
 # The annotations must be types that fairseq's command line understands: Optional[str], not str | None.
@@ -53,11 +59,8 @@ class TranslationDocConfig(TranslationConfig):
     prepend_bos: bool = option(False, "put <s> before instances that do not start with it (one sentence a line)")
     instances: ChoiceEnum(GROUPINGS) = option(
         STORED,
-        "which sentences stand together, whatever the corpus was prepared with. stored: as prepared; greedy: as many "
-        "as --instance-tokens holds, by prepare.sh's rule; parts: documents longer than --instance-tokens in parts of "
-        "roughly equal length; disjoint: --context-sentences + 1 at a time; sliding: each sentence behind so many "
-        "previous ones; current: each behind --context-sentences previous ones of the source and "
-        "--target-context-sentences of the target. Without a sidecar a prepared instance is the document",
+        f"which sentences stand together, whatever the corpus was prepared with; {_each(KINDS)}. Without a sidecar a "
+        "prepared instance is the document",
     )
     instance_tokens: Optional[int] = option(  # noqa: UP045
         None,
@@ -111,11 +114,8 @@ class TranslationDocConfig(TranslationConfig):
     )
     strategy: ChoiceEnum(STRATEGIES) = option(
         FULL,
-        "in generation, how a document is walked through. full: instance by instance; sequential: a sentence at a time "
-        "behind the translations of its context, --context-sentences of it with --instances sliding and current, else "
-        "what fits --window-tokens, or without that all that stands before it in its instance; sliding: windows of "
-        "--window-tokens, each behind the translations of what it shares with the one before. As many sentences as the "
-        "source has, whatever --doc-mode",
+        f"in generation, how a document is walked through; {_each(WAYS)}. As many sentences as the source has, "
+        "whatever --doc-mode",
     )
     window_tokens: Optional[int] = option(  # noqa: UP045
         None, "W of --strategy sliding and sequential: source tokens of a window at most, with <s> and </s>"

@@ -20,7 +20,7 @@ from gtransformer.data.sentences import Sentences
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import needs_of
 from gtransformer.search.rules import AUTO, OFF, ON
-from gtransformer.search.strategies import FULL, SEQUENTIAL, SLIDING, Strategy
+from gtransformer.search.strategies import WAYS, Strategy
 from gtransformer.tasks.config import TranslationDocConfig
 
 MakeInstances = Callable[[Sentences], Instances]
@@ -86,7 +86,7 @@ ALWAYS: Rows = (
         lambda c: (
             c.options.walks
             and c.grouping.kind != STORED
-            and (str(c.cfg.strategy) == SLIDING or c.cfg.window_tokens is not None)
+            and (WAYS[str(c.cfg.strategy)].fills or c.cfg.window_tokens is not None)
         ),
         "--strategy {cfg.strategy} --window-tokens walks through whole documents, not through --instances "
         "{grouping.kind}; leave one of them out",
@@ -196,9 +196,9 @@ SAVED: Rows = (
         "languages, or the languages of the model",
     ),
     (
-        lambda c: str(c.cfg.strategy) == SEQUENTIAL and c.saved.single_targets,
-        "--strategy sequential translates behind previous translations, but the model was trained on single sentences "
-        "of the target, without context; leave --strategy out",
+        lambda c: c.options.strategy.way.context and c.saved.single_targets,
+        "--strategy {cfg.strategy} translates behind previous translations, but the model was trained on single "
+        "sentences of the target, without context; leave --strategy out",
     ),
 )
 
@@ -221,7 +221,7 @@ class Options:
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
         self.shuffled = str(cfg.shuffled_context)
-        self.walks = str(cfg.strategy) != FULL
+        self.walks = WAYS[str(cfg.strategy)].walks
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.grouping = Grouping(str(cfg.instances), *numbers)
         self.grouping.check()

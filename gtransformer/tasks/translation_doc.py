@@ -21,8 +21,7 @@ from gtransformer.installation import as_typed
 from gtransformer.models.common.model import DocumentModel, needs_of
 from gtransformer.search.generator import DocumentGenerator
 from gtransformer.search.positions import available, sentence_limits
-from gtransformer.search.second_pass import SecondPass
-from gtransformer.search.walk import WalkingGenerator
+from gtransformer.search.walk import SecondPass, WalkingGenerator
 from gtransformer.tasks.accepted_options import GENERATE, INTERACTIVE, TRAIN, check_parsed, program_of
 from gtransformer.tasks.accepted_options import check_training as check_options
 from gtransformer.tasks.batches import batch_iterator, filter_by_size

@@ -15,9 +15,9 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE
 from gtransformer.data.instances import MARKS, Grouping
 from gtransformer.data.translations import align_sentences
 from gtransformer.errors import UserError
+from gtransformer.search.beam import decodes_stepwise
 from gtransformer.search.positions import longest_sentence, longest_source
 from gtransformer.search.rules import AUTO, ON
-from gtransformer.search.stepwise import decodes_stepwise
 from gtransformer.search.strategies import FULL
 from gtransformer.search.walk import WalkingGenerator
 from gtransformer.tasks.first_pass import WordIndices

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gtransformer.search.beam import BeamSearch
-from gtransformer.search.stepwise import decodes_stepwise
+from gtransformer.search.beam import BeamSearch, decodes_stepwise
 from tests.core.search.conftest import Translator
 from tests.core.search.test_beam import assert_same
 from tests.support import fairseqs_model, tiny_model

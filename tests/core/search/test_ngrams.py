@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from gtransformer.search.ngrams import RepeatedNgrams
+from gtransformer.search.generator import RepeatedNgrams
 from tests.core.search.conftest import Translator
 from tests.support import tiny_model
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.search import BeamSearch
 
-from gtransformer.search.document_search import DocumentSearch
+from gtransformer.search.generator import DocumentSearch
 from gtransformer.search.rules import SentenceRule, sentence_limits
 
 S, E, L, M, A, B = 0, 2, 17, 18, 4, 5  # <s>, </s>, [de], <mask>, w0, w1

@@ -15,7 +15,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.search.second_pass import SecondPass
+from gtransformer.search.walk import SecondPass
 from tests import saved_model
 from tests.core.models.batch_documents import made
 from tests.core.tasks.test_document_batches import DOCFLAT, epoch_of, iterator

@@ -21,32 +21,25 @@ from gtransformer.errors import UserError
 from tests.saved_model import training_arguments
 
 
-def test_this_platform_is_usable():
-    compat.check()
-
-
-@pytest.mark.parametrize("version", [(3, 10, 0), (3, 14, 0)])
-def test_other_pythons(monkeypatch, version):
-    monkeypatch.setattr(sys, "version_info", version)
-    with pytest.raises(ImportError, match=f"needs Python 3.11 to 3.13, this is 3.{version[1]}"):
-        compat.check()
-
-
-def test_old_torch(monkeypatch):
-    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
-    with pytest.raises(ImportError, match="needs PyTorch 2.6 or newer, found 2.5.1"):
-        compat.check()
-
-
-def test_the_other_fairseq_beside_ours(monkeypatch):
-    monkeypatch.setattr(compat, "_is_installed", lambda name: True)
-    with pytest.raises(ImportError, match="pip uninstall -y fairseq fairseq-fixed && pip install"):
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "named"),
+    [
+        (sys, "version_info", (3, 10, 0), "this is 3.10"),
+        (sys, "version_info", (3, 14, 0), "this is 3.14"),
+        (torch, "__version__", "2.5.1+cpu", "found 2.5.1"),
+        (compat, "_is_installed", lambda name: True, "pip uninstall -y fairseq"),
+    ],
+)
+def test_platforms_that_cannot_be_used(monkeypatch, owner, name, value, named):
+    compat.check()  # this one can
+    monkeypatch.setattr(owner, name, value)
+    with pytest.raises(ImportError, match=named):
         compat.check()
 
 
 def test_fairseq_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "fairseq.models", None)
-    with pytest.raises(ImportError, match="pip install --no-build-isolation fairseq-fixed==0.12.3.1"):
+    with pytest.raises(ImportError, match="pip install"):
         compat.check()
 
 

@@ -29,9 +29,7 @@ def test_greedily():
     assert made("greedy", 13) == [[(0, 2), (2, 3), (3, 5), (5, 6), (6, 8), (8, 9)]] * 3
     assert made("greedy", 1) == [[(i, i + 1) for i in range(9)]] * 3
     assert made("greedy", 100) == [RUNS] * 3
-
-
-def test_greedily_without_a_target_the_source_counts_alone():
+    # Without a target the source counts alone.
     assert made("greedy", 16, target=None) == [[(0, 3), (3, 5), (5, 8), (8, 9)]] * 3
 
 
@@ -53,30 +51,6 @@ def test_current_with_contexts_of_their_own():
     assert made("current", context=2, target_context=1) == [source, target, alone]
     assert made("current", context=2) == [source, alone, alone]
     assert made("current", context=0, target_context=1)[0] == alone
-
-
-@pytest.mark.parametrize(
-    ("grouping", "most"),
-    [
-        (Grouping(), None),
-        (Grouping("greedy", 12), None),
-        (Grouping("parts", 12), None),
-        (Grouping("disjoint", context=2), 3),
-        (Grouping("sliding", context=2), 3),
-        (Grouping("current", context=2), 3),
-        (Grouping("current", context=1, target_context=2), 3),
-        (Grouping("disjoint", context=0), 1),
-        (Grouping("sliding", context=0), 1),
-        (Grouping("current", context=0), 1),
-    ],
-)
-def test_most_sentences_of_an_instance(grouping, most):
-    """What is said of a grouping is what it makes of enough sentences."""
-    assert grouping.max_sentences == most
-    if most is not None:
-        found = group(grouping, SOURCE, TARGET, RUNS)
-        assert max(int(np.diff(side).max()) for side in (found.source, found.target)) == most
-        assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
 
 
 def test_parts_are_of_roughly_equal_length():
@@ -188,6 +162,7 @@ def test_how_many_sentences_an_instance_may_have(options, most, is_unequal):
         found = group(grouping, SOURCE, TARGET, [(0, 9)])
         sides = [np.diff(side).ravel() for side in (found.source, found.target)]
         assert max(map(max, sides)) == most and (sides[0] != sides[1]).any() == is_unequal
+        assert grouping.repeats_targets == (np.diff(found.target).sum() > len(TARGET))
 
 
 def test_nothing_to_group():
@@ -197,36 +172,25 @@ def test_nothing_to_group():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "named"),
     [
-        (("sliding",), "--instances sliding needs --context-sentences N; give it"),
-        (("disjoint",), "--instances disjoint needs --context-sentences N"),
-        (("current", None, None, 1), "--instances current needs --context-sentences N"),
-        (("greedy",), "--instances greedy needs --instance-tokens N"),
-        (("parts", None), "--instances parts needs --instance-tokens N"),
-        (
-            ("stored", 9),
-            "--instance-tokens 9 means nothing with --instances stored",
-        ),
-        (
-            ("stored", None, 0),
-            "--context-sentences 0 means nothing with --instances stored",
-        ),
-        (("greedy", 9, 1), "--context-sentences 1 means nothing with --instances greedy"),
-        (("sliding", 9, 1), "--instance-tokens 9 means nothing with --instances sliding"),
-        (
-            ("sliding", None, 1, 1),
-            "--target-context-sentences 1 means nothing with --instances sliding",
-        ),
-        (("disjoint", None, -1), "--context-sentences -1: give 0 or more$"),
-        (("current", None, -1, 1), "--context-sentences -1: give 0 or more$"),
-        (("sliding", None, -1), "--context-sentences -1: give 1 or more; single sentences are --instances disjoint"),
-        (("sliding", None, 0), "--context-sentences 0: give 1 or more; single sentences are --instances disjoint"),
-        (("greedy", 0), "--instance-tokens 0: give 1 or more"),
+        (("sliding",), "--context-sentences N"),
+        (("disjoint",), "--context-sentences N"),
+        (("current", None, None, 1), "--context-sentences N"),
+        (("greedy",), "--instance-tokens N"),
+        (("parts",), "--instance-tokens N"),
+        (("stored", 9), "--instance-tokens 9"),
+        (("stored", None, 0), "--context-sentences 0"),
+        (("greedy", 9, 1), "--context-sentences 1"),
+        (("sliding", 9, 1), "--instance-tokens 9"),
+        (("sliding", None, 1, 1), "--target-context-sentences 1"),
+        (("disjoint", None, -1), "--context-sentences -1"),
+        (("sliding", None, 0), "--context-sentences 0"),
+        (("greedy", 0), "--instance-tokens 0"),
     ],
 )
-def test_options_that_cannot_be(options, message):
-    with pytest.raises(UserError, match=message):
+def test_options_that_cannot_be(options, named):
+    with pytest.raises(UserError, match=named):
         Grouping(*options).check()
 
 

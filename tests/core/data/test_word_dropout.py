@@ -27,13 +27,6 @@ def test_rate_and_protected_symbols(probability):
     assert abs(dropped.double().mean() - probability) < 4 * deviation
 
 
-def test_extremes():
-    source = tokens(100)
-    assert torch.equal(WordDropout(0.0, MASK, PROTECTED, 1)(source, 1, 0, 0), source)
-    noisy = WordDropout(1.0, MASK, PROTECTED, 1)(source, 1, 0, 0)
-    assert noisy[~torch.isin(source, PROTECTED)].eq(MASK).all()
-
-
 def test_draws_depend_on_seed_epoch_instance_and_side_alone():
     source = tokens(300)
     reference = WordDropout(0.3, MASK, PROTECTED, seed=1)(source, 1, 5, 0)
@@ -51,10 +44,11 @@ def test_draws_depend_on_seed_epoch_instance_and_side_alone():
     assert not any(torch.equal(other, reference) for other in others)
 
 
-def test_input_is_left_alone():
+def test_all_or_nothing_and_the_input_is_left_alone():
     source = tokens(100)
-    WordDropout(1.0, MASK, PROTECTED, 1)(source, 1, 0, 0)
-    assert torch.equal(source, tokens(100))
+    assert torch.equal(WordDropout(0.0, MASK, PROTECTED, 1)(source, 1, 0, 0), source)
+    noisy = WordDropout(1.0, MASK, PROTECTED, 1)(source, 1, 0, 0)
+    assert noisy[~torch.isin(source, PROTECTED)].eq(MASK).all() and torch.equal(source, tokens(100))
 
 
 def document(sentences):

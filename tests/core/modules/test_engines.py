@@ -19,7 +19,7 @@ from tests.support import ragged
 pytestmark = pytest.mark.slow
 
 FAST = [engine for engine in ENGINES if engine != "dense"]
-SEEDS = [0, 1, 2, 4, 5, 6, 7, 11]  # documents of 1 to 733 tokens; each shape of heads twice
+SEEDS = [1, 2, 4, 11]  # documents of 1 to 733 tokens; each shape of heads once
 KINDS = {
     "group": {"local": True, "causal": False},
     "group, causal": {"local": True, "causal": True},

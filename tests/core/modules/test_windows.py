@@ -47,7 +47,7 @@ def inputs(reach: Reach, heads: int, dim: int, seed: int, clip: int | None) -> l
     return drawn
 
 
-@pytest.mark.parametrize("clip", [None, 0, 5, 20, 64])
+@pytest.mark.parametrize("clip", [None, 0, 20])
 @pytest.mark.parametrize("width", [0, 1, 20, 300])
 @pytest.mark.parametrize("causal", [True, False])
 def test_self_attention(causal, width, clip):
@@ -60,7 +60,7 @@ def test_self_attention(causal, width, clip):
 
 
 @pytest.mark.parametrize("clip", [None, 5])
-@pytest.mark.parametrize("width", [0, 1, 20, 300])
+@pytest.mark.parametrize("width", [0, 20, 300])
 @pytest.mark.parametrize("kind", ["one_to_one", "linear", "by_sentence", "anywhere"])
 @pytest.mark.parametrize("causal", [True, False])
 def test_cross_attention(causal, kind, width, clip):
@@ -203,7 +203,7 @@ def test_memory_of_windows_is_linear(causal, clip, dropout):
     assert 1 / 1.2 <= found[0][1] / found[2][1] <= 1.2
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("width", [1, 20, 200])
 @pytest.mark.parametrize("kind", ["one_to_one", "linear", "by_sentence", "anywhere"])
 def test_slabs_stay_narrow(kind, width, seed):

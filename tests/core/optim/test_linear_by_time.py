@@ -101,16 +101,16 @@ def test_without_an_end(clock):
 
 def in_process(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    schedule = scheduler(stop_time_hours=0.01)
+    schedule = scheduler(stop_time_hours=0.003)
     rates = [schedule.step_update(0)]
     for update in (1, 2):
-        time.sleep(0.2 + rank)  # the second process is slower
+        time.sleep(0.1 + 0.4 * rank)  # the second process is slower
         rates.append(schedule.step_update(update))
     torch.save(rates, Path(folder) / f"{rank}.pt")
 
 
 @pytest.mark.slow
 def test_processes_have_one_clock(tmp_path):
-    processes.spawn(in_process, (str(tmp_path),), nprocs=2)
+    processes.start_processes(in_process, (str(tmp_path),), nprocs=2, start_method="fork")
     first, second = (torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1))
     assert first == second and first[0] > first[1] > first[2] > 0

@@ -23,7 +23,7 @@ def one_to_one(queries: Ragged, keys: Ragged) -> np.ndarray:
 
 def one_to_one_step(position: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """b_i = i for queries at ``position``, over documents of ``keys`` tokens."""
-    return _clamp(position, keys)
+    return np.clip(position, 0, np.maximum(np.asarray(keys) - 1, 0))
 
 
 def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndarray:
@@ -36,12 +36,12 @@ def linear(queries: Ragged, keys: Ragged, ratio: float | None = None) -> np.ndar
         return linear_step(queries.position, lengths, ratio)
     own = queries.doc_lengths[queries.doc]
     # floor(J i / I + 1 / 2) in whole numbers, so that halves are halves.
-    return _clamp((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
+    return one_to_one_step((2 * lengths * (queries.position + 1) + own) // (2 * own) - 1, lengths)
 
 
 def linear_step(position: np.ndarray, keys: np.ndarray, ratio: float) -> np.ndarray:
     """b_i = round(r i) for queries at ``position``, over documents of ``keys`` tokens; r: keys for each query."""
-    return _clamp(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
+    return one_to_one_step(np.floor(ratio * (np.asarray(position) + 1) + 0.5).astype(np.int64) - 1, keys)
 
 
 def by_sentence(queries: Ragged, keys: Ragged) -> np.ndarray:
@@ -51,14 +51,12 @@ def by_sentence(queries: Ragged, keys: Ragged) -> np.ndarray:
     the source sentence of its tag; one beyond the source's sentences goes on as if it had not begun.
     """
     starts = sentence_starts(keys)
-    tag = np.minimum(queries.tag, starts.shape[1] - 1)
-    start = starts[queries.doc, tag]
+    start = starts[queries.doc, np.minimum(queries.tag, starts.shape[1] - 1)]
     row = np.arange(queries.total)
-    opens = queries.position == 0
     begins = np.diff(queries.tag, prepend=-1) != 0
-    anchors = opens | (begins & (start >= 0))
+    anchors = (queries.position == 0) | (begins & (start >= 0))
     anchor = np.maximum.accumulate(np.where(anchors, row, 0))
-    return _clamp(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])
+    return one_to_one_step(np.maximum(start[anchor], 0) + row - anchor, keys.doc_lengths[queries.doc])
 
 
 def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -71,7 +69,7 @@ def by_sentence_step(before: np.ndarray, begins: np.ndarray, start: np.ndarray, 
         keys: length of the source.
     """
     jumps = np.asarray(begins) & (np.asarray(start) >= 0)
-    return _clamp(np.where(jumps, start, np.asarray(before) + 1), keys)
+    return one_to_one_step(np.where(jumps, start, np.asarray(before) + 1), keys)
 
 
 def sentence_starts(tokens: Ragged) -> np.ndarray:
@@ -83,8 +81,3 @@ def sentence_starts(tokens: Ragged) -> np.ndarray:
     backwards = np.arange(tokens.total)[::-1]  # the first token of a sentence is written last
     starts[tokens.doc[backwards], tokens.tag[backwards]] = tokens.position[backwards]
     return starts
-
-
-def _clamp(centre: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """To [1, J], counted from 0."""
-    return np.clip(centre, 0, np.maximum(np.asarray(keys) - 1, 0))

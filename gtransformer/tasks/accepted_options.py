@@ -81,77 +81,59 @@ _USED_IN = {
 USED_IN = {name: programs for programs, names in _USED_IN.items() for name in names.split()}
 
 _NOT_SHARDED = "a model lies whole on each device here; leave it out (--update-freq takes larger batches)"
-_TWO_PASSES = "is for fairseq's speech translation in two passes, which no document model has; leave it out"
-_REFINED = "is for fairseq's models that refine a translation step by step; these write it word by word; leave it out"
-_HYDRA = "is for fairseq-hydra-train; leave it out"
-_NO_WEIGHTS = "fused attention does not give out its weights, which this needs; leave it out"
-_SYMBOLS = "the dictionary says which symbol this is; leave it out"
-_PLASMA = "needs a server that pyarrow no longer has; data are mapped from disk as they are; leave it out"
 # Options without an effect on documents, or without a way to have one: why, and what to give instead.
-REFUSED = {
-    "tpu": "TPUs are not supported; leave it out, or give --cpu",
-    "bf16": "fairseq's is for TPUs; give --autocast bfloat16",
-    "memory_efficient_bf16": "fairseq's is for TPUs; give --autocast bfloat16",
-    "amp_init_scale": "fairseq-fixed does not read it as that; give --fp16-init-scale, from which --amp starts, too",
-    "amp_scale_window": "fairseq-fixed puts another option's value in its place; leave it out: it is 2,000 updates",
-    "model_parallel_size": _NOT_SHARDED,
-    "quantization_config_path": "quantised layers have no weights that attention and loss could read; leave it out",
-    "reset_logging": _HYDRA,
-    "suppress_crashes": _HYDRA,
-    "use_plasma_view": _PLASMA,
-    "plasma_path": _PLASMA,
-    "required_batch_size_multiple": "batches here are as full as --max-tokens allows, whatever they divide by; give 1",
-    "dataset_impl": "how data are stored is found by itself; leave it out",
-    "curriculum": "fairseq-fixed would shuffle in no epoch, not only in the first ones; leave it out",
-    "num_shards": "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I",
-    "shard_id": "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I",
-    "fast_stat_sync": "fairseq-fixed does not read it; leave it out",
-    **dict.fromkeys(
-        ("slowmo_momentum", "slowmo_base_algorithm", "localsgd_frequency", "nprocs_per_node", "use_bmuf"),
-        "models of several processes are the same after each update here; leave it out",
+_REFUSED = {
+    "TPUs are not supported; leave it out, or give --cpu": "tpu",
+    "fairseq's is for TPUs; give --autocast bfloat16": "bf16 memory_efficient_bf16",
+    "fairseq-fixed does not read it as that; give --fp16-init-scale, from which --amp starts, too": "amp_init_scale",
+    "fairseq-fixed puts another option's value in its place; leave it out: it is 2,000 updates": "amp_scale_window",
+    _NOT_SHARDED: """
+        model_parallel_size zero_sharding no_reshard_after_forward fp32_reduce_scatter cpu_offload
+        use_sharded_state not_fsdp_flatten_parameters checkpoint_shard_count pipeline_model_parallel
+        pipeline_balance pipeline_devices pipeline_chunks pipeline_encoder_balance pipeline_encoder_devices
+        pipeline_decoder_balance pipeline_decoder_devices pipeline_checkpoint
+    """,
+    "quantised layers have no weights that attention and loss could read; leave it out": "quantization_config_path",
+    "is for fairseq-hydra-train; leave it out": "reset_logging suppress_crashes",
+    "needs a server that pyarrow no longer has; data are mapped from disk as they are; leave it out": (
+        "use_plasma_view plasma_path"
     ),
-    **dict.fromkeys(
-        [
-            "zero_sharding", "no_reshard_after_forward", "fp32_reduce_scatter", "cpu_offload", "use_sharded_state",
-            "not_fsdp_flatten_parameters", "checkpoint_shard_count", "pipeline_model_parallel", "pipeline_balance",
-            "pipeline_devices", "pipeline_chunks", "pipeline_encoder_balance", "pipeline_encoder_devices",
-            "pipeline_decoder_balance", "pipeline_decoder_devices", "pipeline_checkpoint",
-        ],
-        _NOT_SHARDED,
+    "batches here are as full as --max-tokens allows, whatever they divide by; give 1": "required_batch_size_multiple",
+    "how data are stored is found by itself; leave it out": "dataset_impl",
+    "fairseq-fixed would shuffle in no epoch, not only in the first ones; leave it out": "curriculum",
+    "fairseq-fixed does not read it; give --distributed-world-size N --distributed-rank I": "num_shards shard_id",
+    "fairseq-fixed does not read it; leave it out": "fast_stat_sync no_early_stop no_beamable_mm",
+    "models of several processes are the same after each update here; leave it out": (
+        "slowmo_momentum slowmo_base_algorithm localsgd_frequency nprocs_per_node use_bmuf"
     ),
-    "write_checkpoints_asynchronously": "training waits until a checkpoint is whole, to be resumed from it; leave it "
-    "out",
-    **dict.fromkeys(
-        ("store_ema", "ema_decay", "ema_start_update", "ema_seed_model", "ema_update_freq", "ema_fp32"),
-        "nothing would read the averaged model; leave it out, and average checkpoints with scripts/average.sh",
+    "training waits until a checkpoint is whole, to be resumed from it; leave it out": (
+        "write_checkpoints_asynchronously"
     ),
-    "load_alignments": "nothing here learns from word alignments; leave it out",
-    "upsample_primary": "name corpora several times with --more-training-data; leave it out",
-    "truncate_source": "documents are cut between sentences; give --instances greedy and --instance-tokens N",
-    "num_batch_buckets": "batches have no padding here; leave it out",
-    **dict.fromkeys(("beam_mt", "max_len_a_mt", "max_len_b_mt", "lenpen_mt"), _TWO_PASSES),
-    "match_source_len": "documents have limits sentence by sentence; leave it out",
-    "no_early_stop": "fairseq-fixed does not read it; leave it out",
-    "no_beamable_mm": "fairseq-fixed does not read it; leave it out",
-    "replace_unk": _NO_WEIGHTS,
-    "print_alignment": _NO_WEIGHTS,
-    "constraints": "sentences are held to their source, not to words that must occur; leave it out",
-    "print_step": _REFINED,
-    "lm_path": "translations are scored by the translation model alone; leave it out",
-    "lm_weight": "translations are scored by the translation model alone; leave it out",
-    **dict.fromkeys(
-        [
-            "iter_decode_eos_penalty", "iter_decode_max_iter", "iter_decode_force_max_iter", "iter_decode_with_beam",
-            "iter_decode_with_external_reranker", "retain_iter_history", "decoding_format",
-        ],
-        _REFINED,
+    "nothing would read the averaged model; leave it out, and average checkpoints with scripts/average.sh": (
+        "store_ema ema_decay ema_start_update ema_seed_model ema_update_freq ema_fp32"
     ),
-    "retain_dropout": "caches of a model with dropout would hold other states than its full pass; leave it out",
-    "retain_dropout_modules": "see --retain-dropout: there is none in translation; leave it out",
-    "no_seed_provided": "is set by fairseq itself; give --seed",
-    "eos_token": "the target's language symbol ends a document; leave it out",
-    **dict.fromkeys(("pad", "eos", "unk"), _SYMBOLS),
-}  # fmt: skip
+    "nothing here learns from word alignments; leave it out": "load_alignments",
+    "name corpora several times with --more-training-data; leave it out": "upsample_primary",
+    "documents are cut between sentences; give --instances greedy and --instance-tokens N": "truncate_source",
+    "batches have no padding here; leave it out": "num_batch_buckets",
+    "is for fairseq's speech translation in two passes, which no document model has; leave it out": (
+        "beam_mt max_len_a_mt max_len_b_mt lenpen_mt"
+    ),
+    "documents have limits sentence by sentence; leave it out": "match_source_len",
+    "fused attention does not give out its weights, which this needs; leave it out": "replace_unk print_alignment",
+    "sentences are held to their source, not to words that must occur; leave it out": "constraints",
+    "is for fairseq's models that refine a translation step by step; these write it word by word; leave it out": """
+        print_step iter_decode_eos_penalty iter_decode_max_iter iter_decode_force_max_iter
+        iter_decode_with_beam iter_decode_with_external_reranker retain_iter_history decoding_format
+    """,
+    "translations are scored by the translation model alone; leave it out": "lm_path lm_weight",
+    "caches of a model with dropout would hold other states than its full pass; leave it out": "retain_dropout",
+    "see --retain-dropout: there is none in translation; leave it out": "retain_dropout_modules",
+    "is set by fairseq itself; give --seed": "no_seed_provided",
+    "the target's language symbol ends a document; leave it out": "eos_token",
+    "the dictionary says which symbol this is; leave it out": "pad eos unk",
+}
+REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 # In training it names files that a training to be resumed does not look for.
 NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
 ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # which is what documents have

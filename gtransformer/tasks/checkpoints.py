@@ -8,7 +8,7 @@ import math
 import re
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -94,8 +94,7 @@ def _same(one: Any, other: Any) -> bool:
 def trained_seconds(path: Path) -> float:
     """How long a fairseq checkpoint says that its model was trained, over all resumptions; 0 if it does not say.
 
-    The model that a fine-tuned one started from is counted, too. A file that cannot be read counts as 0: what is wrong
-    with it is said when fairseq loads it.
+    The model that a fine-tuned one started from is counted, too.
     """
     return training_done(path).seconds
 
@@ -117,30 +116,32 @@ class Done(NamedTuple):
 
 
 def training_done(path: Path) -> Done:
-    """What a fairseq checkpoint goes on from; 0, and no state, where it does not say, as above."""
+    """What a fairseq checkpoint goes on from; 0, and no state, where it does not say, or cannot be read.
+
+    What is wrong with such a file is said when fairseq loads it.
+    """
     try:
         state = load_lazily(path)
     except Exception:  # a damaged file makes the loader raise anything
         return Done(0, 0.0)
-    try:
-        updates = updates_of(state)
-    except (LookupError, TypeError, ValueError):
-        updates = 0
-    try:
-        seconds = float(state["extra_state"]["previous_training_time"])
-    except (LookupError, TypeError, ValueError):
-        seconds = 0.0
-    try:
-        saving = state["cfg"]["checkpoint"]
-        metric, patience = saving["best_checkpoint_metric"], int(saving["patience"])
-    except (LookupError, TypeError, ValueError):
-        metric, patience = None, 0
-    try:
-        schedule = dict(state["optimizer_history"][-1]["lr_scheduler_state"])
-    except (LookupError, TypeError, ValueError):
-        schedule = {}
-    task_state = state.get("task_state") if isinstance(state, dict) else None
-    return Done(updates, seconds, task_state, metric, patience, schedule)
+
+    def said(kind: Callable, default: Any, *keys: str | int) -> Any:
+        found = state
+        try:
+            for key in keys:
+                found = found[key]
+            return kind(found)
+        except (LookupError, TypeError, ValueError):
+            return default
+
+    return Done(
+        said(int, 0, "optimizer_history", -1, "num_updates"),
+        said(float, 0.0, "extra_state", "previous_training_time"),
+        said(lambda kept: kept, None, "task_state"),
+        said(lambda metric: metric, None, "cfg", "checkpoint", "best_checkpoint_metric"),
+        said(int, 0, "cfg", "checkpoint", "patience"),
+        said(dict, {}, "optimizer_history", -1, "lr_scheduler_state"),
+    )
 
 
 def updates_of(state: dict[str, Any]) -> int:

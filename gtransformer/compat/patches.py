@@ -56,8 +56,11 @@ def patch() -> None:
 def _wrap(owner, name: str, ours) -> None:
     """Let ``owner.name`` be ``ours``, which is given fairseq's as its first argument."""
     theirs = getattr(owner, name)
-    if not hasattr(theirs, "__wrapped__"):
-        setattr(owner, name, wraps(theirs)(lambda *arguments, **more: ours(theirs, *arguments, **more)))
+    if hasattr(theirs, "patched"):  # not __wrapped__: fairseq decorates functions, too, Trainer.train_step among them
+        return
+    patched = wraps(theirs)(lambda *arguments, **more: ours(theirs, *arguments, **more))
+    patched.patched = True
+    setattr(owner, name, patched)
 
 
 # --- Checkpoints

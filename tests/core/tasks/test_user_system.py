@@ -50,7 +50,8 @@ def test_a_command_is_given_the_folder():
     assert done.stdout.endswith("False\n"), done.stderr[-2000:]
 
 
-def test_what_cannot_be_imported(tmp_path: Path):
+def test_what_cannot_be_imported(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # fairseq puts the folder around the user-dir in front
     import_user_dir(None)
     with pytest.raises(UserError, match="--user-dir .*nowhere: no __init__.py there; give the folder that"):
         import_user_dir(tmp_path / "nowhere")

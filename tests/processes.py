@@ -167,6 +167,7 @@ def collect_less() -> None:
 def _become(command: list[str], folder: str, environment: dict, fds: list[int], start_new_session=False) -> None:
     """In the forked process: do what Python does with this command line."""
     collect_less()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     if start_new_session:
         os.setsid()
     for number, fd in enumerate(fds):

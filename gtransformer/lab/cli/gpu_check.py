@@ -29,9 +29,8 @@ RECORD = "gpu_check.json"
 PRECISIONS = {"float32": [], "amp": ["train.amp=true"], "fp16": ["train.fp16=true"]}
 SPEED = ("num_updates", "loss", "wps", "ups", "gb_free", "loss_scale")
 CLOSE = 0.05  # how far the last loss in half precision may lie from float32's, relatively
-# What the package needs and the tests; without what comes with PyTorch, which the machine has.
-ROOTS = ("fairseq-fixed", "sacrebleu", "sacremoses", "subword-nmt", "sentencex", "sentencepiece", "matplotlib",
-         "tensorboard", "tqdm", "pooch", "PyYAML", "omegaconf", "pytest", "pytest-timeout")  # fmt: skip
+TESTS_NEED = ("pytest", "pytest-timeout")
+# What comes with PyTorch, which the machine has.
 THERE = ("torch", "torchaudio", "triton", "numpy", "setuptools", "wheel", "pip", "cython", "sympy", "networkx",
          "fsspec", "filelock", "jinja2", "markupsafe", "mpmath", "typing-extensions")  # fmt: skip
 PLATFORMS = [f"manylinux{kind}_x86_64" for kind in ("_2_28", "_2_27", "_2_17", "2014", "1")]
@@ -157,10 +156,10 @@ def check(options: argparse.Namespace, argv: list[str]) -> int:
 
 
 def closure(roots: Iterable[str], there: Iterable[str]) -> dict[str, str]:
-    """Return versions by name of packages and all that they need, as they are installed here, without ``there``."""
+    """Return versions by name of requirements and all that they need, as they are installed here, without ``there``."""
     found, left, known = {}, list(roots), {_plain(name) for name in there}
     while left:
-        name = _plain(left.pop())
+        name = _plain(re.match(r"[\w.-]+", left.pop())[0])
         if name in found or name in known or name.startswith("nvidia"):
             continue
         try:
@@ -168,7 +167,7 @@ def closure(roots: Iterable[str], there: Iterable[str]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue  # needed on other systems, or by an extra
         found[name] = package.version
-        left += [re.match(r"[\w.-]+", one)[0] for one in package.requires or [] if "extra ==" not in one]
+        left += [one for one in package.requires or [] if "extra ==" not in one]
     return found
 
 
@@ -183,7 +182,9 @@ def pack(folder: Path, version: str) -> None:
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     target = ["--python-version", version, *(word for name in PLATFORMS for word in ("--platform", name))]
-    for name, number in closure(ROOTS, THERE).items():
+    lines = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
+    runtime = [line for line in lines if line[:1].isalpha()]
+    for name, number in closure([*runtime, *TESTS_NEED], THERE).items():
         wanted = f"{name}=={number}"
         asked = [*pip, "download", "-q", "--no-deps", "--only-binary=:all:", *target, "-d", str(wheels), wanted]
         if subprocess.run(asked, capture_output=True).returncode == 0:

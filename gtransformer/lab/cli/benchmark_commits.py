@@ -59,15 +59,16 @@ def measure(setting: dict, method: str, arguments: dict, seconds: float) -> dict
 
 
 def _module(*names: str):
-    """Import the first that is there of the benchmark's modules, at its place now or before."""
-    for place in PLACES:
-        for name in names:
-            try:
-                return importlib.import_module(f"{place}.{name}")
-            except ModuleNotFoundError as error:
-                if error.name not in (f"{place}.{name}", place, place.rpartition(".")[0]):
-                    raise
-    raise ImportError(f"no benchmark in this checkout ({', '.join(PLACES)})")
+    """Import the first that is there of the benchmark's modules, at its place now or before.
+
+    By its file: where this checkout is installed, too, an import might find the benchmark of the other one.
+    """
+    checkout = Path(importlib.import_module("gtransformer").__file__).parents[1]
+    modules = [f"{place}.{name}" for place in PLACES for name in names]
+    there = [module for module in modules if (checkout / f"{module.replace('.', '/')}.py").is_file()]
+    if not there:
+        raise ImportError(f"no benchmark in this checkout ({', '.join(PLACES)})")
+    return importlib.import_module(there[0])
 
 
 def run_apart(checkout: Path, task: dict, limit: float) -> dict:

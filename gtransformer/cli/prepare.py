@@ -57,9 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--dictionary", metavar="PATH",
         help="the dictionary that goes with --sentencepiece or --bpe-codes, or a folder with dict.LANG.txt for both",
     )  # fmt: skip
-    add(
-        "--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (of Hugging Face)"
-    )
+    add("--bert", metavar="DIR", help="cut the source side into the wordpieces of this BERT (of Hugging Face)")
     add(
         "--shard", metavar="I/N",
         help="every Nth document of the training set, from the Ith on, counted from 0; shard 0 has the other splits, "
@@ -72,9 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
         "comes back from its tokens as it was (--moses and --bpe-codes do so anyway)",
     )  # fmt: skip
     add("--moses", metavar="DIR", help="use this Moses' Perl scripts (default: the variable MOSES)")
-    add(
-        "--overwrite", action="store_true", help="do again with other options what was finished there"
-    )
+    add("--overwrite", action="store_true", help="do again with other options what was finished there")
     add("--workers", type=int, default=available_cores(), help="processes (default: all cores)")
     return parser
 

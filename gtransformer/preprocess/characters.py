@@ -27,7 +27,6 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _INVISIBLE = frozenset(("Zs", "Zl", "Zp", "Cc", "Cf"))
 
 
-
 def one_form(text: str) -> str:
     """Return text composed (NFC), without invisible formatting, ligatures as letters, hyphens as ``-``.
 

@@ -31,3 +31,8 @@ class CommandParser(argparse.ArgumentParser):
         """``--user-dir``, for commands that load a model: the code of a system of one's own."""
         help_text = "code of a system of one's own, the folder that fairseq-train was given (docs/architecture.md)"
         self.add_argument("--user-dir", action=_Imported, metavar="DIR", help=help_text)
+
+    def add_changes(self, recipes: str) -> None:
+        """``--set``, for commands that run ``recipes``, as "all recipes"."""
+        help_text = f"change {recipes}; repeatable"
+        self.add_argument("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=help_text)

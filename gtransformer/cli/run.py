@@ -59,9 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="start from what the recipe starts from as trained on another corpus, with its BPE and dictionary",
     )
     parser.add_argument("--split", default="test", choices=SPLITS, help="what to translate (%(default)s)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help="change the recipe; repeatable"
-    )
+    parser.add_changes("the recipe")
     parser.add_argument("--dry-run", action="store_true", help="print the stages' commands instead of running them")
     parser.add_argument("--again", action="store_true", help="train on even if the training was finished")
     return parser

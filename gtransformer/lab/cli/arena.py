@@ -49,8 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         add(f"--{name.replace('_', '-')}", type=at_least(1), metavar="N", help=text)
     text = "arena.json of others, run on the same terms: their systems are shown beside"
     add("--beside", nargs="+", type=Path, default=[], metavar="FILE", help=text)
-    text = "change all recipes; repeatable"
-    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    parser.add_changes("all recipes")
     return parser
 
 

@@ -35,8 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     text = "translate a split (train, dev, test) of another raw corpus as well; repeatable"
     add("--also", action="append", default=[], metavar="NAME:SPLIT=DIR", help=text)
     add("--every", type=int, default=1, metavar="N", help="train on every Nth training document only (%(default)s)")
-    text = "change all recipes; repeatable"
-    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    parser.add_changes("all recipes")
     return parser
 
 

@@ -25,8 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--documents", type=int, default=DOCUMENTS, metavar="N", help="to train on (%(default)s)")
     add("--test-documents", type=int, default=TEST_DOCUMENTS, metavar="N", help="to translate (%(default)s)")
     add("--max-update", type=int, metavar="N", help="training updates (as the recipe says)")
-    text = "change both recipes; repeatable"
-    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    parser.add_changes("both recipes")
     add("--skip-baseline", action="store_true", help="the G-Transformer only")
     return parser
 

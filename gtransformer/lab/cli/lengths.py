@@ -32,8 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--checkpoint", type=Path, metavar="FILE", help="the model (default: the run's)")
     add("--split", default="test", choices=SPLITS, help="what is translated (%(default)s)")
     add("--jobs", type=int, metavar="N", help="programs at a time (a GPU: 1; a CPU: its cores)")
-    text = "change the recipe; repeatable"
-    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    parser.add_changes("the recipe")
     return parser
 
 

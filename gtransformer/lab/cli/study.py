@@ -42,8 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("output", nargs="?", type=Path, help="directory for data, runs, FIGURE.json and (figures) FIGURE.png")
     add("--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo")
     add("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
-    text = "change all recipes; repeatable"
-    add("--set", action="append", default=[], metavar="SECTION.OPTION=VALUE", help=text)
+    parser.add_changes("all recipes")
     text = "ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)"
     add("--items", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     text = "ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"

@@ -91,7 +91,7 @@ class ItemScores:
         return {**shown, "correct": self.correct, "wrong": list(self.wrong), "solved": is_solved(self)}
 
 
-def check_reference(item: Item, reference: str | None) -> None:
+def check_right_translation(item: Item, reference: str | None) -> None:
     """UserError unless an item's right translation is the reference of its sentence (None: there is none)."""
     if reference != item.correct:
         raise UserError(
@@ -179,7 +179,7 @@ def score_items(
             requests.append(Request(*read(number), tuple(asked[number]), item.name, before, begins))
         given = requests[whole[number]]
         source, target = given.source, given.target
-        check_reference(item, item.correct if encoded[item.correct] == target[offset] else None)
+        check_right_translation(item, item.correct if encoded[item.correct] == target[offset] else None)
         wrong = range(len(requests), len(requests) + len(item.wrong))
         rest = target[offset + 1 :] if scorer.minds_length else []
         for text in item.wrong:

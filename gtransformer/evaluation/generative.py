@@ -28,7 +28,7 @@ from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import SIDES, standard_error
 from gtransformer.evaluation.accuracy import report as accuracy_report
-from gtransformer.evaluation.contrastive import Item, check_reference
+from gtransformer.evaluation.contrastive import Item, check_right_translation
 from gtransformer.evaluation.prepared_split import RAW, find_sidecar, read_target
 from gtransformer.evaluation.realignment import ORDER
 from gtransformer.evaluation.score import score_translations
@@ -109,7 +109,7 @@ def judge(items: Sequence[Item], texts: Documents, references: Documents) -> lis
     judged = []
     known = {(d, s): one for d, document in enumerate(references) for s, one in enumerate(document)}
     for item in items:
-        check_reference(item, known.get((item.document, item.sentence)))
+        check_right_translation(item, known.get((item.document, item.sentence)))
         output = texts[item.document][item.sentence]
         found = outcome(output, item.correct, item.wrong, item.name, item.others)
         distances = {key: getattr(item, key) for key in ("distance", *SIDES) if getattr(item, key) is not None}

@@ -152,5 +152,4 @@ class Strategy:
 
     def cost(self, lengths: Sequence[int]) -> int:
         """Source tokens of the longest window of a document: what it takes of a batch at a time."""
-        ways = self.windows(lengths)
-        return max((sum(lengths[window.first : window.last]) for window in ways), default=0)
+        return max((sum(lengths[window.first : window.last]) for window in self.windows(lengths)), default=0)

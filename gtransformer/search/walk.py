@@ -46,22 +46,22 @@ class ForcingGenerator:
 
     Args:
         generator: what searches.
-        way: the option that asks for it, for messages.
+        asked_by: the option that asks for it, for messages.
 
     Raises UserError where the generator, or one of its ``models``, cannot.
     """
 
-    def __init__(self, generator: DocumentGenerator, way: str):
-        self.generator, self.way, self.models = generator, way, list(generator.model.models)
+    def __init__(self, generator: DocumentGenerator, asked_by: str):
+        self.generator, self.asked_by, self.models = generator, asked_by, list(generator.model.models)
         unfit = next((type(model).__name__ for model in self.models if not decodes_stepwise(model)), None)
         if unfit is not None:
             raise UserError(
-                f"{way}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
+                f"{asked_by}: {unfit} knows nothing of documents and cannot go on behind forced sentences; leave it out"
             )
         if not generator.fast:
             raise UserError(
-                f"{way} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models and "
-                "suppressed tokens out"
+                f"{asked_by} is for plain beam search; leave sampling, diverse beams, n-gram blocking, language models "
+                "and suppressed tokens out"
             )
 
     @property
@@ -83,7 +83,7 @@ class WalkingGenerator(ForcingGenerator):
 
     Args:
         generator: what searches each window; its models' weights must not change any more.
-        strategy: the way.
+        strategy: how the documents are walked through.
 
     Raises UserError for options of search that go through fairseq's loop, and for more than one hypothesis.
     """
@@ -93,11 +93,11 @@ class WalkingGenerator(ForcingGenerator):
         self.strategy, self.nbest = strategy, 1
         if strategy.way.context and self.sees_one_sentence:
             raise UserError(
-                f"{self.way} translates behind previous translations, but the decoder of this model sees the "
+                f"{self.asked_by} translates behind previous translations, but the decoder of this model sees the "
                 "current sentence alone; leave --strategy out"
             )
         if generator.nbest > 1:
-            raise UserError(f"{self.way} makes one translation of each document; leave --nbest out")
+            raise UserError(f"{self.asked_by} makes one translation of each document; leave --nbest out")
         self.longest = min(longest_source(model) for model in self.models)
         for model in self.models:
             model.decoder.hold_weights()  # or each window would lay them out again
@@ -106,7 +106,9 @@ class WalkingGenerator(ForcingGenerator):
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
         """fairseq's hypotheses of every document of the batch, one or, where nothing was found, none."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.way} forces what it has chosen itself; leave --prefix-size and --constraints out")
+            raise UserError(
+                f"{self.asked_by} forces what it has chosen itself; leave --prefix-size and --constraints out"
+            )
         tokens = sample["net_input"]["src_tokens"]
         walks = [self._walk(row, number) for number, row in enumerate(tokens)]
         waiting = deque(walk for walk in walks if walk.windows)
@@ -188,28 +190,28 @@ class SecondPass(ForcingGenerator):
         generator: what searches each batch.
         contexts: of a batch, what each of its translations begins with: ``<s> words </s>`` for each sentence of its
             context, (length,) int64, perhaps none. None: none of any has.
-        way: what asks for it, for messages.
+        asked_by: what asks for it, for messages.
 
-    Raises UserError for options of search that go through fairseq's loop, and for models that read no contexts.
-    And, without contexts, for documents that are to take turns.
+    Raises UserError for options of search that go through fairseq's loop; with contexts, for models whose decoders do
+    not read them; without, for ``documents_at_once``.
     """
 
-    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, way: str = "--first-pass"):
-        super().__init__(generator, way)
+    def __init__(self, generator: DocumentGenerator, contexts: Contexts | None, asked_by: str = "--first-pass"):
+        super().__init__(generator, asked_by)
         if contexts is not None and self.sees_one_sentence:
             raise UserError(
-                f"{way}: the decoder of this model sees the current sentence alone and reads no first translations; "
-                "leave it out"
+                f"{asked_by}: the decoder of this model sees the current sentence alone and reads no first "
+                "translations; leave it out"
             )
         if contexts is None and generator.documents_at_once:
-            raise UserError(f"{way}: a batch is translated as one; leave --documents-at-once out")
+            raise UserError(f"{asked_by}: a batch is translated as one; leave --documents-at-once out")
         self.contexts, self.nbest = contexts, generator.nbest
 
     @torch.no_grad()
     def generate(self, models, sample: dict, prefix_tokens=None, constraints=None, **unused) -> list[list[dict]]:
         """fairseq's hypotheses of the last sentence of every instance: ``words </s> [de]``."""
         if prefix_tokens is not None or constraints is not None:
-            raise UserError(f"{self.way}: a batch is translated as one; leave --prefix-size and --constraints out")
+            raise UserError(f"{self.asked_by}: a batch is translated as one; leave --prefix-size and --constraints out")
         inputs = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
         tokens = inputs["src_tokens"]
         contexts = [tokens.new_zeros(0)] * len(tokens) if self.contexts is None else self.contexts(sample)

@@ -124,7 +124,7 @@ class Arena(Planner):
                 raise UserError(f"--set {change}: an arena sets {option} itself; it comes from {OWN_OPTIONS[option]}")
 
     def _read_systems(self, args: argparse.Namespace) -> None:
-        """Return the recipes, the one that all start from, and the systems, to which the baseline is added."""
+        """Read the recipes, the one that all start from, and the systems, to which the baseline is added."""
         names = [BASELINE, *(name for name in args.systems or system_names() if name != BASELINE)]
         self.systems, changes = [Path(name).stem for name in names], [LOGGED, *args.set]
         if len(set(self.systems)) < len(self.systems):

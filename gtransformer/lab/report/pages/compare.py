@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gtransformer.errors import UserError
 from gtransformer.evaluation.accuracy import bucket_name
-from gtransformer.evaluation.contrastive import Item, check_reference, read_items
+from gtransformer.evaluation.contrastive import Item, check_right_translation, read_items
 from gtransformer.evaluation.metrics import COLUMNS, INSTANCES
 from gtransformer.evaluation.score import Evaluation
 from gtransformer.evaluation.score_table import notes, score_cell
@@ -112,7 +112,7 @@ def marked(items: Iterable[Item], segments: Segments) -> dict[tuple[int, int], l
         reference = references.get((item.document, item.sentence + 1))
         if reference is None and (item.document, item.sentence) in known:  # no instance holds it, so it is not shown
             continue
-        check_reference(item, reference)
+        check_right_translation(item, reference)
         mark = [item.phenomenon, item.detail, item.distance, *telling_words(item.correct, item.wrong)]
         found.setdefault((item.document, item.sentence), []).append(mark)
     return found

@@ -64,6 +64,26 @@ def run(command: str, *arguments, status: int = 0, input: str | None = None) -> 
     return done.stdout
 
 
+def short_training(copy_corpus: Path, save: Path, *options) -> list:
+    """The command, and its arguments, that trains 24 updates on the copy corpus."""
+    short = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
+    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *short, f"--save-dir={save}", *options]
+
+
+def kill_at(words: str, command: str, *arguments) -> str:
+    """Start ``fairseq-{command}`` and kill -9 it as soon as a line has these words; its output as far as that line."""
+    process = start(command, *arguments)
+    output = ""
+    for line in process.stdout:
+        output += line
+        if words in line:
+            process.kill()
+            break
+    process.stdout.read()
+    assert process.wait() == -9
+    return output
+
+
 def only_error(output: str) -> str:
     """The one line that a failing command says last; there must be no traceback."""
     assert "Traceback" not in output, output[-3000:]

@@ -11,14 +11,8 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 
-from tests.commands import GENERATION, SMALL, TRAINING, losses, only_error, run, start
+from tests.commands import GENERATION, kill_at, losses, only_error, run, short_training
 from tests.support import PARITY, relative_error
-
-SHORT = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
-
-
-def training(copy_corpus, save, *options):
-    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={save}", *options]
 
 
 def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
@@ -26,21 +20,13 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
 
     The copy of the last checkpoint is cut, as if the run had been killed while copying: it is made again.
     """
-    undisturbed = losses(run(*training(copy_corpus, tmp_path / "whole")))
+    undisturbed = losses(run(*short_training(copy_corpus, tmp_path / "whole")))
     often = ["--save-interval-updates=5", "--keep-interval-updates=2"]
-    process = start(*training(copy_corpus, tmp_path / "killed", *often))
-    before = ""
-    for line in process.stdout:
-        before += line
-        if "num_updates=12," in line:
-            process.kill()
-            break
-    process.stdout.read()
-    assert process.wait() == -9
+    before = kill_at("num_updates=12,", *short_training(copy_corpus, tmp_path / "killed", *often))
     assert max(losses(before)) == 12
     os.truncate(tmp_path / "killed" / "checkpoint_last.pt", 10_000)
 
-    after = run(*training(copy_corpus, tmp_path / "killed", *often))
+    after = run(*short_training(copy_corpus, tmp_path / "killed", *often))
     assert "checkpoint_last.pt cut short, as by an interruption; training goes on from checkpoint_best.pt" in after
     assert re.search(r"Loaded checkpoint .*checkpoint_last\.pt \(epoch 1 @ 10 updates\)", after)
     found = losses(after)
@@ -53,29 +39,29 @@ def test_training_goes_on_after_kill_9(copy_corpus, tmp_path):
 def test_a_training_that_is_over_stays_as_it_is(copy_corpus, tmp_path):
     """Run again it makes no update and writes nothing, be it over by updates or by time; with more to do it goes on."""
     few = ["--max-tokens=200"]
-    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=2")))) == [1, 2]
+    assert list(losses(run(*short_training(copy_corpus, tmp_path, *few, "--max-update=2")))) == [1, 2]
     files = [tmp_path / f"checkpoint_{name}.pt" for name in ("last", "best")]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
     for over in (["--max-update=2"], ["--max-update=3", "--stop-time-hours=0.000001"]):
-        output = run(*training(copy_corpus, tmp_path, *few, *over))
+        output = run(*short_training(copy_corpus, tmp_path, *few, *over))
         assert f"{files[0]} has been trained for 2 updates, " in output and "nothing is left to do" in output
         assert not losses(output)
         assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
-    assert list(losses(run(*training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
+    assert list(losses(run(*short_training(copy_corpus, tmp_path, *few, "--max-update=3")))) == [3]
     assert files[0].read_bytes() != before[0][0]
 
 
 def test_patience_that_is_used_up_stays_so(copy_corpus, tmp_path):
     """Killed behind its last checkpoint a training would otherwise go on, as long again; with more of it, it does."""
     still = ["--max-tokens=200", "--max-update=6", "--lr=1e-12", "--save-interval-updates=1"]
-    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    output = run(*short_training(copy_corpus, tmp_path, *still, "--patience=2"))
     assert list(losses(output)) == [1, 2, 3] and "hasn't improved for last 2 runs" in output
     last = tmp_path / "checkpoint_last.pt"
     assert torch.load(last)["task_state"]["patience"]["runs"] == 2
-    output = run(*training(copy_corpus, tmp_path, *still, "--patience=2"))
+    output = run(*short_training(copy_corpus, tmp_path, *still, "--patience=2"))
     assert f"{last}: 2 validations in a row were no better than one before: nothing is left to do" in output
     assert not losses(output)
-    assert list(losses(run(*training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
+    assert list(losses(run(*short_training(copy_corpus, tmp_path, *still, "--patience=4")))) == [4, 5]
 
 
 @pytest.fixture
@@ -88,7 +74,7 @@ def truncated(copier, tmp_path):
 
 def test_a_truncated_checkpoint_is_named(copier, truncated):
     expected = f"checkpoint {truncated} cannot be read, it is truncated or damaged"
-    line = training(copier.corpus, truncated.parent)
+    line = short_training(copier.corpus, truncated.parent)
     assert only_error(run(*line, status=1)).startswith(expected)
     line = ["generate", copier.corpus / "bin", *GENERATION, f"--path={truncated}"]
     assert only_error(run(*line, status=1)).startswith(expected)
@@ -97,7 +83,7 @@ def test_a_truncated_checkpoint_is_named(copier, truncated):
 def test_a_checkpoint_of_another_model_is_named(copier, tmp_path):
     path = tmp_path / "checkpoint_last.pt"
     shutil.copy(copier.checkpoint, path)
-    message = only_error(run(*training(copier.corpus, tmp_path, "--encoder-layers=3"), status=1))
+    message = only_error(run(*short_training(copier.corpus, tmp_path, "--encoder-layers=3"), status=1))
     assert message.startswith(f"{path}: trained with --encoder-layers 2, this training is with --encoder-layers 3; ")
     assert message.endswith("or another --save-dir")
     other = copier.corpus / "larger"  # the same texts with a larger dictionary

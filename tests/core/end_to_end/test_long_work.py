@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from tests import commands
-from tests.commands import GENERATION, SMALL, TRAINING, losses, run, start
+from tests.commands import GENERATION, kill_at, losses, run, short_training
 
-SHORT = ["--max-tokens=500", "--max-update=24", "--lr=0.002", "--warmup-updates=5", "--no-epoch-checkpoints"]
 pytestmark = pytest.mark.slow
-
-
-def training(copy_corpus, save, *options):
-    return ["train", copy_corpus / "bin", *TRAINING, *SMALL, *SHORT, f"--save-dir={save}", *options]
 
 
 @pytest.fixture
@@ -30,19 +25,12 @@ def impatient(monkeypatch, tmp_path):
 
 def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, tmp_path, impatient):
     """In the middle of an epoch, without a validation; it goes on as if it had not been interrupted."""
-    undisturbed = losses(run(*training(copy_corpus, tmp_path / "whole")))
-    process = start(*training(copy_corpus, tmp_path / "killed"))
-    before = ""
-    for line in process.stdout:
-        before += line
-        if "num_updates=13," in line:
-            process.kill()
-            break
-    process.stdout.read()
-    assert process.wait() == -9 and "valid on" not in before
+    undisturbed = losses(run(*short_training(copy_corpus, tmp_path / "whole")))
+    before = kill_at("num_updates=13,", *short_training(copy_corpus, tmp_path / "killed"))
+    assert "valid on" not in before
     kept = torch.load(tmp_path / "killed" / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
     assert kept in (12, 13)
-    found = losses(run(*training(copy_corpus, tmp_path / "killed")))
+    found = losses(run(*short_training(copy_corpus, tmp_path / "killed")))
     assert list(found) == [update for update in undisturbed if update > kept]
     whole, resumed = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "killed"))
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
@@ -50,12 +38,12 @@ def test_a_killed_training_loses_no_more_than_its_last_minute(copy_corpus, tmp_p
 
 def test_what_is_not_to_be_saved_is_not(copy_corpus, tmp_path, impatient):
     for number, option in enumerate(("--no-save", "--no-last-checkpoints")):
-        run(*training(copy_corpus, tmp_path / str(number), option, "--max-update=3"))
+        run(*short_training(copy_corpus, tmp_path / str(number), option, "--max-update=3"))
         assert not (tmp_path / str(number) / "checkpoint_last.pt").exists()
 
 
 def test_training_and_translation_say_how_far_they_are(copy_corpus, tmp_path, impatient):
-    said = run(*training(copy_corpus, tmp_path, "--max-update=9", "--eval-bleu"))
+    said = run(*short_training(copy_corpus, tmp_path, "--max-update=9", "--eval-bleu"))
     found = re.findall(r"update (\d+) of 9, epoch \d+ \(\d+%\)(, about \d+ (?:s|min \d+ s) left)?", said)
     assert [int(update) for update, _ in found] == list(range(1, 10))
     assert all(left for _, left in found[1:]) and "validating, 1 batches so far" in said
@@ -68,17 +56,17 @@ def test_training_and_translation_say_how_far_they_are(copy_corpus, tmp_path, im
 def test_of_several_processes_the_first_one_keeps(copy_corpus, tmp_path, impatient):
     """And the others go on beside it."""
     options = ["--distributed-world-size=2", "--max-update=6"]
-    whole = run(*training(copy_corpus, tmp_path / "whole", *options))
+    whole = run(*short_training(copy_corpus, tmp_path / "whole", *options))
     assert whole.count("Saved checkpoint") > 4
-    run(*training(copy_corpus, tmp_path / "parts", *options, "--max-update=3"))
-    run(*training(copy_corpus, tmp_path / "parts", *options))
+    run(*short_training(copy_corpus, tmp_path / "parts", *options, "--max-update=3"))
+    run(*short_training(copy_corpus, tmp_path / "parts", *options))
     one, other = (torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in ("whole", "parts"))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def test_a_single_batch_and_a_single_update(copy_corpus, tmp_path, impatient):
     """Of which no pace is known, and nothing is left."""
-    run(*training(copy_corpus, tmp_path, "--max-update=1"))
+    run(*short_training(copy_corpus, tmp_path, "--max-update=1"))
     path = f"--path={tmp_path / 'checkpoint_last.pt'}"
     said = run("generate", copy_corpus / "bin", *GENERATION, path, "--batch-size=100", "--max-len-b=3")
     assert "translated 20 of 20 instances, about 0 s left" in said

@@ -14,7 +14,7 @@ from gtransformer.preprocess.manifest import other_vocabulary
 from gtransformer.preprocess.settings import Settings
 from gtransformer.tasks.translation_doc import TranslationDocTask
 from tests.core.end_to_end.test_prepare import snapshot
-from tests.core.tasks.test_grouping import read, sentences_of
+from tests.core.tasks.loaded import read, sentences_of
 from tests.raw_corpus import make_raw, run
 from tests.support import task_config
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.data import indexed_dataset
 
+from tests.core.tasks import loaded
 from tests.support import random_document, random_lengths
 
 
@@ -31,3 +32,9 @@ def corpus(tmp_path, dictionary):
         return folder
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def end_workers():
+    yield
+    loaded.end_workers()

@@ -11,7 +11,7 @@ from gtransformer.data.batch_fields import FIRST_SENTENCE, STRETCH, first_senten
 from gtransformer.errors import UserError
 from gtransformer.models.common.model import Needs
 from gtransformer.tasks.generation import as_read
-from tests.core.tasks.test_grouping import documents, load, read, sentences_of
+from tests.core.tasks.loaded import documents, load, read, sentences_of
 
 DOCFLAT = {"instances": "sliding", "context_sentences": 3, "context_loss": "off", "batch_order": "document"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gtransformer.data.instances import DRAWN
-from tests.core.tasks.test_grouping import end_workers, iterator, load, read  # noqa: F401
+from tests.core.tasks.loaded import iterator, load, read
 
 GREEDY = {"instances": "greedy", "instance_tokens": 90, "instance_lengths": DRAWN}
 

@@ -9,12 +9,13 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.tasks.translation_doc import TranslationDocTask
+from tests.core.tasks import loaded
+from tests.core.tasks.loaded import epochs, read
 from tests.support import task_config, tiny_config
 
 pytestmark = pytest.mark.slow
 
 INSTANCES = 40
-MADE = []  # iterators of the running test
 
 
 @pytest.fixture
@@ -31,41 +32,13 @@ def make_task(corpus):
     return make
 
 
-@pytest.fixture(autouse=True)
-def end_workers():
-    """Workers of former tests would be waited for, five seconds each, whenever their loaders are thrown away."""
-    yield
-    while MADE:
-        loader = MADE.pop().dataloader
-        if loader is not None and loader._iterator is not None and loader.num_workers:
-            loader._iterator._shutdown_workers()
-
-
-def iterator(task, workers=0, epoch=1, **options):
-    """As fairseq's trainer asks for it."""
+def iterator(task, workers=0, **options):
     options = {"max_tokens": 40, "max_positions": (10**6, 10**6), "ignore_invalid_inputs": True, **options}
-    made = task.get_batch_iterator(
-        task.dataset("train"), seed=1, num_workers=workers, epoch=epoch, data_buffer_size=10, **options
-    )
-    MADE.append(made)
-    return made
-
-
-def epochs(batches, count):
-    """Read so many epochs as fairseq's training loop does: lists of (ids, source, input, target)."""
-    return [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(count)]
+    return loaded.iterator(task, task.dataset("train"), workers, data_buffer_size=10, **options)
 
 
 def model_options(**options):
     return OmegaConf.create({**vars(tiny_config(**options)), "_name": "gtransformer"})
-
-
-def read(batch):
-    if not batch:
-        return None
-    inputs = batch["net_input"]
-    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
-    return tuple(tensor.tolist() for tensor in tensors)
 
 
 def masked(epoch, mask):

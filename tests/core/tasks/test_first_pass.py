@@ -18,8 +18,8 @@ from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.search.walk import SecondPass
 from tests import saved_model
 from tests.core.models.batch_documents import made
+from tests.core.tasks.loaded import LEN48, documents, load
 from tests.core.tasks.test_document_batches import DOCFLAT, epoch_of, iterator
-from tests.core.tasks.test_grouping import LEN48, documents, load
 
 pytestmark = pytest.mark.slow
 

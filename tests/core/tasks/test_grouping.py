@@ -14,11 +14,11 @@ from gtransformer.data.instances import parts
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import ROOT, task_config, tiny_config, tiny_model
+from tests.core.tasks.loaded import LEN48, documents, epochs, iterator, load, read, sentences_of
+from tests.support import task_config, tiny_config, tiny_model
 
 pytestmark = pytest.mark.slow
 
-LEN48 = ROOT / "tests" / "prepared" / "len48"
 GROUPINGS = {
     "greedy": {"instances": "greedy", "instance_tokens": 70},
     "disjoint": {"instances": "disjoint", "context_sentences": 1},
@@ -26,56 +26,6 @@ GROUPINGS = {
     "parts": {"instances": "parts", "instance_tokens": 70},
     "current": {"instances": "current", "context_sentences": 2, "doc_mode": "full"},
 }
-MADE = []  # iterators of the running test
-
-
-def load(split="train", folder=LEN48 / "bin", **options):
-    task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
-    task.load_dataset(split)
-    return task, task.dataset(split)
-
-
-def documents(split, lang):
-    """Sentences of a split as it was prepared, by document and place: words."""
-    sidecar = Sidecar.load(LEN48 / "bin" / f"{split}.en-de.instances.json")
-    found = {}
-    lines = (LEN48 / "instances" / f"{split}.{lang}").read_text(encoding="utf-8").splitlines()
-    for (document, first, _), line in zip(sidecar.instances, lines, strict=True):
-        for number, sentence in enumerate(line.split("<s>")[1:]):
-            found[document, first + number] = sentence.split()
-    return found
-
-
-def sentences_of(task, tokens):
-    """Sentences of an instance, each with its </s>."""
-    words = [task.src_dict[token] for token in tokens.tolist()]
-    starts = [i for i, word in enumerate(words) if word == "<s>"]
-    assert starts[0] == 0
-    return [words[one + 1 : other] for one, other in zip(starts, [*starts[1:], len(words)], strict=True)]
-
-
-@pytest.fixture(autouse=True)
-def end_workers():
-    """Workers of former tests would be waited for, five seconds each, whenever their loaders are thrown away."""
-    yield
-    while MADE:
-        loader = MADE.pop().dataloader
-        if loader is not None and loader._iterator is not None and loader.num_workers:
-            loader._iterator._shutdown_workers()
-
-
-def iterator(task, dataset, workers=0, **options):
-    made = task.get_batch_iterator(
-        dataset, max_tokens=100, max_positions=(1000, 1000), seed=1, num_workers=workers, data_buffer_size=5, **options
-    )
-    MADE.append(made)
-    return made
-
-
-def read(batch):
-    inputs = batch["net_input"]
-    tensors = batch["id"], inputs["src_tokens"], inputs["prev_output_tokens"], batch["target"]
-    return [tensor.tolist() for tensor in tensors]
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -107,10 +57,10 @@ def test_epochs_with_workers(order, workers):
     options = {"instances": "sliding", "context_sentences": 1, "batch_order": order}
     task, dataset = load(doc_noise_mask=0.5, doc_noise_epochs=3, **options)
     batches = iterator(task, dataset, workers)
-    epochs = [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(3)]
+    found = epochs(batches, 3)
     places = dataset.places()
     inputs = []
-    for epoch in epochs:
+    for epoch in found:
         assert sorted(n for ids, *_ in epoch for n in ids) == list(range(len(dataset)))
         if order == "document":
             for ids, *_ in epoch:
@@ -119,17 +69,17 @@ def test_epochs_with_workers(order, workers):
     mask = task.tgt_dict.index("<mask>")
     assert [any(mask in row for row in epoch.values()) for epoch in inputs] == [True, True, False]
     assert inputs[0] != inputs[1]
-    assert [ids for ids, *_ in epochs[0]] != [ids for ids, *_ in epochs[1]]
+    assert [ids for ids, *_ in found[0]] != [ids for ids, *_ in found[1]]
     if workers:
         alone = iterator(*load(doc_noise_mask=0.5, doc_noise_epochs=3, **options))
-        assert epochs == [[read(batch) for batch in alone.next_epoch_itr(shuffle=True)] for _ in range(3)]
+        assert found == epochs(alone, 3)
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_a_resumed_epoch_goes_on(epoch):
     options = {"doc_noise_mask": 0.5, **GROUPINGS["sliding"], "batch_order": "document"}
     batches = iterator(*load(**options))
-    whole = [[read(batch) for batch in batches.next_epoch_itr(shuffle=True)] for _ in range(3)]
+    whole = epochs(batches, 3)
     interrupted = iterator(*load(**options))
     for _ in range(epoch - 1):
         list(interrupted.next_epoch_itr(shuffle=True))

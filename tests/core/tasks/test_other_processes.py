@@ -9,7 +9,7 @@ import pytest
 from fairseq.data.iterators import GroupedIterator
 
 from gtransformer.tasks.batches import READ
-from tests.core.tasks.test_grouping import load, read
+from tests.core.tasks.loaded import load, read
 
 pytestmark = pytest.mark.slow
 

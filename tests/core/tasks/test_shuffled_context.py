@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.core.tasks.test_grouping import documents, end_workers, iterator, load, read  # noqa: F401
+from tests.core.tasks.loaded import documents, iterator, load, read
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from gtransformer.errors import UserError
-from tests.core.tasks.test_grouping import LEN48, documents, load
+from tests.core.tasks.loaded import LEN48, documents, load
 
 LEN90 = LEN48.parent / "len90"
 SINGLE = {"instances": "disjoint", "context_sentences": 0}

@@ -21,7 +21,7 @@ from gtransformer.lab.cli.inspect_document import main
 from tests.core.models.batch_documents import document
 from tests.core.models.batch_oracle import BatchOracle, sigmoid, softmax
 from tests.core.models.test_docflat import system
-from tests.core.tasks.test_grouping import LEN48
+from tests.core.tasks.loaded import LEN48
 
 pytestmark = pytest.mark.slow
 

@@ -1,5 +1,6 @@
 """Packaging of gtransformer. Dependencies are in requirements/, the build system and tools in pyproject.toml."""
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -38,37 +39,8 @@ class BuildWithRecipes(build_py):
             shutil.copytree(ROOT / "configs", target, ignore=shutil.ignore_patterns(".*"))
 
 
-# command -> module in gtransformer/cli, or in gtransformer/lab; every module has main(argv=None)
-COMMANDS = {
-    "prepare": "cli.prepare",
-    "merge": "cli.merge",
-    "convert": "cli.convert",
-    "postprocess": "cli.postprocess",
-    "score": "cli.score",
-    "demo-corpus": "lab.cli.demo_corpus",
-    "reach-corpus": "lab.cli.reach_corpus",
-    "contrastive": "cli.contrastive",
-    "cxmi": "lab.cli.cxmi",
-    "generative": "cli.generative",
-    "export": "cli.export",
-    "translate": "cli.translate",
-    "inspect": "lab.cli.inspect_document",
-    "discourse": "cli.discourse",
-    "terms": "cli.terms",
-    "start": "lab.cli.start",
-    "average": "cli.average",
-    "entropy": "lab.cli.entropy",
-    "benchmark": "lab.cli.benchmark",
-    "report": "lab.cli.report",
-    "info": "cli.info",
-    "download": "cli.download",
-    "run": "cli.run",
-    "compare": "lab.cli.compare",
-    "demo": "lab.cli.demo",
-    "lengths": "lab.cli.lengths",
-    "study": "lab.cli.study",
-    "arena": "lab.cli.arena",
-}
+# The table of commands; it imports nothing of the package.
+FORMER = runpy.run_path(str(ROOT / "gtransformer" / "cli" / "commands.py"))["FORMER"]
 
 readme = ROOT / "README.md"
 setup(
@@ -87,7 +59,11 @@ setup(
     install_requires=requirements("runtime"),
     extras_require={name: requirements(name) for name in ("dev", "bert", "comet", "discourse")},
     entry_points={
-        "console_scripts": [f"gtransformer-{name} = gtransformer.{mod}:main" for name, mod in COMMANDS.items()],
+        # Commands by their names in earlier versions stay for one version.
+        "console_scripts": [
+            "gtransformer = gtransformer.cli.main:main",
+            *(f"{name} = gtransformer.cli.main:former" for name in FORMER),
+        ],
     },
     classifiers=[
         "License :: OSI Approved :: MIT License",

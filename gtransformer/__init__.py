@@ -1,23 +1,37 @@
 """G-Transformer for document-level machine translation: a fairseq plugin (``--user-dir gtransformer``)."""
 
-from gtransformer import compat  # isort: skip  (checks versions before anything of fairseq is used)
+import sys
 
-compat.check()
-
-from gtransformer import criterions, models, optim, tasks  # noqa: E402, F401  (registers with fairseq)
-from gtransformer.errors import install_excepthook  # noqa: E402
-from gtransformer.preprocess.chain import read_encoded  # noqa: E402
-from gtransformer.tasks import first_pass  # noqa: E402
-
-first_pass.read_plain_text = read_encoded
-install_excepthook()
+from gtransformer.errors import install_excepthook
 
 __version__ = "0.1.0"
 
+install_excepthook()
+
+
+def register() -> None:
+    """Register the task, the models, the criteria and the optimizers with fairseq; a second call changes nothing.
+
+    Whoever imports fairseq first, as its own commands do, need not call it. Importing the package by itself is quick
+    and imports neither PyTorch nor fairseq.
+
+    Raises:
+        ImportError: PyTorch or fairseq cannot be used; the message says what to install.
+    """
+    from gtransformer.preprocess.chain import read_encoded
+    from gtransformer.tasks import first_pass
+
+    first_pass.read_plain_text = read_encoded
+
+
+if "fairseq" in sys.modules:
+    register()
+
 
 def __getattr__(name: str):
-    """``gtransformer.GTransformer``, imported when it is asked for: fairseq's commands have no use for it."""
+    """``gtransformer.GTransformer``, imported when it is asked for."""
     if name == "GTransformer":
+        register()
         from gtransformer.translation.api import GTransformer
 
         return GTransformer

@@ -44,3 +44,6 @@ def _is_installed(name: str) -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
+
+
+check()

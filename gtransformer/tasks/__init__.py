@@ -1,3 +1,6 @@
-"""The task translation_doc."""
+"""The task translation_doc; importing it registers all that the package adds to fairseq."""
 
+from gtransformer import compat  # isort: skip  # noqa: F401  (before anything of fairseq)
+
+from gtransformer import criterions, models, optim  # noqa: F401
 from gtransformer.tasks import translation_doc  # noqa: F401

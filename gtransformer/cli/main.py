@@ -1,0 +1,64 @@
+"""``gtransformer SUBCOMMAND``: find the command, and run it. Nothing is imported of those that are not asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gtransformer.cli.commands import COMMANDS, FORMER, LAB, MAP, Command
+
+END = "gtransformer COMMAND --help lists the options of a command; the documentation begins with README.md."
+
+
+def command_map(parts: Mapping[str, tuple[Command, ...]], title: str) -> str:
+    """Return the text of ``--help``: the commands of every part, a line each."""
+    width = max(len(one.name) for commands in parts.values() for one in commands)
+    lines = [title]
+    for part, commands in parts.items():
+        lines += ["", f"{part}:", *(f"  {one.name:{width}}  {one.summary}" for one in commands)]
+    return "\n".join([*lines, "", END])
+
+
+def find(words: list[str]) -> tuple[Command | None, list[str]]:
+    """Return the command that the first word or two name, and what follows; None where they name none."""
+    for count in (2, 1):
+        command = COMMANDS.get(" ".join(words[:count]))
+        if command is not None:
+            return command, words[count:]
+    return None, words
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command and return its exit status: 2 for one that is unknown, 0 for ``--help``."""
+    words = sys.argv[1:] if argv is None else argv
+    if words == ["--version"]:
+        import gtransformer
+
+        print(f"gtransformer {gtransformer.__version__}")
+        return 0
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(command_map(MAP, "usage: gtransformer COMMAND ...\n\nDocument-level machine translation."))
+        return 0 if words else 2
+    command, rest = find(words)
+    if command is None or command.name == "lab":
+        group = [name for name in COMMANDS if name.startswith(f"{words[0]} ")]
+        if group and (not words[1:] or words[1] in ("-h", "--help")):
+            parts = LAB if words[0] == "lab" else {"Commands": tuple(COMMANDS[name] for name in group)}
+            print(command_map(parts, f"usage: gtransformer {words[0]} COMMAND ..."))
+            return 0 if words[1:] else 2
+        asked = " ".join(words[: 2 if group else 1])
+        near = difflib.get_close_matches(asked, COMMANDS, 1)
+        meant = f"did you mean 'gtransformer {near[0]}'? " if near else ""
+        print(f"error: '{asked}' is no command; {meant}gtransformer --help lists them", file=sys.stderr)
+        return 2
+    return importlib.import_module(f"gtransformer.{command.module}").main(rest)
+
+
+def former() -> int:
+    """Run a command by its name in earlier versions, ``gtransformer-prepare``, and say what it is called now."""
+    name = FORMER[Path(sys.argv[0]).stem]
+    print(f"note: this is now 'gtransformer {name}'; the old name goes with the next version", file=sys.stderr)
+    return main([*name.split(), *sys.argv[1:]])

@@ -9,7 +9,6 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import check_output
-from gtransformer.tasks.checkpoints import average, last_checkpoints
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -30,6 +29,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Find the checkpoints, write their mean, say whose it is."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.tasks.checkpoints import average, last_checkpoints
+
     check_output(args.output)
     paths = args.checkpoints
     if args.or_fewer and args.last is None:

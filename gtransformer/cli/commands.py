@@ -44,7 +44,9 @@ MAP = {
     ),
     "Evaluate": (
         Command("score", "cli.score", "s-BLEU, d-BLEU, chrF, TER, COMET and significance", "score"),
-        Command("contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets", "contrastive"),
+        Command(
+            "contrastive", "cli.contrastive", "contrastive accuracy: ContraPro, Voita et al., own sets", "contrastive"
+        ),
         Command("generative", "cli.generative", "accuracy of the words that context decides: ctxpro", "generative"),
         Command("terms", "cli.terms", "consistency of terms in a document (LTCR)", "terms"),
         Command("discourse", "cli.discourse", "F1 of pronouns and formality, English to German", "discourse"),
@@ -58,7 +60,9 @@ MAP = {
 LAB = {
     "Corpora with known answers": (
         Command("lab demo-corpus", "lab.cli.demo_corpus", "generate the demonstration corpus", "demo-corpus"),
-        Command("lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context", "reach-corpus"),
+        Command(
+            "lab reach-corpus", "lab.cli.reach_corpus", "generate a test set by distance of context", "reach-corpus"
+        ),
     ),
     "Compare systems": (
         Command("lab arena", "lab.cli.arena", "train all systems with one budget and compare them", "arena"),

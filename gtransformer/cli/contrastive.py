@@ -11,26 +11,25 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.contrastive import read_items, report, score_items
-from gtransformer.evaluation.instances import LAST, PLACED, Capacity, capacity_of, corpus_instances, usual_place
-from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
-from gtransformer.evaluation.provenance import provenance
-from gtransformer.evaluation.sentence_scores import SentenceScorer
-from gtransformer.evaluation.suite_files import Suite, is_own_suite, read_suite
-from gtransformer.evaluation.suites import DRAWN, score_examples
-from gtransformer.evaluation.suites import report as suite_report
 from gtransformer.evaluation.text_table import align, with_error
 from gtransformer.files import check_output, sha256, write_json
 from gtransformer.preprocess.chain import read_settings
 
+if TYPE_CHECKING:
+    from gtransformer.evaluation.sentence_scores import SentenceScorer
+    from gtransformer.evaluation.suite_files import Suite
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
+    from gtransformer.evaluation.instances import PLACED
+
     parser = CommandParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
@@ -85,6 +84,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.evaluation.suite_files import is_own_suite
+
     check_output(args.output)
     for name, value in (("--context", args.context), ("--context-right", args.context_right)):
         if value is not None and value < 0:
@@ -112,6 +115,10 @@ def batch_of(scorer: SentenceScorer) -> dict[str, int]:
 
 def score_own(args: argparse.Namespace) -> dict:
     """The report on a contrastive set over a prepared corpus, each item in the context that the model would have."""
+    from gtransformer.evaluation.contrastive import read_items, report, score_items
+    from gtransformer.evaluation.instances import LAST, capacity_of, corpus_instances, usual_place
+    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+
     if args.context is not None or args.context_right or args.documents is not None:
         raise UserError(
             f"{args.items[0]}: --context, --context-right and --documents are for ContraPro; leave them out"
@@ -134,6 +141,12 @@ def score_own(args: argparse.Namespace) -> dict:
 
 def score_suite(args: argparse.Namespace) -> dict:
     """The report on a published suite."""
+    from gtransformer.evaluation.instances import Capacity, capacity_of
+    from gtransformer.evaluation.load_model import load_scorer, sentence_encoder
+    from gtransformer.evaluation.suite_files import read_suite
+    from gtransformer.evaluation.suites import DRAWN, score_examples
+    from gtransformer.evaluation.suites import report as suite_report
+
     if args.placed is not None:
         raise UserError(f"--placed {args.placed} is for items over a prepared corpus; leave it out")
     suite = read_suite(args.items, args.context, args.documents, args.context_right)

@@ -12,16 +12,6 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.contrastive import read_items
-from gtransformer.evaluation.generative import (
-    OUTCOMES,
-    is_ctxpro,
-    judge_lines,
-    judge_translations,
-    read_expectations,
-    report,
-)
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.realignment import ALIGNMENTS, ORDER
 from gtransformer.evaluation.score import name_systems
 from gtransformer.evaluation.text_table import align, with_error
@@ -58,6 +48,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Judge, print, write."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.contrastive import read_items
+    from gtransformer.evaluation.generative import is_ctxpro, judge_lines, judge_translations, read_expectations, report
+    from gtransformer.evaluation.provenance import provenance
+
     check_output(args.output)
     if args.prepared is None and len(args.hypotheses) > 1 and Path(args.hypotheses[-1]).is_dir():
         args.prepared = Path(args.hypotheses.pop())
@@ -91,6 +86,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def table(systems: dict, kind: str) -> str:
     """A row for every kind of every system: accuracy, the three outcomes, accuracy by the nearest disclosure."""
+    from gtransformer.evaluation.generative import OUTCOMES
+
     distances = dict.fromkeys(row for system in systems.values() for row in system.get("by_distance", {}))
     rows = [["system", kind, "accuracy", *OUTCOMES, *(f"at {distance}" for distance in distances)]]
     for name, system in systems.items():

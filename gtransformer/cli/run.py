@@ -11,11 +11,7 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
 from gtransformer.installation import as_typed
-from gtransformer.run.needs import missing_first
 from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized
-from gtransformer.run.recipe_check import check_recipe
-from gtransformer.run.run import SPLITS, make_run, stages_of
-from gtransformer.run.run_places import RUNS
 
 
 class _Parser(CommandParser):
@@ -28,6 +24,9 @@ class _Parser(CommandParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
+    from gtransformer.run.run import SPLITS
+    from gtransformer.run.run_places import RUNS
+
     parser = _Parser(
         prog="scripts/run.sh",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -84,6 +83,12 @@ def main(argv: list[str] | None = None) -> int | None:
         build_parser().print_help()
         return 2
     args = parse(argv)
+
+    from gtransformer.run.needs import missing_first
+    from gtransformer.run.recipe_check import check_recipe
+    from gtransformer.run.run import make_run, stages_of
+    from gtransformer.run.run_places import RUNS
+
     if args.runs:
         os.environ[RUNS] = str(args.runs)  # of the programs that are started, too
     stages = stages_of(args)

@@ -18,7 +18,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tqdm import tqdm
 
@@ -27,20 +27,21 @@ from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write, is_replaceable, sha256
 from gtransformer.preprocess.corpus import NONE, input_lines, text_lines
 from gtransformer.preprocess.parallel import progress
-from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
-from gtransformer.tasks.trained import PRECISIONS
-from gtransformer.translation.api import GTransformer, TranslatedLine
 from gtransformer.translation.lines import TextPosition
-from gtransformer.translation.model_directory import ModelDirectory
-from gtransformer.translation.options import add_search_options
 from gtransformer.translation.resumable import Finished, ResumableOutput, outputs_of, record_of
 from gtransformer.translation.splitter import SentenceSplitter
+
+if TYPE_CHECKING:
+    from gtransformer.translation.api import GTransformer, TranslatedLine
 
 EVERY = 10.0  # seconds between two signs of life
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
+    from gtransformer.tasks.trained import PRECISIONS
+    from gtransformer.translation.options import add_search_options
+
     parser = CommandParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add(
@@ -118,6 +119,8 @@ def check_outputs(args: argparse.Namespace) -> list[str | None]:
 
     Raises UserError for several without a directory for their translations, or with one where they cannot be.
     """
+    from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
+
     names = args.input
     if len(names) == 1:
         return [args.output]
@@ -145,6 +148,9 @@ class Run:
     """What the texts of a command have in common; the model is loaded once it is known that there is work for it."""
 
     def __init__(self, args: argparse.Namespace):
+        from gtransformer.tasks.first_pass import CHECKPOINT as FIRST_MODEL
+        from gtransformer.translation.model_directory import ModelDirectory
+
         directory = ModelDirectory.open(args.model)
         self.args, self.options = args, directory.search.given(vars(args))
         self.split = SentenceSplitter(directory.source_lang) if args.split_sentences else None
@@ -166,6 +172,8 @@ class Run:
     @cached_property
     def model(self) -> GTransformer:
         """The model, loaded."""
+        from gtransformer.translation.api import GTransformer
+
         args, device = self.args, "cpu" if self.args.cpu else None
         return GTransformer.from_pretrained(
             args.model, device, moses=args.moses, precision=args.precision, first_pass=self.first_model

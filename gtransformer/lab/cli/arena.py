@@ -11,12 +11,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.arena.arena import BASELINE, FRESH, SIZES, Arena, system_names
-from gtransformer.lab.arena.budget import DEFAULT, budget_words
-from gtransformer.lab.arena.outcome import finish
 from gtransformer.lab.cli.demo_corpus import at_least
-from gtransformer.run.progress import say
 
 SIZE_HELP = {
     "documents": "of demo, training: letters, and three documents like the set's to each",
@@ -28,6 +23,9 @@ SIZE_HELP = {
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
+    from gtransformer.lab.arena.arena import BASELINE, FRESH, SIZES, system_names
+    from gtransformer.lab.arena.budget import DEFAULT
+
     epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
     parser = CommandParser(prog="scripts/arena.sh", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
@@ -57,6 +55,13 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the arena, print and write what came out."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import device_name
+    from gtransformer.lab.arena.arena import Arena
+    from gtransformer.lab.arena.budget import budget_words
+    from gtransformer.lab.arena.outcome import finish
+    from gtransformer.run.progress import say
+
     arena = Arena(args)
     with arena.pipeline as pipeline:
         pipeline.check()

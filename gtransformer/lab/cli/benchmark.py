@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 from itertools import product
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.benchmark.measure import alternate, machine, say
-from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
-from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, GTRANSFORMER, OTHERS, SYSTEMS, WINDOWS, Setting
-from gtransformer.models.common.architectures import SIZES
+
+if TYPE_CHECKING:
+    from gtransformer.lab.benchmark.systems import Setting
 
 
 def numbers(kind: type = int, least: float = 0):
@@ -45,6 +42,8 @@ def names(known: tuple[str, ...]):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
+    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, SYSTEMS, WINDOWS
+
     parser = CommandParser(prog="scripts/benchmark.sh", description=__doc__)
 
     def add(name: str, default, **options) -> None:
@@ -91,6 +90,15 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the benchmark; results are written after every workload, so that an interrupted one keeps them."""
     options = build_parser().parse_args(argv)
+
+    import torch
+
+    from gtransformer.evaluation.provenance import device_name, provenance
+    from gtransformer.lab.benchmark.measure import alternate, machine, say
+    from gtransformer.lab.benchmark.report import add_ratios, by_length, draw, length_table, table
+    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, OTHERS
+    from gtransformer.models.common.architectures import SIZES
+
     if options.draw:
         options.output.mkdir(parents=True, exist_ok=True)
         draw([row for path in options.draw for row in read_json(path)["rows"]], options.output, options.name)
@@ -125,6 +133,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def make_workloads(options: argparse.Namespace, device: str) -> list[list[Setting]]:
     """Return what is run in turn, for every vocabulary, dropout, length of sentences and of documents."""
+    from gtransformer.lab.benchmark.systems import Setting
+
     combinations = product(options.vocabularies, options.dropouts, options.sentences, options.lengths)
     shared = {"arch": options.arch, "device": device, "uneven": options.uneven}
     return [
@@ -144,6 +154,8 @@ def make_workloads(options: argparse.Namespace, device: str) -> list[list[Settin
 
 def variants(options: argparse.Namespace, system: str) -> list[dict[str, int]]:
     """Return what a system is measured with, one after the other, as keys of Setting."""
+    from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, GTRANSFORMER, WINDOWS
+
     if system in GTRANSFORMER:
         return [{"context": layers} for layers in options.context]
     if system == BESIDE:

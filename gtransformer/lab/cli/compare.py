@@ -13,9 +13,6 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.comparison.comparison import Comparison
-from gtransformer.run.progress import say
 from gtransformer.run.recipe import recipe_names
 
 
@@ -43,6 +40,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Run the comparison, print and write what came out."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import device_name
+    from gtransformer.lab.comparison.comparison import Comparison
+    from gtransformer.run.progress import say
+
     comparison = Comparison(args)
     with comparison.pipeline as pipeline:
         pipeline.check()

@@ -18,24 +18,9 @@ from tqdm import tqdm
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.instances import capacity_of, corpus_instances
-from gtransformer.evaluation.load_model import load_scorer
 from gtransformer.evaluation.prepared_split import find_sidecar
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import atomic_write, check_output, sha256, write_json
-from gtransformer.lab.analysis.cxmi import (
-    ALL,
-    BOTH,
-    CHUNK,
-    LEAST,
-    SOURCE,
-    by_word,
-    context_name,
-    most_helped,
-    report,
-    score_contexts,
-)
 from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 
@@ -68,6 +53,21 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Score, print, write."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.instances import capacity_of, corpus_instances
+    from gtransformer.evaluation.load_model import load_scorer
+    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.lab.analysis.cxmi import (
+        ALL,
+        BOTH,
+        SOURCE,
+        by_word,
+        context_name,
+        most_helped,
+        report,
+        score_contexts,
+    )
+
     for path in filter(None, (args.output, args.words)):
         check_output(path)
     for name, values in (("--context", args.context), ("--batch-sentences", [args.batch_sentences or 1])):
@@ -103,11 +103,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def progress(chunks: Iterable) -> tqdm:
     """A progress bar on stderr."""
+    from gtransformer.lab.analysis.cxmi import CHUNK
+
     return tqdm(chunks, desc=f"{CHUNK} sentences", unit="chunk", file=sys.stderr, mininterval=1.0)
 
 
 def table(result: dict) -> str:
     """A row a context, then the words that all of it helps most."""
+    from gtransformer.lab.analysis.cxmi import LEAST
+
     rows = [["context", "sentences of it", "log q per token", "CXMI", "standard error"]]
     for name, part in result["contexts"].items():
         error = "-" if part["standard_error"] is None else f"{part['standard_error']:.4f}"

@@ -11,13 +11,12 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import device_name
-from gtransformer.lab.comparison.demonstration import DOCUMENTS, TEST_DOCUMENTS, Demo
-from gtransformer.run.progress import say
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
+    from gtransformer.lab.comparison.demonstration import DOCUMENTS, TEST_DOCUMENTS
+
     epilog = "About ten minutes on two CPU cores."
     parser = CommandParser(prog="scripts/demo.sh", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
@@ -34,6 +33,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the demonstration; 1 if the G-Transformer falls short on the full budget."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import device_name
+    from gtransformer.lab.comparison.demonstration import Demo
+    from gtransformer.run.progress import say
+
     demo = Demo(args)
     with demo.pipeline:
         demo.results.unlink(missing_ok=True)

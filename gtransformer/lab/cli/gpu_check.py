@@ -17,12 +17,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import current_commit, device_name, provenance
 from gtransformer.files import read_json, write_json
-from gtransformer.lab.benchmark.measure import machine
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = "gpu_check.json"
@@ -130,6 +126,11 @@ def run_part(part: str, limit: int, commands: list[list[str]], work: Path, recor
 
 def check(options: argparse.Namespace, argv: list[str]) -> int:
     """Run the parts that are not done; return 1 where one fails. What is done is not done again."""
+    import torch
+
+    from gtransformer.evaluation.provenance import device_name, provenance
+    from gtransformer.lab.benchmark.measure import machine
+
     if not options.rehearse and not torch.cuda.is_available():
         raise UserError("no GPU that PyTorch can use; --rehearse shows on the processor that the parts run")
     work = options.output.resolve() / "work"
@@ -177,6 +178,8 @@ def _plain(name: str) -> str:
 
 def pack(folder: Path, version: str) -> None:
     """Fill ``folder/wheels`` for Linux on x86-64; what has a source distribution alone is built, if pure Python."""
+    from gtransformer.evaluation.provenance import current_commit
+
     wheels = folder / "wheels"
     shutil.rmtree(folder, ignore_errors=True)
     wheels.mkdir(parents=True)

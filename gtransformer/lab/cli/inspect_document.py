@@ -13,21 +13,15 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, check_output, write_json
-from gtransformer.lab.analysis.attention_shown import HEADING, draw_attention, draw_gates, gate_table, to_json
-from gtransformer.lab.analysis.batch_attention import look_across
-from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
-from gtransformer.lab.report.inspection import write_inspection
 from gtransformer.preprocess.corpus import input_lines
-from gtransformer.tasks.generation import check_alone
-from gtransformer.translation.api import GTransformer
 from gtransformer.translation.lines import read_text
-from gtransformer.translation.options import add_search_options
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
+    from gtransformer.translation.options import add_search_options
+
     parser = CommandParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
     parser.add_argument(
@@ -56,6 +50,14 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Translate the document instance by instance, look at each, write."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.lab.analysis.attention_shown import HEADING
+    from gtransformer.lab.analysis.documents import find_document, given_translation, inspect_document
+    from gtransformer.lab.report.inspection import write_inspection
+    from gtransformer.tasks.generation import check_alone
+    from gtransformer.translation.api import GTransformer
+
     for option in ("document", "top"):
         if getattr(args, option) < 1:
             raise UserError(f"--{option} {getattr(args, option)}: must be at least 1")
@@ -98,6 +100,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def look_at_batch(args: argparse.Namespace, origin: dict) -> None:
     """What a model looks at across a document of a prepared corpus: pictures, gates as a table, all numbers."""
+    from gtransformer.lab.analysis.attention_shown import draw_attention, draw_gates, gate_table, to_json
+    from gtransformer.lab.analysis.batch_attention import look_across
+
     prepared = Path(args.input)
     found = look_across(prepared, args.model, args.split, args.document)
     title = f"{prepared.resolve().name}, {args.split}, document {args.document}"

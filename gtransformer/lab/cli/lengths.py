@@ -11,15 +11,13 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.evaluation.provenance import provenance
 from gtransformer.files import atomic_write, write_json
-from gtransformer.lab.comparison.lengths import Lengths, lengths_text
-from gtransformer.run.jobs import shares
-from gtransformer.run.run import SPLITS
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
+    from gtransformer.run.run import SPLITS
+
     parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("recipe", help="a recipe, or the path of a YAML file")
@@ -40,6 +38,11 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Translate and score what is missing, print and write what came out."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import provenance
+    from gtransformer.lab.comparison.lengths import Lengths, lengths_text
+    from gtransformer.run.jobs import shares
+
     lengths = Lengths(args)
     with lengths.pipeline as pipeline:
         pipeline.run("lengths", *shares(args.jobs))

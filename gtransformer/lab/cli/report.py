@@ -13,8 +13,6 @@ from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, cli_main
 from gtransformer.files import atomic_write
 from gtransformer.installation import project_root
-from gtransformer.lab.report.arena_section import BEGIN, fill_readme
-from gtransformer.lab.report.page import make_page
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -53,6 +51,10 @@ def check_page(path: Path, text: str) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Write the pages, or check them."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.lab.report.arena_section import BEGIN, fill_readme
+    from gtransformer.lab.report.page import make_page
+
     pages = {args.logs / "README.md": make_page(args.logs, args.paper or ())}
     above = args.logs.absolute().parent / "README.md"
     if above.is_file():

@@ -13,10 +13,8 @@ from pathlib import Path
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import check_counts, cli_main
 from gtransformer.evaluation.prepared_split import find_sidecar
-from gtransformer.evaluation.provenance import device_name, provenance
 from gtransformer.evaluation.text_table import align
 from gtransformer.files import check_output, sha256, write_json
-from gtransformer.lab.analysis.start import NEUTRAL, PAPER, measure
 from gtransformer.preprocess.parallel import progress
 
 GATES = [NEUTRAL, 3.0, PAPER]
@@ -59,6 +57,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> None:
     """Measure, print, write."""
     args = build_parser().parse_args(argv)
+
+    from gtransformer.evaluation.provenance import device_name, provenance
+    from gtransformer.lab.analysis.start import measure
+
     if args.output:
         check_output(args.output)
     check_counts(args, "instances", "max_tokens")
@@ -78,6 +80,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def table(found: dict) -> str:
     """A row a model."""
+    from gtransformer.lab.analysis.start import NEUTRAL, PAPER
+
     rows = [["model", "nats a token", "above the sentence model", "largest difference of a token"]]
     rows.append(["sentence model, sentence by sentence", f"{found['sentence_model']:.5f}", "-", "-"])
     for name, one in found["starts"].items():

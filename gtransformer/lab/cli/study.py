@@ -10,18 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import torch
-
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import UserError, check_counts, cli_main
-from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.cli import benchmark
-from gtransformer.lab.studies.data import Corpora
-from gtransformer.lab.studies.plan import listing, study_names
-from gtransformer.lab.studies.questions import Questions
-from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
 from gtransformer.preprocess.parallel import available_cores
-from gtransformer.run.progress import say
 from gtransformer.run.recipe import load_recipe
 
 MEMORY = "table2"  # of the window-attention paper
@@ -34,6 +26,8 @@ MEMORY_OPTIONS = (
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
+    from gtransformer.lab.studies.plan import study_names
+
     parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
     add = parser.add_argument
     add("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
@@ -62,6 +56,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def measure_memory(arguments: list[str]) -> int:
     """Memory by length, which the benchmark measures: nothing is trained to an end, and no corpus is needed."""
+    import torch
+
     if not arguments or arguments[0].startswith("-"):
         raise UserError(f"give a directory for the results: scripts/study.sh {MEMORY} OUTPUT")
     # A GPU's peak holds the optimizer's state from the second step on.
@@ -77,6 +73,16 @@ def main(argv: list[str] | None = None) -> int | None:
         return measure_memory(argv[1:])
     parser = build_parser()
     args = parser.parse_args(argv)
+
+    import torch
+
+    from gtransformer.evaluation.provenance import device_name
+    from gtransformer.lab.studies.data import Corpora
+    from gtransformer.lab.studies.plan import listing
+    from gtransformer.lab.studies.questions import Questions
+    from gtransformer.lab.studies.runner import BFLOAT16, Runner, make_figure, make_study, show
+    from gtransformer.run.progress import say
+
     if args.list and args.figure is None:
         print(f"studies:\n{listing()}")
         return None

@@ -1,4 +1,4 @@
-"""Write the mean of checkpoints of one training (``scripts/average.sh CHECKPOINTS --last 5 --output FILE``)."""
+"""Write the mean of checkpoints of one training (``gtransformer average CHECKPOINTS --last 5 --output FILE``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gtransformer.files import check_output
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/average.sh", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="gtransformer average", description=__doc__.split(" (")[0] + ".")
     parser.add_argument(
         "checkpoints", nargs="+", type=Path, metavar="PATH", help="a training's folder of checkpoints, or files"
     )

@@ -1,6 +1,6 @@
 """Score contrastive translations with a trained model: does it prefer the right one in its context?
 
-``python -m gtransformer.cli.contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the
+``gtransformer contrastive PREPARED --path checkpoint_best.pt --items FILE --output result.json``; the
 items are the demo corpus's, ContraPro or the sets of Voita et al., which is told from the file. The model is one of
 this package's or fairseq's ``transformer``, trained on the prepared corpus.
 """
@@ -30,9 +30,9 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     from gtransformer.evaluation.instances import PLACED
 
-    parser = CommandParser(prog="scripts/contrastive.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer contrastive", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
+    add("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
     add("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     add(
         "--items",

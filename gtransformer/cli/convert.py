@@ -21,7 +21,7 @@ from gtransformer.preprocess.formats import (
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/convert.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer corpus convert", description=__doc__.splitlines()[0])
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="ids|opus")
     ids = kinds.add_parser("ids", help="text on both sides and a document id for every line, as WMT has it")
     ids.add_argument("--source", type=Path, required=True, metavar="FILE", help="a sentence a line")

@@ -1,6 +1,6 @@
 """F1 of pronoun and formality translation, English to German (Herold and Ney 2023, appendix A.1).
 
-``python -m gtransformer.cli.discourse --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text,
+``gtransformer discourse --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text,
 one sentence a line (documents may be opened by ``<d>``), such as the score command writes; several systems stand side
 by side. Needs spaCy and two of its models.
 """
@@ -19,7 +19,7 @@ from gtransformer.files import write_json
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/discourse.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer discourse", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--source", type=Path, required=True, metavar="FILE", help="English text")
     add("--reference", type=Path, required=True, metavar="FILE", help="its German reference")

@@ -1,6 +1,6 @@
 """Fetch a benchmark corpus of Maruf et al. (2019), verify it and lay it out in the raw corpus format.
 
-``python -m gtransformer.cli.download ted`` writes ``data/ted/concatenated_en2de_{train,dev,test}_{en,de}.txt``.
+``gtransformer corpus get ted`` writes ``data/ted/concatenated_en2de_{train,dev,test}_{en,de}.txt``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gtransformer.preprocess.download import CORPORA, PUBLIC_HOME, data_director
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/download.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer corpus get", description=__doc__.splitlines()[0])
     parser.add_argument("corpus", choices=CORPORA)
     parser.add_argument("--data", type=Path, help="where corpora lie ($DATA, or data/ in the checkout)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Save a trained model as a directory with all that translating needs (``scripts/export.sh RUN MODEL``)."""
+"""Save a trained model as a directory with all that translating needs (``gtransformer export RUN MODEL``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     from gtransformer.translation.options import add_search_options
 
-    parser = CommandParser(prog="scripts/export.sh", description=__doc__.split(" (")[0] + ".")
+    parser = CommandParser(prog="gtransformer export", description=__doc__.split(" (")[0] + ".")
     parser.add_argument("source", type=Path, metavar="RUN", help="directory of a run, or of a prepared corpus")
     parser.add_argument("output", type=Path, metavar="MODEL", help="the model directory to make")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="default: the run's model")

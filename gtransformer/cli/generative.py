@@ -1,6 +1,6 @@
 """Generative accuracy: does what a system translated hold the form that the context asks for?
 
-``python -m gtransformer.cli.generative PREPARED --items contrastive.json --hypotheses X.jsonl`` reads the items of the
+``gtransformer generative PREPARED --items contrastive.json --hypotheses X.jsonl`` reads the items of the
 demo's language in translations of their split; with ctxpro's JSON as ``--items`` the hypotheses are plain text, a line
 an entry, and no prepared corpus is needed.
 """
@@ -26,7 +26,7 @@ RULES = {
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/generative.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer generative", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("prepared", type=Path, nargs="?", help="prepared corpus that was translated (not for ctxpro)")
     add("--items", type=Path, required=True, metavar="JSON", help="a set of the demo's language, or a file of ctxpro")

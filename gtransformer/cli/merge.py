@@ -1,4 +1,4 @@
-"""``python -m gtransformer.cli.merge OUT SHARD...``: shards of a corpus put together (``scripts/merge.sh``)."""
+"""Merge shards of a corpus that were prepared apart: ``gtransformer corpus merge OUT SHARD...``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gtransformer.preprocess.shards import merge
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(
-        prog="scripts/merge.sh",
-        description="Put together all shards of a corpus that scripts/prepare.sh --shard I/N prepared apart: what one "
+        prog="gtransformer corpus merge",
+        description="Merge all shards of a corpus that gtransformer prepare --shard I/N made. The result is what one "
         "run with the same vocabulary would have made.",
     )
     parser.add_argument("output", help="directory to write to")
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     """Merge and print the counts."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
-    print(table(merge(args.shards, args.output, shlex.join(["scripts/merge.sh", *argv]))))
+    print(table(merge(args.shards, args.output, shlex.join(["gtransformer", "corpus", "merge", *argv]))))
 
 
 if __name__ == "__main__":

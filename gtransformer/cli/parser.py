@@ -18,10 +18,7 @@ class _Imported(argparse.Action):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that is given the name of a script; where no checkout is, it calls itself and others as installed."""
-
-    def __init__(self, prog: str, **options):
-        super().__init__(prog=as_typed(prog), **options)
+    """A parser with the options that several commands have."""
 
     def format_help(self) -> str:
         """What ``--help`` prints."""

@@ -1,4 +1,4 @@
-"""``python -m gtransformer.cli.postprocess --lang de < bpe > plain``: BPE undone, detruecased, detokenised."""
+"""``gtransformer postprocess --lang de < bpe > plain``: BPE undone, detruecased, detokenised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gtransformer.preprocess.tokenise import moses_directory
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(
-        prog="python -m gtransformer.cli.postprocess",
+        prog="gtransformer postprocess",
         description="Turn BPE, or tokenised and truecased, text into plain text.",
     )
     parser.add_argument("--lang", required=True, help="language of the text, e.g. de")

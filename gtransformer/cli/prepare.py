@@ -1,4 +1,4 @@
-"""``python -m gtransformer.cli.prepare RAW OUT``: a raw corpus made ready for fairseq (``scripts/prepare.sh``)."""
+"""Prepare a raw corpus for training with fairseq: ``gtransformer prepare RAW OUT``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.installation import as_typed
 from gtransformer.preprocess.manifest import table, unknown_warnings
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.pipeline import prepare, warn
@@ -19,7 +18,7 @@ from gtransformer.preprocess.tokenise import moses_directory
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the options."""
     parser = CommandParser(
-        prog="scripts/prepare.sh",
+        prog="gtransformer prepare",
         description="Clean, tokenise, truecase, BPE, cut into instances and binarise a corpus of documents. "
         "Run it again after an interruption or a change of the corpus: what still holds is kept.",
     )
@@ -61,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--shard", metavar="I/N",
         help="every Nth document of the training set, from the Ith on, counted from 0; shard 0 has the other splits, "
-        "too; scripts/merge.sh puts shards together that were prepared with the same --vocabulary",
+        "too; gtransformer corpus merge puts shards together that were prepared with the same --vocabulary",
     )  # fmt: skip
     add("--normalise-punctuation", action="store_true", help="normalise punctuation before tokenising")
     add(
@@ -89,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
     """Prepare a corpus and print its counts."""
     argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
-    command = as_typed(shlex.join(["scripts/prepare.sh", *argv]))
+    command = shlex.join(["gtransformer", "prepare", *argv])
     manifest = prepare(args.raw, args.output, settings_from(args), command, args.overwrite)
     print(table(manifest))
     for split, found in manifest["ceiling"].items():

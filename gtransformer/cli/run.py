@@ -1,4 +1,4 @@
-"""Drive a recipe over a corpus: prepare, train, generate, score (``scripts/run.sh RECIPE CORPUS STAGE``)."""
+"""Drive a recipe over a corpus: prepare, train, generate, score (``gtransformer run RECIPE CORPUS STAGE``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.installation import as_typed
 from gtransformer.run.recipe import UnknownRecipe, language_changes, listing, sized
 
 
@@ -22,19 +21,26 @@ class _Parser(CommandParser):
         return super().format_help()
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+def build_parser(stage: str | None = None) -> argparse.ArgumentParser:
+    """Return the command's options; with ``stage`` those of the command that runs this stage alone."""
     from gtransformer.run.run import SPLITS
     from gtransformer.run.run_places import RUNS
 
     parser = _Parser(
-        prog="scripts/run.sh",
+        prog=f"gtransformer {stage or 'run'}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Prepare a corpus, train on it, translate its test set, score the translation.",
+        description="Prepare a corpus, train on it, translate its test set, score the translation."
+        if stage is None
+        else f"Run the stage {stage} of a recipe: gtransformer run RECIPE CORPUS {stage}.",
     )
     parser.add_argument("recipe", help="one of the recipes below, or the path of a YAML file")
     parser.add_argument("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
-    parser.add_argument("stage", help="prepare, train, generate, score or all")
+    if stage is None:
+        parser.add_argument(
+            "stage", nargs="?", default="all", help="prepare, train, generate, score or all (%(default)s)"
+        )
+    else:
+        parser.set_defaults(stage=stage)
     parser.add_argument("--size", choices=("small",), help="train a small model in about an hour on two CPU cores")
     parser.add_argument(
         "--langs",
@@ -64,25 +70,29 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    """The options; ``extra`` are those after ``--``."""
+def parse(argv: list[str], stage: str | None = None) -> argparse.Namespace:
+    """Return the options; ``extra`` are those after ``--``."""
     end = argv.index("--") if "--" in argv else len(argv)
-    args = build_parser().parse_args(argv[:end])
+    args = build_parser(stage).parse_args(argv[:end])
     args.extra = argv[end + 1 :]
     return args
 
 
 @cli_main
 def main(argv: list[str] | None = None) -> int | None:
+    """Run the stages; without arguments, say what there is to run (status 2)."""
+    return run_stages(sys.argv[1:] if argv is None else argv)
+
+
+def run_stages(argv: list[str], stage: str | None = None) -> int | None:
     """Run the stages, with ``all`` those of other recipes before them that they need and that were not done yet.
 
-    The first that fails ends the run. Without arguments, say what there is to run (status 2).
+    The first that fails ends the run. ``stage`` is the one that a command of its own runs.
     """
-    argv = sys.argv[1:] if argv is None else argv
     if not argv:
-        build_parser().print_help()
+        build_parser(stage).print_help()
         return 2
-    args = parse(argv)
+    args = parse(argv, stage)
 
     from gtransformer.run.needs import missing_first
     from gtransformer.run.recipe_check import check_recipe
@@ -106,7 +116,7 @@ def main(argv: list[str] | None = None) -> int | None:
     if "train" in stages and not before:
         run.check_pretrained()  # before a corpus is prepared
     for command in ([*one, *where] for one in before):
-        said = as_typed(f"[all] first: bash scripts/run.sh {shlex.join(command)}")
+        said = f"[all] first: gtransformer run {shlex.join(command)}"
         print(f"# {said}" if args.dry_run else said, flush=True)
         if status := main([*command, *(["--dry-run"] if args.dry_run else [])]):
             return status

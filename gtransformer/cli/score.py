@@ -1,6 +1,6 @@
 """Score translations: s-BLEU, d-BLEU per document and per instance, chrF and TER, with sacrebleu's signatures.
 
-``python -m gtransformer.cli.score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, writes the scores
+``gtransformer score PREPARED --split test --hypotheses PREFIX.jsonl`` prints one table, writes the scores
 as JSON and the translation as plain text (one sentence a line, documents opened by ``<d>``) beside the hypotheses.
 Several systems stand side by side, the first being the baseline of ``--test``; a system may be plain text, too. With
 ``--reference-file`` no prepared corpus is needed.
@@ -40,9 +40,9 @@ PAPER = "paper"  # on the command line: the score of the paper's tables, the rel
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/score.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer score", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("prepared", type=Path, nargs="?", help="prepared corpus (made by scripts/prepare.sh)")
+    add("prepared", type=Path, nargs="?", help="prepared corpus (made by gtransformer prepare)")
     add("--split", default="test", help="which split was translated: train, valid or test (%(default)s)")
     add(
         "--hypotheses",

@@ -1,6 +1,6 @@
 """Consistency of terms: is a source word translated alike throughout a document (LTCR, Lyu et al. 2021)?
 
-``python -m gtransformer.cli.terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one
+``gtransformer terms --source test.en --reference test.de --hypotheses PREFIX.txt`` reads plain text, one
 sentence a line, documents opened by ``<d>``, such as the score command writes; several systems stand side by side, the
 first being the baseline of the test. ``--training`` names the text from which it learns what translates what.
 """
@@ -19,7 +19,7 @@ from gtransformer.files import write_json
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/terms.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer terms", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--source", type=Path, required=True, metavar="FILE", help="source text, with documents")
     add("--reference", type=Path, required=True, metavar="FILE", help="its reference")

@@ -1,6 +1,6 @@
 """Translate plain text with a saved model: one output line for each input line, in order.
 
-``gtransformer-translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
+``gtransformer translate --model DIR FILE``. One sentence a line; a blank line or ``<d>`` stands between documents (and
 in the output, too). ``--output OUT`` can be interrupted: the same command goes on where it stopped. Several files are
 translated with the model loaded once: ``FILE FILE --output DIR``.
 """
@@ -42,13 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
     from gtransformer.tasks.trained import PRECISIONS
     from gtransformer.translation.options import add_search_options
 
-    parser = CommandParser(prog="scripts/translate.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer translate", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add(
         "input", nargs="*", metavar="FILE",
         help="plain text (.xz, .gz, too); - or nothing is a pipe; several need -o DIR",
     )  # fmt: skip
-    add("--model", type=Path, required=True, metavar="DIR", help="made by scripts/export.sh")
+    add("--model", type=Path, required=True, metavar="DIR", help="made by gtransformer export")
     add(
         "-o", "--output", metavar="FILE", help="where to write; can be gone on with (default: standard output). Of "
         "several files a directory, for files of the same names; those that are finished there are kept"

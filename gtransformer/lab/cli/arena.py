@@ -27,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
     from gtransformer.lab.arena.budget import DEFAULT
 
     epilog = f"systems: {', '.join(system_names())}; '{BASELINE}' is always among them"
-    parser = CommandParser(prog="scripts/arena.sh", description=" ".join(__doc__.split()), epilog=epilog)
+    parser = CommandParser(prog="gtransformer lab arena", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
     text = "demo (generated); ted, news, europarl, or a directory in the raw corpus format: without reach"
     add("corpus", help=text)

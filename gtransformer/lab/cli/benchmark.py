@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     from gtransformer.lab.benchmark.systems import BATCHED, BESIDE, SYSTEMS, WINDOWS
 
-    parser = CommandParser(prog="scripts/benchmark.sh", description=__doc__)
+    parser = CommandParser(prog="gtransformer lab benchmark", description=__doc__)
 
     def add(name: str, default, **options) -> None:
         options["help"] = f"{options.get('help', '')} (%(default)s)".lstrip()

@@ -1,6 +1,6 @@
 """Measure training and decoding of two checkouts in turn: has a change made them slower?
 
-``python -m gtransformer.lab.cli.benchmark_commits OLD [NEW]``. The old checkout is measured twice in every round, so
+``gtransformer lab benchmark-commits OLD [NEW]``. The old checkout is measured twice in every round, so
 that what it differs from itself stands beside what the new one differs from it. Each run is this file in a process of
 its own with one checkout on the path; of that it asks ``System``, ``Setting`` and the measures of memory only.
 """
@@ -136,7 +136,7 @@ def cases(text: str) -> list[tuple[int, int]]:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m gtransformer.lab.cli.benchmark_commits", description=__doc__.splitlines()[0]
+        prog="gtransformer lab benchmark-commits", description=__doc__.splitlines()[0]
     )
     here = Path(__file__).resolve().parents[3]
     parser.add_argument("old", type=Path, help="folder of the old checkout (git worktree add FOLDER COMMIT)")

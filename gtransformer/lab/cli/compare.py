@@ -19,7 +19,7 @@ from gtransformer.run.recipe import recipe_names
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     epilog = f"recipes: {', '.join(recipe_names())}"
-    parser = CommandParser(prog="scripts/compare.sh", description=" ".join(__doc__.split()), epilog=epilog)
+    parser = CommandParser(prog="gtransformer lab compare", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
     add("corpus", help="ted, news, europarl, or a directory in the raw corpus format")
     add("output", type=Path, help="directory to write to")

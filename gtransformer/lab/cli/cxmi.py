@@ -1,6 +1,6 @@
 """CXMI of a model: how much its context raises the probability of the reference (Fernandes et al. 2021).
 
-``python -m gtransformer.lab.cli.cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
+``gtransformer lab cxmi PREPARED --path checkpoint_best.pt --output cxmi.json`` scores every sentence of a
 split behind 0, 1, 2, 3 previous sentences and as many as the model takes. The model is one of this package's or
 fairseq's ``transformer``, trained on the prepared corpus.
 """
@@ -26,8 +26,8 @@ from gtransformer.preprocess.pieces import SENTENCEPIECE_FILE
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/cxmi.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("prepared", type=Path, help="prepared corpus (made by scripts/prepare.sh)")
+    parser = CommandParser(prog="gtransformer lab cxmi", description=__doc__.splitlines()[0])
+    parser.add_argument("prepared", type=Path, help="prepared corpus (made by gtransformer prepare)")
     parser.add_argument("--path", type=Path, required=True, metavar="CHECKPOINT", help="the trained model")
     parser.add_argument("--split", default="test", help="whose references: train, valid or test (%(default)s)")
     parser.add_argument("--output", type=Path, required=True, metavar="JSON", help="where to write the results")

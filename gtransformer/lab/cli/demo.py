@@ -18,7 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
     from gtransformer.lab.comparison.demonstration import DOCUMENTS, TEST_DOCUMENTS
 
     epilog = "About ten minutes on two CPU cores."
-    parser = CommandParser(prog="scripts/demo.sh", description=" ".join(__doc__.split()), epilog=epilog)
+    parser = CommandParser(prog="gtransformer demo", description=" ".join(__doc__.split()), epilog=epilog)
     add = parser.add_argument
     add("--output", type=Path, metavar="DIR", help="where everything goes (runs/demo)")
     add("--documents", type=int, default=DOCUMENTS, metavar="N", help="to train on (%(default)s)")

@@ -1,4 +1,4 @@
-"""Write the demonstration corpus: ``python -m gtransformer.lab.cli.demo_corpus --output DIR``."""
+"""Write the demonstration corpus: ``gtransformer lab demo-corpus --output DIR``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def split_sizes(options: argparse.Namespace) -> dict[str, int]:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(
-        prog="python -m gtransformer.lab.cli.demo_corpus",
+        prog="gtransformer lab demo-corpus",
         description="Write a seeded English-German corpus whose correct German needs the context of the document, in "
         "the raw corpus format, with a contrastive test set. The same options give the same bytes everywhere.",
     )

@@ -1,6 +1,6 @@
 """Where a trained model's attention goes on a split: its entropy, and its share on the aligned source sentence.
 
-``python -m gtransformer.lab.cli.entropy PREPARED --path FILE``
+``gtransformer lab entropy PREPARED --path FILE``
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gtransformer.files import check_output, write_json
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = CommandParser(
-        prog="python -m gtransformer.lab.cli.entropy",
+        prog="gtransformer lab entropy",
         description="Mean entropy of attention in bits, and how much of cross-attention falls on the source sentence "
         "that is being translated, by layer, beside what flat attention would have.",
     )

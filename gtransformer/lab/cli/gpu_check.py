@@ -201,7 +201,7 @@ def pack(folder: Path, version: str) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(prog="scripts/gpu_check.sh", description=" ".join(__doc__.split()))
+    parser = argparse.ArgumentParser(prog="gtransformer lab gpu-check", description=" ".join(__doc__.split()))
     parser.add_argument("pack", nargs="*", metavar="pack FOLDER", help="gather wheels; without it the check is run")
     parser.add_argument("--output", type=Path, default=Path("runs/gpu_check"), help="for the record (%(default)s)")
     parser.add_argument("--prepared", type=Path, help="a prepared corpus to train on (default: the demonstration's)")

@@ -1,6 +1,6 @@
 """Look inside a model while it translates a document: attention by sentence, gates, and what was drawn on.
 
-``gtransformer-inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and inspection.json.
+``gtransformer lab inspect --model DIR FILE --output DIR`` writes attention.png, gates.png, sources.txt and inspection.json.
 Of a model that reads its batch, ``--model CHECKPOINT PREPARED`` shows what it looks at across a document of a prepared
 corpus, reading the reference.
 """
@@ -22,14 +22,14 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     from gtransformer.translation.options import add_search_options
 
-    parser = CommandParser(prog="scripts/inspect.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as scripts/translate.sh")
+    parser = CommandParser(prog="gtransformer lab inspect", description=__doc__.splitlines()[0])
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="plain text, as gtransformer translate")
     parser.add_argument(
         "--model",
         type=Path,
         required=True,
         metavar="DIR",
-        help="made by scripts/export.sh; or a checkpoint of a model that reads its batch, FILE a prepared corpus",
+        help="made by gtransformer export; or a checkpoint of a model that reads its batch, FILE a prepared corpus",
     )
     parser.add_argument("--split", default="test", help="of the prepared corpus (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.model.is_file():
         if args.html:
             raise UserError(
-                "--html shows a model that scripts/export.sh made ready; of a checkpoint there are pictures"
+                "--html shows a model that gtransformer export made ready; of a checkpoint there are pictures"
             )
         look_at_batch(args, origin)
         return

@@ -1,6 +1,6 @@
 """Scores of one model over test lengths: the same test set, translated in instances of several lengths.
 
-``python -m gtransformer.lab.cli.lengths RECIPE CORPUS OUT --tokens 128 256 512`` takes the model of a recipe's run and
+``gtransformer lab lengths RECIPE CORPUS OUT --tokens 128 256 512`` takes the model of a recipe's run and
 writes ``lengths.json`` and ``lengths.txt``. Run again, it goes on where it stopped; lengths can be added.
 """
 
@@ -18,7 +18,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     from gtransformer.run.run import SPLITS
 
-    parser = CommandParser(prog="scripts/lengths.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer lab lengths", description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("recipe", help="a recipe, or the path of a YAML file")
     add("corpus", help="ted, news, europarl, or a directory in the raw corpus format")

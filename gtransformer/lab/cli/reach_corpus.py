@@ -1,4 +1,4 @@
-"""Write the set that shows reach: ``python -m gtransformer.lab.cli.reach_corpus --output DIR``."""
+"""Write the set that shows reach: ``gtransformer lab reach-corpus --output DIR``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     parser = CommandParser(
-        prog="python -m gtransformer.lab.cli.reach_corpus",
+        prog="gtransformer lab reach-corpus",
         description="Write a contrastive set in which every answer is disclosed a known number of sentences back and "
         f"nowhere nearer (DIR/{SET}), and a corpus to train on (DIR): letters of the demonstration corpus and, for "
         "each, three documents like the set's. The same options give the same bytes everywhere.",

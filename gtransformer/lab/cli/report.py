@@ -17,7 +17,7 @@ from gtransformer.installation import project_root
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/report.sh", description=" ".join(__doc__.split()))
+    parser = CommandParser(prog="gtransformer lab report", description=" ".join(__doc__.split()))
     parser.add_argument(
         "--logs",
         type=Path,
@@ -35,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
 def check_page(path: Path, text: str) -> None:
     """Raise UserError, with the first line that differs, unless the file ``path`` holds ``text``."""
     if not path.is_file():
-        raise UserError(f"{path}: not there yet; run: bash scripts/report.sh")
+        raise UserError(f"{path}: not there yet; run: gtransformer lab report")
     old = path.read_text(encoding="utf-8")
     if old == text:
         return
@@ -43,7 +43,7 @@ def check_page(path: Path, text: str) -> None:
     pairs = zip(lines, wanted, strict=False)
     number = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(lines), len(wanted)) + 1)
     raise UserError(
-        f"{path}, line {number}: out of date, it differs from what the results say; run: bash scripts/report.sh"
+        f"{path}, line {number}: out of date, it differs from what the results say; run: gtransformer lab report"
     )
 
 

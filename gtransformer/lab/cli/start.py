@@ -1,6 +1,6 @@
 """Where a document model starts that begins from a sentence model: what a word costs both before any update.
 
-``scripts/start.sh PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one sentence at a
+``gtransformer lab start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one sentence at a
 time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
 """
 
@@ -27,7 +27,7 @@ def gate(text: str) -> float | str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
-    parser = CommandParser(prog="scripts/start.sh", description=__doc__.splitlines()[0])
+    parser = CommandParser(prog="gtransformer lab start", description=__doc__.splitlines()[0])
     parser.add_argument("prepared", type=Path, help="documents, prepared with the sentence model's dictionaries")
     parser.add_argument(
         "--sentence-model", type=Path, required=True, metavar="CHECKPOINT", help="of fairseq or of this package"

@@ -1,4 +1,4 @@
-"""Studies: the runs that a paper's figure or table needs, and the figure or table (scripts/study.sh FIGURE CORPUS OUT).
+"""Studies: the runs that a paper's figure or table needs, and the figure or table (gtransformer lab study FIGURE CORPUS OUT).
 
 Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
 fails does not end the others.
@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     from gtransformer.lab.studies.plan import study_names
 
-    parser = CommandParser(prog="scripts/study.sh", description=" ".join(__doc__.split()))
+    parser = CommandParser(prog="gtransformer lab study", description=" ".join(__doc__.split()))
     add = parser.add_argument
     add("figure", nargs="?", help=f"{', '.join(study_names())}, or the path of a YAML file")
     text = "ted, news, europarl, a directory in the raw corpus format, or demo (generated)"
@@ -37,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--miniature", action="store_true", help="fewer and smaller runs, for a CPU and the corpus demo")
     add("--jobs", type=int, metavar="N", help="runs at a time (a GPU: 1; a CPU: its cores, at most 2)")
     parser.add_changes("all recipes")
-    text = "ask all models about contrastive items, as scripts/contrastive.sh does (the generated corpus has some)"
+    text = "ask all models about contrastive items, as gtransformer contrastive does (the generated corpus has some)"
     add("--items", type=Path, nargs="+", default=[], metavar="FILE", help=text)
     text = "ContraPro's JSON: OpenSubtitles2018, DIR/ID.en and DIR/ID.de"
     add("--documents", type=Path, metavar="DIR", help=text)
@@ -59,7 +59,7 @@ def measure_memory(arguments: list[str]) -> int:
     import torch
 
     if not arguments or arguments[0].startswith("-"):
-        raise UserError(f"give a directory for the results: scripts/study.sh {MEMORY} OUTPUT")
+        raise UserError(f"give a directory for the results: gtransformer lab study {MEMORY} OUTPUT")
     # A GPU's peak holds the optimizer's state from the second step on.
     runs = str(int(torch.cuda.is_available()))
     return benchmark.main(["--output", arguments[0], *MEMORY_OPTIONS, "--runs", runs, *arguments[1:]])

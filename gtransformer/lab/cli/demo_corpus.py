@@ -74,12 +74,18 @@ def print_splits(splits: dict[str, dict]) -> None:
         )
 
 
+def print_seen(shares: dict[str, float]) -> None:
+    """Print how many sentences of each split training holds word for word."""
+    print("sentences that stand in training word for word: " + ", ".join(f"{s} {v:.1%}" for s, v in shares.items()))
+
+
 @cli_main
 def main(argv: list[str] | None = None) -> None:
     """Run the command; raises SystemExit with status 2 on a wrong option."""
     options = build_parser().parse_args(argv)
     summary = write_corpus(options.output, split_sizes(options), options.seed, options.contrastive_items)
     print_splits(summary["splits"])
+    print_seen(summary["seen_in_training"])
     items = ", ".join(f"{count} {phenomenon}" for phenomenon, count in summary["contrastive_items"].items())
     print(f"contrastive items: {items}")
     print(f"written to {options.output}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gtransformer.cli.parser import CommandParser
 from gtransformer.errors import cli_main
-from gtransformer.lab.cli.demo_corpus import add_sizes, at_least, print_splits, split_sizes
+from gtransformer.lab.cli.demo_corpus import add_sizes, at_least, print_seen, print_splits, split_sizes
 from gtransformer.lab.demo.reach_corpus import ITEMS, SET, write_reach_corpus
 
 
@@ -37,6 +37,7 @@ def main(argv: list[str] | None = None) -> None:
     options = build_parser().parse_args(argv)
     summary = write_reach_corpus(options.output, split_sizes(options), options.seed, options.items)
     print_splits(summary["splits"])
+    print_seen(summary["seen_in_training"])
     for side, counts in summary["items"].items():
         for phenomenon, rows in counts.items():
             print(f"items {side}, {phenomenon}: " + ", ".join(f"{count} at {row}" for row, count in rows.items()))

@@ -50,6 +50,7 @@ INSTANCE_LIMIT = 512
 MARGIN = 8
 SENTENCES = (55, 70)
 ABOUT_IT = AS_SUBJECT + AS_OBJECT + WITH_YOU
+TRIES = 40  # of filling a template's slots, before another template is taken
 
 Choice = TypeVar("Choice")
 
@@ -152,18 +153,42 @@ class _Deck:
         self._order.remove(template)
 
 
-class Writer:
-    """Adds sentences to a document, never the same twice, nor two that contradict each other about one thing."""
+def is_held_out(english: str) -> bool:
+    """Return whether training documents must not hold an English sentence that fills the slots of a template.
 
-    def __init__(self, dice: Dice) -> None:
-        self.dice = dice
+    A quarter of all sentences is held out, by their hash: every template and every word occurs in training, these
+    combinations do not.
+    """
+    return hashlib.sha256(english.encode("utf-8")).digest()[0] % 4 == 0
+
+
+class Writer:
+    """Adds sentences to a document, never the same twice, nor two that contradict each other about one thing.
+
+    With ``unseen`` the sentences are those that are held out from training; one without slots, of which there is no
+    second version, is taken only where nothing else can be. Without it they are the others.
+    """
+
+    def __init__(self, dice: Dice, unseen: bool = False) -> None:
+        self.dice, self.unseen = dice, unseen
         self.document = Letter(dice.choice(REGISTERS))
         self.decks: dict[tuple[Template, ...], _Deck] = {}
         self.seen: set[str] = set()
         self.said: set[str] = set()  # groups of what has been said about the scene's thing
-        template, reader = greeting(dice, self.document.register)
+        template, reader = self.greeting(self.document.register)
         self.cast = [name for name in dice.shuffled(NAMES) if name.en != reader.en][:6]
         self.add(template, {"X": reader})
+
+    def greeting(self, register: str) -> tuple[Template, Word]:
+        """Return a greeting that may stand in this document, and the person greeted."""
+        while True:
+            template, reader = greeting(self.dice, register)
+            if self.allows(template, {"X": reader}):
+                return template, reader
+
+    def allows(self, template: Template, slots: Slots) -> bool:
+        """Return whether a sentence may stand in this document, which is of training or of what is held out."""
+        return not template.slots or is_held_out(template.english(slots)) == self.unseen
 
     def add(self, template: Template, slots: Slots, gender: str = "", cues: Mapping[str, int] | None = None) -> int:
         """Append a sentence and return its index."""
@@ -185,19 +210,25 @@ class Writer:
     ) -> int:
         """Append a sentence from one of the templates, about the topic if they have a slot ``X``; return its index."""
         deck = self.decks.setdefault(templates, _Deck(self.dice, templates))
-        for template in deck.candidates():
-            if template.group and template.group in self.said:
-                continue
-            for _ in range(4):
-                slots = self._fill(template, topic)
-                groups = {word.group for word in slots.values() if isinstance(word, Word) and word.group}
-                if template.english(slots) not in self.seen and not groups & self.said:
-                    deck.use(template)
-                    self.said |= groups | ({template.group} if template.group else set())
-                    return self.add(template, slots, gender, cues)
+        candidates = deck.candidates()
+        if self.unseen:  # those without slots, which stand in training as they are, come last
+            candidates.sort(key=lambda template: not template.slots)
+        for strict in (True, False):  # few words fit some templates, and all of them may be held out, or none
+            for template in candidates:
+                if template.group and template.group in self.said:
+                    continue
+                for _ in range(TRIES if template.slots else 1):
+                    slots = self.fill(template, topic)
+                    groups = {word.group for word in slots.values() if isinstance(word, Word) and word.group}
+                    new = template.english(slots) not in self.seen and not groups & self.said
+                    if new and (self.allows(template, slots) or (self.unseen and not strict)):
+                        deck.use(template)
+                        self.said |= groups | ({template.group} if template.group else set())
+                        return self.add(template, slots, gender, cues)
         raise AssertionError("the grammar has run out of sentences for this document")
 
-    def _fill(self, template: Template, topic: Word | Sense | None) -> dict[str, Word | Sense]:
+    def fill(self, template: Template, topic: Word | Sense | None = None) -> dict[str, Word | Sense]:
+        """Return words for the slots of a template, drawn at random; ``topic`` is what it is about (slot ``X``)."""
         slots: dict[str, Word | Sense] = {}
         for name in template.slots:
             if name == "X":
@@ -236,8 +267,8 @@ class Writer:
         self.draw(TO_THE_READER if kind == "reader" else FILLERS)
 
 
-def _attempt(dice: Dice) -> Letter:
-    writer = Writer(dice)
+def _attempt(dice: Dice, unseen: bool) -> Letter:
+    writer = Writer(dice, unseen)
     length = dice.between(55, 67)
     things, senses = (6, 1) if dice.chance(0.3) else (5, 2)
     scenes: list[tuple[str, str | Noun, list[str]]] = []
@@ -268,14 +299,15 @@ def _attempt(dice: Dice) -> Letter:
     return writer.document
 
 
-def write_document(*key: object) -> Letter:
+def write_document(*key: object, unseen: bool = False) -> Letter:
     """Write the document that belongs to ``key`` (any values with a stable ``str``): the same key, the same document.
 
-    It has 55 to 70 sentences and fits one instance with a few tokens to spare.
+    It has 55 to 70 sentences and fits one instance with a few tokens to spare. With ``unseen`` its sentences are held
+    out from training (``Writer``).
     """
     attempt = 0
     while True:
-        document = _attempt(Dice(*key, attempt))
+        document = _attempt(Dice(*key, attempt), unseen)
         low, high = SENTENCES
         if low <= len(document.lines) <= high and document.cost < INSTANCE_LIMIT - MARGIN:
             return document

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gtransformer.lab.demo.document import Dice, Letter, SentencePair, Writer, greeting
+from gtransformer.lab.demo.document import Dice, Letter, SentencePair, Writer
 from gtransformer.lab.demo.sentences import (
     AMBIGUOUS,
     AS_OBJECT,
@@ -61,13 +61,14 @@ def distance_in(row: tuple[int, int], number: int) -> int:
     return first + number % (last - first + 1)
 
 
-def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object) -> list[Letter]:
+def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object, unseen: bool = False) -> list[Letter]:
     """The documents of group ``number`` of a row of ``DISTANCES``, one for each answer, in random order.
 
     Args:
         phenomenon: "pronoun", "address" or "ambiguity".
         number: of the group in its row; distances take turns by it.
         key: with the other arguments, what the random choices depend on: the same arguments, the same documents.
+        unseen: of sentences that are held out from training (``Writer``).
 
     In each document one sentence discloses the fact, and one needs it, ``distance_in(row, number)`` sentences later;
     from ``FAR`` on another follows. Their ``cues`` name the disclosing sentence.
@@ -78,19 +79,18 @@ def write_group(phenomenon: str, row: tuple[int, int], number: int, *key: object
         turn = number + number // (row[1] - row[0] + 1)  # so that every distance meets every nearby one
         gaps.append(distance_in(NEARBY[turn % len(NEARBY)], number // len(NEARBY)))
     if phenomenon == "address":
-        versions = _about_reader(dice, gaps)
+        versions = _about_reader(Writer(dice, unseen), gaps)
     elif phenomenon == "pronoun":
-        versions = _about_thing(dice, gaps)
+        versions = _about_thing(Writer(dice, unseen), gaps)
     else:
-        versions = _about_sense(dice, gaps)
+        versions = _about_sense(Writer(dice, unseen), gaps)
     return dice.shuffled(versions)
 
 
-def _about_reader(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
-    writer = Writer(dice)
+def _about_reader(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
     first = writer.document
     other = next(register for register in REGISTERS if register != first.register)
-    template, reader = greeting(dice, other)
+    template, reader = writer.greeting(other)
     # Nobody whom either greeting names is spoken of.
     writer.cast = [name for name in writer.cast if name.en != reader.en]
     for gap in gaps:
@@ -100,26 +100,30 @@ def _about_reader(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
     return [first, _rewrite(first, 0, template, {"X": reader}, register=other)]
 
 
-def _about_thing(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
-    writer = Writer(dice)
+def _about_thing(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
+    dice = writer.dice
     _fill(writer, dice.between(0, 3))
-    adjective = dice.choice(COLOURS_AND_SIZES)
-    phrases = [(gender, described(dice.choice(NOUNS[gender]), adjective)) for gender in GENDERS]
-    gender, phrase = phrases[0]
-    cue = writer.draw(INTRODUCTIONS, phrase)
+    gender = GENDERS[0]
+    cue = writer.draw(INTRODUCTIONS, described(dice.choice(NOUNS[gender]), dice.choice(COLOURS_AND_SIZES)))
+    line = writer.document.lines[cue]
+    phrases = [(gender, line.slots["X"])]
+    for other in GENDERS[1:]:
+        phrase = None
+        while phrase is None or not writer.allows(line.template, {**line.slots, "X": phrase}):
+            phrase = described(dice.choice(NOUNS[other]), dice.choice(COLOURS_AND_SIZES))
+        phrases.append((other, phrase))
     for gap in gaps:
         _fill(writer, gap - 1)
         writer.draw(_ABOUT_IT, gender=gender, cues={"pronoun": cue})
     writer.draw(CLOSINGS)
-    line = writer.document.lines[cue]
     return [
         _rewrite(writer.document, cue, line.template, {**line.slots, "X": phrase}, gender=gender)
         for gender, phrase in phrases
     ]
 
 
-def _about_sense(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
-    writer = Writer(dice)
+def _about_sense(writer: Writer, gaps: Sequence[int]) -> list[Letter]:
+    dice = writer.dice
     _fill(writer, dice.between(0, 3))
     one, other = dice.shuffled(AMBIGUOUS[dice.choice(list(AMBIGUOUS))])
     cue = writer.draw(one.settings)
@@ -127,9 +131,10 @@ def _about_sense(dice: Dice, gaps: Sequence[int]) -> list[Letter]:
         _fill(writer, gap - 1)
         writer.draw(_USES, one.sense, cues={"ambiguity": cue})
     writer.draw(CLOSINGS)
-    template = dice.choice(other.settings)
-    person = dice.choice(writer.cast)
-    slots = {name: person for name in template.slots}
+    template, slots = other.settings[0], None
+    while slots is None or not writer.allows(template, slots):
+        template = dice.choice(other.settings)
+        slots = writer.fill(template)
     return [writer.document, _rewrite(writer.document, cue, template, slots, sense=other.sense)]
 
 

@@ -10,8 +10,17 @@ from typing import Any
 
 from gtransformer.files import read_json, sha256, write_json
 from gtransformer.lab.demo.contrastive import PHENOMENA, contrastive_file, variants, variants_beside
-from gtransformer.lab.demo.corpus import describe, make_folder, passages, write_splits, write_text
-from gtransformer.lab.demo.document import Letter, write_document
+from gtransformer.lab.demo.corpus import (
+    VERSION,
+    describe,
+    make_folder,
+    passages,
+    seen_in_training,
+    write_letter,
+    write_splits,
+    write_text,
+)
+from gtransformer.lab.demo.document import Letter
 from gtransformer.lab.demo.reach import DISTANCES, VERSIONS, write_group
 
 SET = "set"
@@ -22,7 +31,7 @@ ITEMS = "contrastive_reach.json"
 def write_groups(items: int, seed: int) -> list[tuple[str, list[Letter]]]:
     """The groups of the set, each with its phenomenon: at least so many items for each row of distances."""
     return [
-        (phenomenon, write_group(phenomenon, row, number, seed, SET))
+        (phenomenon, write_group(phenomenon, row, number, seed, SET, unseen=True))
         for phenomenon in PHENOMENA
         for row in DISTANCES
         for number in range(-(-items // VERSIONS[phenomenon]))
@@ -80,9 +89,10 @@ def _mixed(seed: int, split: str, number: int, attempt: int) -> Letter:
     """Letters of the demonstration corpus, and after each a document like the set's for each phenomenon."""
     letter, kind = divmod(number, 1 + len(PHENOMENA))
     if kind == 0:
-        return write_document(seed, split, letter, attempt)
+        return write_letter(seed, split, letter, attempt)
     turn, row = divmod(letter, len(DISTANCES))
-    return write_group(PHENOMENA[kind - 1], DISTANCES[row], turn, seed, split, attempt)[0]
+    unseen = split != "train"
+    return write_group(PHENOMENA[kind - 1], DISTANCES[row], turn, seed, split, attempt, unseen=unseen)[0]
 
 
 def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, items: int) -> dict[str, Any]:
@@ -107,10 +117,11 @@ def write_reach_corpus(output: str | Path, sizes: Mapping[str, int], seed: int, 
     written.append(output / SET / ITEMS)
     write_json(written[-1], found)
     summary = {
-        "version": 1,
+        "version": VERSION,
         "seed": seed,
         "options": {**{f"{split}_documents": size for split, size in sizes.items()}, "items": items},
         "splits": {split: describe(texts) for split, texts in {**splits, SET: documents}.items()},
+        "seen_in_training": seen_in_training({**splits, SET: documents}),
         "items": {f"by_{side}": count_items(found["items"], side) for side in ("distance_source", "distance_target")},
         "sha256": {str(path.relative_to(output)): sha256(path) for path in written},
     }

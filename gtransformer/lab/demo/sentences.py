@@ -134,6 +134,7 @@ CLOSINGS = templates("""
 See you soon!                        Bis bald!
 All the best!                        Alles Gute!
 Best wishes from {C}!                Viele Grüße aus {C}!
+Best wishes, also from {P}!          Viele Grüße, auch von {P.dat}!
 """)
 
 FAMILIAR = templates("""
@@ -218,7 +219,7 @@ WITH_YOU = templates("""
 Do you like it?                      Gefällt {er} [dir|Ihnen]?               liking
 Do you need it?                      [Brauchst du|Brauchen Sie] {ihn}?
 Have you seen it?                    [Hast du|Haben Sie] {ihn} gesehen?      place
-I will show it to you.               Ich zeige {ihn} [dir|Ihnen].            plan
+I will show it to you on {D}.        Ich zeige {ihn} [dir|Ihnen] am {D}.     plan
 You can have it on {D}.              [Du kannst|Sie können] {ihn} am {D} haben.    plan
 """)
 
@@ -226,29 +227,29 @@ You can have it on {D}.              [Du kannst|Sie können] {ihn} am {D} haben.
 
 AMBIGUOUS = _senses("""
 bat Fledermaus f
-    A bat was sleeping in the cave.            Eine Fledermaus schlief in der Höhle.
-    At night we heard a bat flying.            Nachts hörten wir eine Fledermaus fliegen.
+    {P} saw a bat sleeping in the cave.        {P} hat in der Höhle eine Fledermaus schlafen sehen.
+    At night {P} heard a bat flying.           Nachts hörte {P} eine Fledermaus fliegen.
 bat Schläger m
     {P} hit the ball with a bat.               {P} hat den Ball mit einem Schläger getroffen.
     {P} needed a bat for the game.             {P} brauchte einen Schläger für das Spiel.
 seal Robbe f
-    A seal was swimming in the sea.            Eine Robbe schwamm im Meer.
-    On the beach we saw a seal.                Am Strand haben wir eine Robbe gesehen.
+    On {D} a seal was swimming in the sea.     Am {D} schwamm eine Robbe im Meer.
+    On the beach {P} saw a seal.               Am Strand hat {P} eine Robbe gesehen.
 seal Siegel n
-    There was a seal on the document.          Auf der Urkunde war ein Siegel.
-    The king had a golden seal.                Der König hatte ein goldenes Siegel.
+    {P} saw a seal on the document.            {P} hat auf der Urkunde ein Siegel gesehen.
+    The king gave {P} a golden seal.           Der König hat {P.dat} ein goldenes Siegel gegeben.
 letter Brief m
-    The postman brought a letter.              Der Briefträger hat einen Brief gebracht.
+    The postman brought {P} a letter.          Der Briefträger hat {P.dat} einen Brief gebracht.
     {P} put a stamp on a letter.               {P} hat eine Briefmarke auf einen Brief geklebt.
 letter Buchstabe m Buchstaben
-    In this word a letter is missing.          In diesem Wort fehlt ein Buchstabe.
-    The teacher wrote a letter on the board.   Der Lehrer hat einen Buchstaben an die Tafel geschrieben.
+    {P} says that a letter is missing here.    {P} sagt, dass hier ein Buchstabe fehlt.
+    {P} wrote a letter on the board.           {P} hat einen Buchstaben an die Tafel geschrieben.
 bank Bank f
-    A bank lent us money.                      Eine Bank hat uns Geld geliehen.
-    Robbers attacked a bank.                   Räuber haben eine Bank überfallen.
+    A bank lent {P} money.                     Eine Bank hat {P.dat} Geld geliehen.
+    On {D} robbers attacked a bank.            Am {D} haben Räuber eine Bank überfallen.
 bank Ufer n
-    The boat came to a steep bank.             Das Boot kam an ein steiles Ufer.
-    The river has a green bank.                Der Fluss hat ein grünes Ufer.
+    {P} rowed the boat to a steep bank.        {P} hat das Boot an ein steiles Ufer gerudert.
+    In {C} the river has a green bank.         In {C} hat der Fluss ein grünes Ufer.
 """)
 """Ambiguous nouns: their senses, and sentences that can settle each."""
 

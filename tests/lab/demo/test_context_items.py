@@ -13,7 +13,7 @@ from gtransformer.files import write_json
 from gtransformer.lab.demo.corpus import write_splits
 from gtransformer.lab.demo.reach_corpus import context_items
 
-LETTERS = write_splits({"test": 2}, seed=3)["test"]
+LETTERS = write_splits({"test": 4}, seed=3)["test"]
 REFERENCES = [[line.de for line in letter.lines] for letter in LETTERS]
 
 
@@ -26,7 +26,7 @@ def items(tmp_path_factory):
 
 
 def test_references_are_right_and_variants_wrong(items):
-    assert {item.phenomenon for item in items} == {"pronoun", "address", "ambiguity"} and len(items) > 60
+    assert {item.phenomenon for item in items} == {"pronoun", "address", "ambiguity"} and len(items) > 100
     assert {one.outcome for one in judge(items, REFERENCES, REFERENCES)} == {"right"}
     for item in items:
         assert {outcome(text, item.correct, item.wrong) for text in item.wrong} == {"wrong"}

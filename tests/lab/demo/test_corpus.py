@@ -75,13 +75,24 @@ def test_bytes_do_not_depend_on_hash_order(tmp_path):
 def test_the_corpus_never_changes(corpus):
     """Inflection, templates and the random choices: what published results of the demonstration are about."""
     lines = write_document(1, "train", 0).lines
-    assert [line.en for line in lines[:3]] == ["Hey Anna!", "Paul asked about you.", "Lena ordered a green doll."]
-    german = ["Hey Anna!", "Paul hat nach dir gefragt.", "Lena hat eine grüne Puppe bestellt."]
+    english = ["Hey Peter!", "Jonas knows your brother.", "Jonas is getting married in August."]
+    german = ["Hey Peter!", "Jonas kennt deinen Bruder.", "Jonas heiratet im August."]
+    assert [line.en for line in lines[:3]] == english
     assert [line.de for line in lines[:3]] == german
     found = checksums(corpus.folder)
-    assert found["contrastive.json"].startswith("6e1fac01160adc0f")  # 300 items, 24 default test documents
-    assert found["concatenated_en2de_train_en.txt"].startswith("26ad5a13d22a85b6")  # 120 documents
-    assert found["concatenated_en2de_train_de.txt"].startswith("9c92dab8784fb245")
+    assert found["contrastive.json"].startswith("6913c53c286ce5b5")  # 300 items, 24 default test documents
+    assert found["concatenated_en2de_train_en.txt"].startswith("c8e0b3ba74346b65")  # 120 documents
+    assert found["concatenated_en2de_train_de.txt"].startswith("36abb2a5c8a3bacc")
+
+
+def test_training_holds_the_words_of_the_test_set_but_hardly_a_sentence(corpus):
+    trained = {sentence for split, _, en, _ in pairs(corpus) if split == "train" for sentence in en}
+    words = {word for sentence in trained for word in re.findall(r"\w+", sentence)}
+    for split in ("dev", "test"):
+        sentences = [sentence for other, _, en, _ in pairs(corpus) if other == split for sentence in en]
+        share = sum(sentence in trained for sentence in sentences) / len(sentences)
+        assert share < 0.01 and corpus.summary["seen_in_training"][split] == pytest.approx(share, abs=1e-4)
+        assert {word for sentence in sentences for word in re.findall(r"\w+", sentence)} <= words
 
 
 def test_a_larger_corpus_begins_with_the_smaller_one(tmp_path):

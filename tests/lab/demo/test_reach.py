@@ -42,7 +42,7 @@ READER_DE = {
 SENSES_EN = {  # a word of the setting that settles the sense
     "bat": ("cave|flying", "ball|game"),
     "seal": ("sea|beach", "document|king"),
-    "letter": ("postman|stamp", "word|teacher|board"),
+    "letter": ("postman|stamp", "missing|board"),
     "bank": ("money|[Rr]obbers", "boat|river"),
 }
 SENSES_DE = {

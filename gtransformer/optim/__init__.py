@@ -1,5 +1,4 @@
 """Optimizers and learning rates that fairseq lacks."""
 
 from gtransformer import compat  # noqa: F401  (before anything of fairseq)
-
 from gtransformer.optim import adam_two_rates, fused_adam, linear_by_time  # noqa: F401

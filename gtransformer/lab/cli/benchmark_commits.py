@@ -135,9 +135,7 @@ def cases(text: str) -> list[tuple[int, int]]:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command's options."""
-    parser = argparse.ArgumentParser(
-        prog="gtransformer lab benchmark-commits", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="gtransformer lab benchmark-commits", description=__doc__.splitlines()[0])
     here = Path(__file__).resolve().parents[3]
     parser.add_argument("old", type=Path, help="folder of the old checkout (git worktree add FOLDER COMMIT)")
     parser.add_argument("new", type=Path, nargs="?", default=here, help="the new one (default: this)")

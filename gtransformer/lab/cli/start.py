@@ -1,7 +1,7 @@
 """Where a document model starts that begins from a sentence model: what a word costs both before any update.
 
-``gtransformer lab start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one sentence at a
-time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
+``gtransformer lab start PREPARED --sentence-model checkpoint.pt`` scores a split with the sentence model, one
+sentence at a time, and with G-Transformers as ``--sentence-model`` begins them, whole instances at a time.
 """
 
 from __future__ import annotations

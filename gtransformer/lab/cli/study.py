@@ -1,4 +1,4 @@
-"""Studies: the runs that a paper's figure or table needs, and the figure or table (gtransformer lab study FIGURE CORPUS OUT).
+"""Make a figure or table of a paper, with all runs that it needs (gtransformer lab study FIGURE CORPUS OUT).
 
 Runs that are done, for this figure or another one, are kept; an interrupted one goes on from its checkpoint. One that
 fails does not end the others.

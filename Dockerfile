@@ -9,9 +9,7 @@ FROM python:3.12-slim
 ARG TORCH="torch==2.13.0"
 ARG TORCH_INDEX=""
 
-# Freed memory is kept instead of being faulted in again at every step of training; see scripts/common.sh.
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 \
-    MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_MMAP_THRESHOLD_=8589934592
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 
 WORKDIR /opt/gtransformer
 COPY requirements requirements
@@ -25,6 +23,6 @@ COPY gtransformer gtransformer
 RUN pip install --no-build-isolation --no-deps .
 # Of the installed package: the sources are not where Python looks now.
 WORKDIR /data
-RUN gtransformer-info && fairseq-train --help >/dev/null
+RUN gtransformer info && fairseq-train --help >/dev/null
 
-CMD ["gtransformer-info"]
+CMD ["gtransformer", "info"]

@@ -19,7 +19,7 @@ fail() {
 # The state that scripts/setup.sh brings the environment to; it writes the same text into the stamp when done.
 setup_fingerprint() {
     {
-        cat "$ROOT"/requirements/*.txt "$ROOT/setup.py" "$ROOT/scripts/setup.sh"
+        cat "$ROOT"/requirements/*.txt "$ROOT/setup.py" "$ROOT/gtransformer/cli/commands.py" "$ROOT/scripts/setup.sh"
         printf '%s\n' "$ROOT" "${GTRANSFORMER_TORCH:-}"
     } | sha256sum | cut -d' ' -f1
 }
@@ -33,7 +33,7 @@ ensure_setup() {
     setup_complete || PYTHON="$WANTED_PYTHON" bash "$ROOT/scripts/setup.sh"
 }
 
-# Run a command of the package in the environment, wherever the user stands.
+# Run a command of the package in the environment, whatever the working directory is.
 run_python() {
     PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" exec "$PYTHON" "$@"
 }

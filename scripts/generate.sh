@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# One stage of scripts/run.sh: scripts/generate.sh RECIPE CORPUS [--option value ...] [-- options for fairseq-generate]
+# The stage generate of a recipe, set up first if need be:
+# scripts/generate.sh RECIPE CORPUS [options] [-- options for fairseq-generate]
 set -euo pipefail
-((($# >= 2))) || {
-    printf 'error: usage: scripts/generate.sh RECIPE CORPUS [--option value ...] [-- options for fairseq-generate]\n' >&2
-    exit 2
-}
-exec bash "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/run.sh" "$1" "$2" generate "${@:3}"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
+
+(($# >= 2)) || fail "usage: scripts/generate.sh RECIPE CORPUS [options] [-- options for fairseq-generate]"
+ensure_setup
+run_python -m gtransformer run "$1" "$2" generate "${@:3}"

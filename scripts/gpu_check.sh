@@ -8,7 +8,7 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 if [[ -z "${GPU_PACK:-}" ]]; then
     ensure_setup
-    run_python -m gtransformer.lab.cli.gpu_check "$@"
+    run_python -m gtransformer lab gpu-check "$@"
 fi
 
 [[ -d "$GPU_PACK/wheels" ]] || fail "GPU_PACK=$GPU_PACK: holds no wheels; make it with scripts/gpu_check.sh pack $GPU_PACK"
@@ -21,4 +21,4 @@ if [[ ! -f "$site/complete" ]]; then
     touch "$site/complete"
 fi
 export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
-run_python -m gtransformer.lab.cli.gpu_check "$@"
+run_python -m gtransformer lab gpu-check "$@"

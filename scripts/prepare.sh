@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prepare a raw corpus of documents for training: scripts/prepare.sh RAW OUT [options]; --help lists the options.
+# gtransformer prepare, set up first if need be: scripts/prepare.sh RAW OUT [options]
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
 
 ensure_setup
-run_python -m gtransformer.cli.prepare "$@"
+run_python -m gtransformer prepare "$@"

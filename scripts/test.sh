@@ -2,7 +2,7 @@
 # Run ruff, compare the page of results with the results, and run all tests: scripts/test.sh [pytest options and paths].
 #
 #   scripts/test.sh --core   the core's tests alone, without those of gtransformer/lab
-#   scripts/test.sh --fast   what one runs after every change, below two minutes: ruff and something of every room's unit
+#   scripts/test.sh --fast   what one runs after every change, below two minutes: ruff and something of every part's unit
 #                            tests (tests/conftest.py says what)
 #   TEST_WORKERS=N   test processes (default: one for each core, at most 8)
 set -euo pipefail
@@ -14,7 +14,7 @@ say "ruff check"
 "$PYTHON" -m ruff check .
 if [[ " $* " != *" --fast "* && " $* " != *" --core "* ]]; then
     say "results page"
-    bash scripts/report.sh --check
+    "$PYTHON" -m gtransformer lab report --check
 fi
 
 paths=()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,8 +32,21 @@ def find(words: list[str]) -> tuple[Command | None, list[str]]:
     return None, words
 
 
+def keep_freed_memory() -> None:
+    """Start the program again with memory that is freed kept, unless the user has chosen otherwise.
+
+    Otherwise every training step on a CPU gives memory back to the system and faults it in again. The C library reads
+    these variables when a program starts.
+    """
+    if sys.platform == "linux" and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+        os.environ |= dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**33))
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for one that is unknown, 0 for ``--help``."""
+    if argv is None:
+        keep_freed_memory()
     words = sys.argv[1:] if argv is None else argv
     if words == ["--version"]:
         import gtransformer

@@ -1,7 +1,0 @@
-#!/usr/bin/env bash
-# F1 of pronouns and formality: scripts/discourse.sh --source test.en --reference test.de --hypotheses FILE ... [options]
-set -euo pipefail
-source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/common.sh"
-
-ensure_setup
-run_python -m gtransformer.cli.discourse "$@"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gtransformer.cli.commands import COMMANDS, FORMER, LAB, MAP, Command
+from gtransformer.errors import cli_main
 
 END = "gtransformer COMMAND --help lists the options of a command; the documentation begins with README.md."
 
@@ -43,6 +44,7 @@ def keep_freed_memory() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
+@cli_main
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status: 2 for one that is unknown, 0 for ``--help``."""
     if argv is None:

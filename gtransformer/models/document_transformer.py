@@ -19,10 +19,9 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, LayerStack, View
-from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import DocumentModel, Needs, check_choices
 from gtransformer.models.transformer import WHOLE
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 GATE, RESIDUAL = JOINS = ("gate", "residual")

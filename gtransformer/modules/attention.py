@@ -20,7 +20,7 @@ from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import Reach
-from gtransformer.modules.relative import RelativePositions
+from gtransformer.modules.relative import relative_table
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
@@ -33,7 +33,7 @@ class Pattern(Protocol):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
 
-        ``relative`` (2c + 1, dim): vectors of relative positions (``RelativePositions``).
+        ``relative`` (2c + 1, dim): vectors of relative positions (``relative.py``).
         """
         ...
 
@@ -59,7 +59,7 @@ class MultiheadAttention(nn.Module):
         memory_channels: dimension of keys' and values' input; default ``channels``.
         scopes: over how many patterns the same queries, keys and values are attended; what is found stands side by side
             in front of the output projection (LST attention, Zhang et al. 2020).
-        relative: with relative positions, which are clipped at this distance (``RelativePositions``).
+        relative: with relative positions, learned vectors for distances clipped at this one (``relative.py``).
         numbered: queries and keys are told the numbers of their sentences, each by a map of its own that is zero at
             first; it is added to them, so that whatever computes attention is none the wiser.
     """
@@ -83,7 +83,7 @@ class MultiheadAttention(nn.Module):
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
-        self.relative = None if relative is None else RelativePositions(relative, channels // heads)
+        self.relative = relative_table(relative, channels // heads) if relative is not None else None
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
         # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does where they
         # are of one size).
@@ -101,7 +101,7 @@ class MultiheadAttention(nn.Module):
         if self.query_numbers is not None:
             q, k = self.told_query(q, patterns[0].reach.queries.tag), self.told_key(k, patterns[0].reach.keys.tag)
         dropout = self.dropout if self.training else 0.0
-        relative, found = None if self.relative is None else self.relative(), []
+        relative, found = None if self.relative is None else self.relative.weight, []
         for pattern in patterns:
             found.append(pattern.attend(q, k, v, dropout, relative))
         return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))

@@ -29,12 +29,11 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import View
-from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
 THRESHOLD = 0.5

@@ -21,12 +21,11 @@ from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import Layer, LayerStack, View
-from gtransformer.models.common.memory import Memory
 from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 

@@ -18,10 +18,9 @@ from gtransformer.models.common.decoding.layer_step import check_declared, overr
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.cpu.processor import has_bfloat16
 from gtransformer.modules.kernels import Linear, PackedLinear
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.processor import has_bfloat16
+from gtransformer.modules.ragged import Memory, Ragged
 
 logger = logging.getLogger(__name__)
 

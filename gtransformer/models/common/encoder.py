@@ -12,8 +12,7 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import Layer, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):

@@ -11,10 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, gated_sum, make_pattern
 from gtransformer.modules.kernels import Linear, dropout
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 
 class View:

@@ -9,9 +9,8 @@ import numpy as np
 from gtransformer.models.common.blocks import Scope
 from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
 from gtransformer.models.common.decoding.history import Forced
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules import alignment
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 from gtransformer.modules.reach import Reach, by_window
 
 ONE_TO_ONE, LINEAR, SENTENCE = ALIGNMENTS = ("one-to-one", "linear", "sentence")

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from gtransformer.modules.cpu import processor
-from gtransformer.modules.cpu.layers import BLOCK, GRAIN
-from gtransformer.modules.cpu.processor import onednn_is_faster, trains_faster_in_bfloat16
+from gtransformer.modules import processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.kernels import Linear, PackedLinear, product
+from gtransformer.modules.kernels import BLOCK, GRAIN, Linear, PackedLinear, product
+from gtransformer.modules.processor import onednn_is_faster, trains_faster_in_bfloat16
 from tests.support import relative_error
 
 BFLOAT16 = 2.0**-8  # a unit in the last place

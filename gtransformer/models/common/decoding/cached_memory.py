@@ -14,10 +14,9 @@ from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
 from gtransformer.models.common.decoding.history import Forced, Masks, visible_to_score
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.ragged import on_device
+from gtransformer.modules.ragged import Memory, on_device
 
 ROUND = 8  # what is read of sentences is as wide as a multiple of this
 

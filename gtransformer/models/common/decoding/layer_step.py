@@ -16,10 +16,9 @@ from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules.attention import MultiheadAttention, make_pattern, mixed, opened
 from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 Pack = Callable[..., PackedLinear]
 Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
@@ -62,7 +61,7 @@ def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str 
 
 
 def _relative(module: MultiheadAttention) -> Tensor | None:
-    return None if module.relative is None else module.relative().detach()
+    return None if module.relative is None else module.relative.weight.detach()
 
 
 class AttentionStep:

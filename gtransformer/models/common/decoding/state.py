@@ -20,8 +20,7 @@ from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, 
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 
 class DecodingState:

@@ -18,7 +18,7 @@ from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer, LayerStack, View
+from gtransformer.models.common.layer import LayerStack, View
 from gtransformer.models.common.model import DocumentModel, Needs, check_choices
 from gtransformer.models.transformer import WHOLE
 from gtransformer.modules.ragged import Memory, Ragged
@@ -53,17 +53,6 @@ class DocumentTransformerConfig(DocumentModelConfig):
 CONTEXT = "context"  # the memory's name
 
 
-class ContextEncoder(LayerStack):
-    """Layers over the context alone (Eq. 5 to 9); as wide as the encoder's."""
-
-    def __init__(self, cfg: DocumentTransformerConfig):
-        super().__init__()
-        self.cfg = cfg
-        block = AttentionBlock("self_attn", WHOLE)
-        self.layers = nn.ModuleList(Layer(cfg, "encoder", (block,)) for _ in range(cfg.context_layers))
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
-
-
 class BesideEncoder(DocumentEncoder):
     """Encodes the last sentence of each source, and the words of those before it beside it.
 
@@ -73,7 +62,8 @@ class BesideEncoder(DocumentEncoder):
 
     def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.context_encoder = ContextEncoder(cfg)
+        self.context_encoder = LayerStack()  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
+        self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
         """As ``DocumentEncoder.forward``, of the last sentence; its ``memory`` has the context beside it."""
@@ -89,7 +79,7 @@ class BesideEncoder(DocumentEncoder):
 
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
-        x = self.embedded(layout.pack(tokens), layout.offset, layout.length)
+        x = self.placed(self.words(layout.pack(tokens)), layout.offset, layout.length)
         view = View(str(self.cfg.group_attention), layout, {})
         return Memory(self.context_encoder.run_layers(x, view), layout)
 

@@ -53,7 +53,7 @@ class FlatEncoder(DocumentEncoder):
         engine, bottom = str(self.cfg.group_attention), len(self.layers) - self.cfg.current_layers
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
-            x = self.embedded(whole.pack(src_tokens), whole.offset, whole.length, segments)
+            x = self.placed(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
             x = dropout(x, self.cfg.dropout, self.training)
             x = self.run_some(self.layers[:bottom], x, View(engine, whole, {}))
             x = x[whole.pack(last)]

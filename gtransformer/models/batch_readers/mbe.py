@@ -20,7 +20,7 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer, LayerStack, View
+from gtransformer.models.common.layer import LayerStack, View
 from gtransformer.models.common.model import Needs, check_choices
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
@@ -59,9 +59,7 @@ class BatchVector(LayerStack):
 
     def __init__(self, cfg: MbeConfig):
         super().__init__()
-        self.cfg = cfg
-        self.layers = nn.ModuleList([Layer(cfg, "encoder", (AttentionBlock("self_attn", WHOLE),))])
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+        self.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)])
         self.classifier = Linear(cfg.encoder_embed_dim, 1) if cfg.batch_classifier else None
 
     def forward(self, x: Tensor, layout: Ragged) -> tuple[Tensor, Tensor | None]:

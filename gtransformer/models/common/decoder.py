@@ -17,7 +17,7 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.layer_step import check_declared, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer, View
+from gtransformer.models.common.layer import View
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.processor import has_bfloat16
 from gtransformer.modules.ragged import Memory, Ragged
@@ -59,9 +59,8 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
         super().__init__(dictionary)
-        self.init_embedding(cfg, dictionary, embed_tokens, cfg.decoder_learned_pos, cfg.max_target_positions)
-        self.layers = nn.ModuleList(Layer(cfg, "decoder", own, cfg.encoder_embed_dim) for own in blocks)
-        self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
+        self.init_embedding(cfg, "decoder", dictionary, embed_tokens)
+        self.init_layers(cfg, "decoder", blocks, cfg.encoder_embed_dim)
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
@@ -217,7 +216,3 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             state.reorder(new_order)
 
     reorder_incremental_state = reorder_incremental_state_scripting
-
-    def max_positions(self) -> int:
-        """Longest document in tokens."""
-        return self.positions() if self.restarts else min(self.cfg.max_target_positions, self.positions())

@@ -26,28 +26,23 @@ class DocumentEmbedding(LayerStack):
     def init_embedding(
         self,
         cfg: DocumentModelConfig,
+        side: str,
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
-        learned: bool,
-        positions: int,
     ) -> None:
-        """Make the parts; called once by encoder and decoder.
-
-        Args:
-            learned: learned position embeddings, ``positions`` of them, instead of sinusoidal ones.
-        """
+        """Make the parts; called once by encoder and decoder, of which ``side`` is the name."""
         channels = embed_tokens.embedding_dim
-        self.cfg = cfg
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
         self.ends_only = str(getattr(cfg, "sentence_marks", BOTH)) == END  # whether no layer knows ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
+        self.longest = cfg.max_source_positions if side == "encoder" else cfg.max_target_positions
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None
-        elif learned:
-            table = positions if positions < UNLIMITED_POSITIONS else LEARNED_POSITIONS
+        elif getattr(cfg, f"{side}_learned_pos"):
+            table = self.longest if self.longest < UNLIMITED_POSITIONS else LEARNED_POSITIONS
             self.embed_positions = LearnedPositions(table, channels, self.padding)
         else:
             self.embed_positions = SinusoidalPositions(channels, self.padding)
@@ -81,18 +76,14 @@ class DocumentEmbedding(LayerStack):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.embedded(tokens, offset, longest), self.cfg.dropout, self.training)
-
-    def embedded(self, tokens: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """The same without dropout; ``more`` (n, channels) is added to the embeddings."""
-        return self.placed(self.words(tokens), offset, longest, more)
+        return dropout(self.placed(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
 
     def words(self, tokens: Tensor) -> Tensor:
         """tokens (n,) -> (n, channels), scaled, without positions."""
         return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
 
     def placed(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """x (n, channels) with positions, ``more`` and norm, as far as there are such."""
+        """x (n, channels) with positions, ``more`` (n, channels) and norm, as far as there are such."""
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:
@@ -101,9 +92,9 @@ class DocumentEmbedding(LayerStack):
             x = self.layernorm_embedding(x)
         return x
 
-    def positions(self) -> int:
-        """How many positions there are for a document; where they begin anew with each sentence, it has no end."""
-        return UNLIMITED_POSITIONS if self.restarts else self.sentence_positions()
+    def max_positions(self) -> int:
+        """Longest document in tokens; where positions begin anew with each sentence, there is none."""
+        return UNLIMITED_POSITIONS if self.restarts else min(self.longest, self.sentence_positions())
 
     def sentence_positions(self) -> int:
         """How many there are for a sentence: sinusoidal ones, and none at all, have no end that it could reach."""

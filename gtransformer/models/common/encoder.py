@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer, View
+from gtransformer.models.common.layer import View
 from gtransformer.modules.ragged import Memory, Ragged
 
 
@@ -33,9 +33,8 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
         super().__init__(dictionary)
-        self.init_embedding(cfg, dictionary, embed_tokens, cfg.encoder_learned_pos, cfg.max_source_positions)
-        self.layers = nn.ModuleList(Layer(cfg, "encoder", own) for own in blocks)
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+        self.init_embedding(cfg, "encoder", dictionary, embed_tokens)
+        self.init_layers(cfg, "encoder", blocks)
 
     def layout(self, tokens: Tensor) -> Ragged:
         """As of all; of models that know no ``<s>``, only tags do, and no layer has a token of it."""
@@ -82,7 +81,3 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
     def sentence_positions(self) -> int:
         """As of all, ``<s>`` counted: it takes none where no layer has a token of it."""
         return super().sentence_positions() + self.ends_only
-
-    def max_positions(self) -> int:
-        """Longest document in tokens."""
-        return self.positions() if self.restarts else min(self.cfg.max_source_positions, self.positions())

@@ -95,10 +95,6 @@ class Layer(nn.Module):
         """The gate in place of a block's residual connection, if it has one."""
         return None if block.residual_gate is None else getattr(self, block.residual_gate)
 
-    def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
-        """The norm of a block."""
-        return getattr(self, f"{block.name}_layer_norm")
-
     def forward(self, x: Tensor, view: View) -> Tensor:
         """x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
@@ -108,12 +104,11 @@ class Layer(nn.Module):
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
         """The attention of a block, without residual and norm; Eq. 10 of Bao et al. (2021) where there is a gate."""
         keys = view.keys(block, h)
-        found = [
-            module(h, keys, *(view.pattern(block, scope) for scope in scopes))
-            for module, scopes in zip(self.modules_of(block), block.scopes, strict=True)
-        ]
-        gate = self.gate_of(block)
-        return found[0] if gate is None else gated_sum(gate, *found)
+        found = []
+        for name, scopes in zip(block.modules, block.scopes, strict=True):
+            patterns = [view.pattern(block, scope) for scope in scopes]
+            found.append(getattr(self, name)(h, keys, *patterns))
+        return found[0] if block.gate is None else gated_sum(getattr(self, block.gate), *found)
 
     def around(
         self,
@@ -127,7 +122,7 @@ class Layer(nn.Module):
         Eq. 21 of Zhang et al. (2018): lambda H + (1 - lambda) C, without dropout on C. With norms before the blocks
         what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms behind].
         """
-        norm = self.norm_of(block)
+        norm = getattr(self, f"{block.name}_layer_norm")
         if gate is None:
             return self.residual(x, attend, norm)
         h = norm(x) if self.norm_before else x
@@ -147,7 +142,20 @@ class Layer(nn.Module):
 
 
 class LayerStack(nn.Module):
-    """Mixed into what has ``layers``, a ``layer_norm`` behind them or None, and the model's configuration ``cfg``."""
+    """Layers of one side, and a norm behind the last one where norms stand before the blocks."""
+
+    def init_layers(
+        self,
+        cfg: DocumentModelConfig,
+        side: str,
+        blocks: Iterable[tuple[AttentionBlock, ...]],
+        memory_channels: int | None = None,
+    ) -> None:
+        """Make the layers, with these blocks each, lowest first; the other arguments are those of ``Layer``."""
+        self.cfg = cfg
+        self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
+        before = getattr(cfg, f"{side}_normalize_before")
+        self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim")) if before else None
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gtransformer.models.common import decoder as decoder_module
+from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import CachedState, PrefixState
@@ -172,7 +173,7 @@ MORE = {
 def test_a_decoder_that_does_more_goes_through_the_prefix(dictionary, monkeypatch, name):
     """Without a word from whoever writes it: caches are for what they compute, too."""
     decoder_class, layer_class, blocks, state_class = MORE[name]
-    monkeypatch.setattr(decoder_module, "Layer", layer_class)
+    monkeypatch.setattr(layer_module, "Layer", layer_class)
     cfg = tiny_config()
     torch.manual_seed(4)
     embedding = make_embeddings(cfg, dictionary, dictionary)[1]

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.models.common.decoding.cached_memory import goes_on
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
@@ -130,7 +131,7 @@ class CachedState(DecodingState):
         groups, beams = regrouped(order, self.beam)
         for one in (self.history, self.inputs, *self.readers.values()):
             one.reorder(groups, beams)
-        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
+        if goes_on(groups, self.documents):
             return
         self.documents = self.documents[groups]
         selected = on_device(groups, self.device)

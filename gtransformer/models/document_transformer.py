@@ -19,7 +19,7 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack, View
-from gtransformer.models.common.model import DocumentModel, Needs, check_choices
+from gtransformer.models.common.model import DocumentModel, Needs
 from gtransformer.models.transformer import WHOLE
 from gtransformer.modules.ragged import Memory, Ragged
 
@@ -121,10 +121,9 @@ class DocumentTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: DocumentTransformerConfig) -> None:
-        """UserError for a context encoder without layers, and for unknown names."""
+        """UserError for a context encoder without layers."""
         if cfg.context_layers < 1:
             raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
-        check_choices(cfg, context_in=PLACES, context_join=JOINS, context_of_first=FIRST)
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:

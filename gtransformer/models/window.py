@@ -17,7 +17,7 @@ from gtransformer.models.common.blocks import AttentionBlock, Scope
 from gtransformer.models.common.config import DocumentModelConfig, option, with_options
 from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
 from gtransformer.models.common.decoding.history import Forced
-from gtransformer.models.common.model import DocumentModel, check_choices
+from gtransformer.models.common.model import DocumentModel
 from gtransformer.modules import alignment
 from gtransformer.modules.ragged import Memory, Ragged
 from gtransformer.modules.reach import Reach, by_window
@@ -161,10 +161,9 @@ class WindowTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: WindowTransformerConfig) -> None:
-        """UserError for a window without neighbours, unknown names, and linear decoding without a ratio."""
+        """UserError for a window without neighbours, and linear decoding without a ratio."""
         if cfg.window < 1:
             raise UserError(f"--window {cfg.window}: give at least 1")
-        check_choices(cfg, window_positions=POSITIONS, train_alignment=ALIGNMENTS, decode_alignment=ALIGNMENTS)
         if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:
             raise UserError(f"--length-ratio {cfg.length_ratio:g}: give a number greater than 0")
         if cfg.length_ratio is None and str(cfg.decode_alignment) == LINEAR:

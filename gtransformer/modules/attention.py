@@ -99,7 +99,8 @@ class MultiheadAttention(nn.Module):
         q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
         q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
         if self.query_numbers is not None:
-            q, k = self.told_query(q, patterns[0].reach.queries.tag), self.told_key(k, patterns[0].reach.keys.tag)
+            q = self.told(q, self.query_numbers, patterns[0].reach.queries.tag)
+            k = self.told(k, self.key_numbers, patterns[0].reach.keys.tag)
         dropout = self.dropout if self.training else 0.0
         relative, found = None if self.relative is None else self.relative.weight, []
         for pattern in patterns:
@@ -108,11 +109,11 @@ class MultiheadAttention(nn.Module):
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
         """x (Nq, channels) -> (Nq, heads, dim)."""
-        return self.told_query(self.split(self.q_proj(x)), layout.tag)
+        return self.told(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
 
     def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
         """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
-        return self.told_key(self.split(self.k_proj(memory)), layout.tag)
+        return self.told(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
     def split(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., heads, dim)."""
@@ -122,15 +123,8 @@ class MultiheadAttention(nn.Module):
         """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
-    def told_query(self, q: Tensor, tags: np.ndarray) -> Tensor:
-        """Queries (n, heads, dim) that know the numbers of their sentences, tags (n,) int64, where they are told."""
-        return self._told(self.query_numbers, q, tags)
-
-    def told_key(self, k: Tensor, tags: np.ndarray) -> Tensor:
-        """The same for keys."""
-        return self._told(self.key_numbers, k, tags)
-
-    def _told(self, numbers: SentenceNumbers | None, side: Tensor, tags: np.ndarray) -> Tensor:
+    def told(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
+        """Queries or keys (n, heads, dim) that know their sentences' numbers, tags (n,) int64, where they are told."""
         if numbers is None:
             return side
         distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
@@ -167,13 +161,8 @@ def stays_shut(bias: float) -> bool:
     return opened(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
 
 
-def gated_sum(gate: Gate, local: Tensor, global_: Tensor) -> Tensor:
-    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
-    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
-
-
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
-    """The same for the values of a gate, computed in their type; the result is of ``local``'s."""
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type, returned in ``local``'s."""
     return (local * g + global_ * (1 - g)).to(local.dtype)
 
 

@@ -29,7 +29,7 @@ from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import View
-from gtransformer.models.common.model import Needs, check_choices
+from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
@@ -199,11 +199,6 @@ class BatchAttentionModel(InstanceTransformerModel):
     encoder_class, decoder_class = FrontEncoder, FrontDecoder
 
     @classmethod
-    def check(cls, cfg: DocumentModelConfig) -> None:
-        """UserError for unknown names."""
-        check_choices(cfg, batch_attention_in=PLACES, sentence_numbers=SWITCH)
-
-    @classmethod
     def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
         """The batch, of the sides that attend to it."""
         where = str(cfg.batch_attention_in)
@@ -221,9 +216,7 @@ class DocFlatModel(BatchAttentionModel):
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
-        """UserError for unknown names and a threshold that is no value of a gate."""
-        super().check(cfg)
-        check_choices(cfg, context_gate=GATES)
+        """UserError for a threshold that is no value of a gate."""
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 

@@ -21,7 +21,7 @@ from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.layer import LayerStack, View
-from gtransformer.models.common.model import Needs, check_choices
+from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
@@ -162,11 +162,8 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:
-        """UserError for an unknown side, for sides of different width, which cannot have one vector, and for a norm
-        over the vector of a decoder that has none.
-        """
+        """UserError for sides of different width, which cannot have one vector, and a norm over none."""
         given = str(cfg.batch_vector_in)
-        check_choices(cfg, batch_vector_in=PLACES)
         if given == ENCODER and cfg.doc_decoder_layer_norm:
             raise UserError(
                 "--doc-decoder-layer-norm: with --batch-vector-in encoder the decoder has no vector; leave it out"

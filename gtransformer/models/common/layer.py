@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, gated_sum, make_pattern
+from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear, dropout
 from gtransformer.modules.ragged import Memory, Ragged
 
@@ -108,7 +108,9 @@ class Layer(nn.Module):
         for name, scopes in zip(block.modules, block.scopes, strict=True):
             patterns = [view.pattern(block, scope) for scope in scopes]
             found.append(getattr(self, name)(h, keys, *patterns))
-        return found[0] if block.gate is None else gated_sum(getattr(self, block.gate), *found)
+        if block.gate is None:
+            return found[0]
+        return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
     def around(
         self,

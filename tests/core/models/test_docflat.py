@@ -9,14 +9,12 @@ import pytest
 import torch
 
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
-from gtransformer.models.batch_readers.attention import current_tokens, end_to_end
-from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.models.batch_readers.attention import end_to_end
 from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.reach import by_document
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
-from tests.support import ragged, relative_error
+from tests.support import relative_error
 
 pytestmark = pytest.mark.slow
 
@@ -148,32 +146,6 @@ def test_what_a_source_word_changes(dictionary, name):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("norms", [{}, NORMS])
-@pytest.mark.parametrize("gate", ["continuous", "discrete"])
-def test_with_gates_of_zero_it_is_the_pseudo_document_transformer(dictionary, gate, norms):
-    """With the same norm, and with sentence numbers or without."""
-    batch = document(dictionary)
-    for numbers in ("on", "off"):
-        model = made(dictionary, *DOCFLAT, context_gate=gate, sentence_numbers=numbers, **norms)
-        plain = made(dictionary, *DOCFLAT, batch_attention_in="none", sentence_numbers=numbers, **norms)
-        plain.load_state_dict({name: one for name, one in model.state_dict().items() if ".across." not in name})
-        expected = plain(**batch.inputs())[0]
-        assert relative_error(model(**batch.inputs())[0], expected) > 1e-3
-        for side in (model.encoder, model.decoder):
-            side.batch_front.across.gate.weight.zero_()
-            side.batch_front.across.gate.bias.fill_(-1e9)
-        assert relative_error(model(**batch.inputs())[0], expected) < TOLERANCE
-    # Without numbers that Transformer is the one there is, with a norm on its embeddings.
-    transformer = made(dictionary, InstanceTransformerModel, DocumentModelConfig, layernorm_embedding=True, **norms)
-    transformer.load_state_dict(
-        {name.replace("batch_front.layer_norm", "layernorm_embedding"): one for name, one in plain.state_dict().items()}
-    )
-    inputs = batch.inputs()
-    del inputs["first_sentence"]
-    assert relative_error(transformer(**inputs)[0], expected) < TOLERANCE
-
-
-@torch.no_grad()
 def test_numbers_stand_in_place_of_the_first_symbol(dictionary):
     """What <s> is embedded as is not read; instances of which nothing is known begin their documents."""
     model = system(dictionary, "none", share_all_embeddings=False, share_decoder_input_output_embed=False)
@@ -216,22 +188,10 @@ def test_thousands_of_tokens_take_no_mask():
         assert bucket.mask is None and bucket.causal == causal and bucket.key_index.numel() == 4000
 
 
-def test_current_tokens_are_those_of_last_sentences():
-    for left in (False, True):
-        layout = ragged([[1, 1, 2, 2, 2], [1, 1], [1, 2, 3]], left)
-        assert current_tokens(layout).tolist() == [2, 3, 4, 5, 6, 9]
-
-
-def test_recomputed_activations_dropout_and_autocast(dictionary):
-    """Gradients with recomputed activations are the same; with all dropped out, nothing of the input is left."""
+def test_dropout_and_autocast(dictionary):
+    """In bfloat16 it is near to float32; with all dropped out, nothing of the input is left."""
     batch = document(dictionary)
     for name in ("C", "MBE"):
-        gradients = []
-        for recompute in (False, True):
-            model = system(dictionary, name, checkpoint_activations=recompute).train()
-            model(**batch.inputs())[0].logsumexp(dim=2).sum().backward()
-            gradients.append({parameter: one.grad for parameter, one in model.named_parameters()})
-        assert all(torch.equal(one, gradients[1][parameter]) for parameter, one in gradients[0].items())
         with torch.no_grad():
             exact = system(dictionary, name).float()(**batch.inputs())[0]
             rough = system(dictionary, name, autocast="bfloat16").float()(**batch.inputs())[0]

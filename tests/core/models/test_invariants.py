@@ -5,8 +5,6 @@ import random
 import pytest
 import torch
 
-from gtransformer.modules.dense import DensePattern, attention_weights
-from gtransformer.modules.reach import by_sentence
 from tests.support import pad_batch, random_document, random_lengths, tiny_model
 
 ENGINES = ("dense", "packed")
@@ -95,9 +93,14 @@ def test_without_any_locality_it_is_a_transformer_over_the_document(dictionary, 
     """Section 5.4, "Locality Bias": the same parameters, drawn alike, and the same logits as --doc-mode full."""
     pairs = make_pairs(1, [5, 1, 3])
     full = tiny_model(dictionary, doc_mode="full")
-    without = tiny_model(dictionary, no_language_locality=True, no_translation_locality=True)
-    assert full.state_dict().keys() == without.state_dict().keys()
-    assert torch.equal(full(pairs.source, None, pairs.previous)[0], without(pairs.source, None, pairs.previous)[0])
+    everywhere = {f"{part}_ctxlayers": 3 for part in ("encoder", "decoder", "cross")}
+    for options in (
+        {"no_language_locality": True, "no_translation_locality": True},
+        {"context_attention": "global", **everywhere},  # Table 6, on all layers
+    ):
+        without = tiny_model(dictionary, **options)
+        assert full.state_dict().keys() == without.state_dict().keys()
+        assert torch.equal(full(pairs.source, None, pairs.previous)[0], without(pairs.source, None, pairs.previous)[0])
 
 
 @torch.no_grad()
@@ -124,22 +127,3 @@ def test_target_words_reach_later_sentences_without_language_locality_only(dicti
     before, after = (model(source, None, torch.tensor([x]))[0][0] for x in (document, other))
     later = (before[span.stop :] - after[span.stop :]).abs().amax(dim=1)
     assert later.gt(1e-6).all() if reaches else later.eq(0).all()
-
-
-@torch.no_grad()
-def test_global_attention_on_top_is_attention_over_the_document(dictionary):
-    """One layer with global attention alone, written out with the unmasked weights of Eq. 5."""
-    model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=1, context_attention="global").double()
-    encoder, layer = model.encoder, model.encoder.layers[0]
-    assert not hasattr(layer, "self_attn_global") and not hasattr(layer, "self_attn_gate")
-    tokens = pad_batch([random_document(random.Random(3), dictionary, [2, 4])], 1, False)
-    layout = encoder.layout(tokens)
-    x = encoder.embed(layout.pack(tokens), layout.offset, layout.length)
-    module = layer.self_attn_local
-    q, k, v = (module.split(part(x))[None] for part in (module.q_proj, module.k_proj, module.v_proj))
-    weights = attention_weights(q, k, torch.ones(1, len(x), len(x), dtype=torch.bool))
-    mixed = torch.einsum("bhqk,bkhd->bqhd", weights, v)[0].flatten(1)
-    attended = layer.self_attn_layer_norm(x + module.out_proj(mixed))
-    expected = layer.residual(attended, layer.feed_forward, layer.final_layer_norm)
-    assert torch.allclose(encoder(tokens)["encoder_out"][0][:, 0], expected, atol=1e-12)
-    assert not DensePattern(by_sentence(layout, layout)).allowed.all()  # by group it would be another

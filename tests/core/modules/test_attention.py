@@ -24,27 +24,6 @@ def test_global_attention_is_pytorchs_multihead_attention(engine):
     assert relative_error(found, expected[0]) < 1e-12
 
 
-def test_dropout_in_training_only():
-    module = MultiheadAttention(8, 2, dropout=0.5)
-    layout = ragged([[1] * 9 + [2] * 4])
-    pattern = make_local_or_global("packed", layout, layout, local=True, causal=False)
-    x = torch.randn(13, 8)
-    assert not torch.equal(module(x, x, pattern), module(x, x, pattern))
-    module.eval()
-    assert torch.equal(module(x, x, pattern), module(x, x, pattern))
-
-
-def test_memory_of_another_dimension():
-    module = MultiheadAttention(8, 2, memory_channels=6)
-    queries, keys = ragged([[1, 1]]), ragged([[1, 1, 1]])
-    assert module(
-        torch.randn(2, 8), torch.randn(3, 6), make_local_or_global("packed", queries, keys, True, False)
-    ).shape == (
-        2,
-        8,
-    )
-
-
 @pytest.mark.parametrize("memory_channels", [8, 6])
 def test_parameters_begin_as_fairseqs(memory_channels):
     """The same draws for the same seed."""

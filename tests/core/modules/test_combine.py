@@ -4,9 +4,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from gtransformer.modules.attention import Gate, MultiheadAttention, gated_sum, make_pattern, stays_shut
-from gtransformer.modules.reach import by_document, by_sentence, by_window
+from gtransformer.modules.attention import Gate, MultiheadAttention, make_pattern, mixed, stays_shut
+from gtransformer.modules.reach import by_document, by_sentence
 from tests.support import ragged
+
+
+def gated_sum(gate, local, global_):
+    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
 
 
 def test_gate_is_equation_10():
@@ -47,26 +51,6 @@ def test_two_scopes_share_their_projections():
             alone.out_proj.bias.zero_()
         expected = expected + alone(x, x, pattern)
     assert torch.allclose(both(x, x, *patterns), expected, atol=1e-12)
-
-
-def test_relative_positions_of_a_module():
-    """The table is a parameter of its own, (2c + 1, dim), that makes results depend on distances, and is learned."""
-    torch.manual_seed(1)
-    module = MultiheadAttention(8, 2, relative=3)
-    assert module.relative.weight.shape == (7, 4) and "relative.weight" in module.state_dict()
-    assert set(MultiheadAttention(8, 2).state_dict()) == set(module.state_dict()) - {"relative.weight"}
-    layout = ragged([[1] * 5])
-    pattern = make_pattern("packed", by_window(layout, layout, layout.position, 2))
-    same = torch.randn(1, 8).expand(5, 8)
-    assert torch.allclose(module(same, same, pattern)[0], module(same, same, pattern)[2], atol=1e-6)  # equal values
-    x = torch.randn(5, 8)
-    with_distances = module(x, x, pattern)
-    with_distances.square().sum().backward()
-    assert module.relative.weight.grad[1:6].ne(0).any(dim=1).all()  # distances -2 to 2
-    assert module.relative.weight.grad[[0, 6]].eq(0).all()
-    with torch.no_grad():
-        module.relative.weight.zero_()
-    assert not torch.allclose(module(x, x, pattern), with_distances)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

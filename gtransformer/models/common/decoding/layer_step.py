@@ -111,14 +111,13 @@ class AttentionStep:
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
-        local, over_all = results
-        return mixed(opened(self.gate(torch.cat(results, dim=-1))), local, over_all)  # Eq. 10
+        return mixed(opened(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
     def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
         """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
         q, *new = parts[self.each * number : self.each * (number + 1)]
-        new[:1] = [module.told_key(keys, tags) for keys in new[:1]]
-        return [module.told_query(q, tags), *new]
+        new[:1] = [module.told(keys, module.key_numbers, tags) for keys in new[:1]]
+        return [module.told(q, module.query_numbers, tags), *new]
 
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""

@@ -162,7 +162,7 @@ def stays_shut(bias: float) -> bool:
 
 
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
-    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), computed in the gate's type, returned in ``local``'s."""
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), in the gate's type, then ``local``'s."""
     return (local * g + global_ * (1 - g)).to(local.dtype)
 
 

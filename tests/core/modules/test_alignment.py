@@ -87,12 +87,6 @@ def test_one_position_at_a_time(seed):
             assert one.tolist() == centres[queries.doc_starts[rows] + position].tolist()
 
 
-def test_by_sentence_jumps_back_and_ahead():
-    """A long translation of a short sentence runs into the next one and is called back; then it jumps ahead."""
-    source, target = [1, 1, 2, 2, 2, 2, 3, 3], [1, 1, 1, 1, 2, 2, 3, 3]
-    assert alignment.by_sentence(ragged([target]), ragged([source])).tolist() == [0, 1, 2, 3, 2, 3, 6, 7]
-
-
 def test_no_source_at_all():
     layout = ragged([[1, 1]])
     nothing = Ragged(torch.zeros(1, 1, dtype=torch.bool), torch.zeros(1, 1, dtype=torch.int64))

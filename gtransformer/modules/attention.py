@@ -75,8 +75,6 @@ class MultiheadAttention(nn.Module):
         numbered: bool = False,
     ):
         super().__init__()
-        if channels % heads:
-            raise ValueError(f"{heads} attention heads do not divide the model dimension {channels}")
         self.heads, self.dropout = heads, dropout
         memory_channels = memory_channels or channels
         self.k_proj = Linear(memory_channels, channels)

@@ -95,10 +95,15 @@ class Layer(nn.Module):
         """The gate in place of a block's residual connection, if it has one."""
         return None if block.residual_gate is None else getattr(self, block.residual_gate)
 
+    def norm_of(self, block: AttentionBlock) -> nn.LayerNorm:
+        """The norm of a block."""
+        return getattr(self, f"{block.name}_layer_norm")
+
     def forward(self, x: Tensor, view: View) -> Tensor:
         """x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
-            x = self.around(block, x, lambda h, block=block: self.attend(block, h, view), self.residual_gate_of(block))
+            gate = self.residual_gate_of(block)
+            x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block), gate)
         return self.residual(x, self.feed_forward, self.final_layer_norm)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
@@ -112,34 +117,29 @@ class Layer(nn.Module):
             return found[0]
         return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
-    def around(
-        self,
-        block: AttentionBlock,
-        x: Tensor,
-        attend: Callable[[Tensor], Tensor],
-        gate: Callable[[Tensor, Tensor], Tensor] | None,
-    ) -> Tensor:
-        """A block's attention with residual and norm; with its ``gate`` in place of the residual.
-
-        Eq. 21 of Zhang et al. (2018): lambda H + (1 - lambda) C, without dropout on C. With norms before the blocks
-        what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms behind].
-        """
-        norm = getattr(self, f"{block.name}_layer_norm")
-        if gate is None:
-            return self.residual(x, attend, norm)
-        h = norm(x) if self.norm_before else x
-        found = attend(h)
-        x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
-        return x if self.norm_before else norm(x)
-
     def feed_forward(self, h: Tensor) -> Tensor:
         """The position-wise block without residual and norm, (..., channels) -> (..., channels)."""
         return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
 
-    def residual(self, x: Tensor, block: Callable[[Tensor], Tensor], norm: nn.LayerNorm) -> Tensor:
-        """x + dropout(block(x)), normalised after it (as in the paper) or before the block."""
-        h = block(norm(x) if self.norm_before else x)
-        x = x + dropout(h, self.dropout, self.training)
+    def residual(
+        self,
+        x: Tensor,
+        block: Callable[[Tensor], Tensor],
+        norm: nn.LayerNorm,
+        gate: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """x + dropout(block(x)), normalised after it (as in the paper) or before the block.
+
+        With a ``gate`` Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. With norms
+        before the blocks what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms
+        behind].
+        """
+        h = norm(x) if self.norm_before else x
+        found = block(h)
+        if gate is None:
+            x = x + dropout(found, self.dropout, self.training)
+        else:
+            x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
         return x if self.norm_before else norm(x)
 
 

@@ -124,8 +124,8 @@ class Bent(Layer):
 class Restless(Layer):
     """What decoding uses as it is may be overridden without a loss."""
 
-    def residual(self, x, block, norm):
-        return super().residual(x, block, norm) + 0.5 * x
+    def residual(self, x, block, norm, gate=None):
+        return super().residual(x, block, norm, gate) + 0.5 * x
 
 
 OWN, CROSS = AttentionBlock("self_attn", ((DOCUMENT,),), causal=True), AttentionBlock("cross", ((DOCUMENT,),), "source")

@@ -36,11 +36,6 @@ def test_parameters_begin_as_fairseqs(memory_channels):
     assert all(value.equal(ours[name]) for name, value in theirs.state_dict().items())
 
 
-def test_heads_must_divide_channels():
-    with pytest.raises(ValueError, match="5 attention heads do not divide the model dimension 12"):
-        MultiheadAttention(12, 5)
-
-
 @pytest.mark.parametrize("engine", ["dense", "packed", "banded"])
 def test_all_parameters_have_a_gradient_where_nobody_sees_anything(engine):
     """Else a process of a distributed training would have fewer gradients than the others."""

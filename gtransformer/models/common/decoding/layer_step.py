@@ -75,7 +75,7 @@ class AttentionStep:
 
     def __init__(self, layer: Layer, block: AttentionBlock, readers: Readers, pack: Pack):
         self.layer, self.block = layer, block
-        self.modules = layer.modules_of(block)
+        self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
         inputs = ("q_proj", "k_proj", "v_proj") if block.memory is None else ("q_proj",)
         self.each = len(inputs)
         self.into = pack(*(getattr(module, name) for module in self.modules for name in inputs))
@@ -99,7 +99,7 @@ class AttentionStep:
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
         """x (rows, channels), the newest token of every hypothesis, through the block."""
-        return self.layer.around(self.block, x, lambda h: self._attend(h, masks), self.residual_gate)
+        return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
         parts = self.modules[0].split_parts(self.into(h))
@@ -122,7 +122,7 @@ class AttentionStep:
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""
         gate = self.layer.residual_gate_of(self.block)
-        return self.layer.around(self.block, x, lambda h: self._attend_and_keep(h, forced), gate)
+        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced), self.norm, gate)
 
     def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
         if self.block.memory is None:

@@ -92,9 +92,7 @@ class BatchFront(nn.Module):
 
 
 class FrontEmbedding(BatchReader):
-    """Mixed into encoder and decoder, ``side`` says which; all rows of what they are given are the batch."""
-
-    side = ""
+    """Mixed into encoder and decoder; all rows of what they are given are the batch."""
 
     def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
@@ -125,8 +123,6 @@ class FrontEmbedding(BatchReader):
 
 class FrontEncoder(FrontEmbedding, DocumentEncoder):
     """Encodes pseudo-documents. Arguments are those of ``DocumentEncoder``."""
-
-    side = "encoder"
 
     def forward(
         self,
@@ -159,7 +155,6 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
     be the sentences of a batch.
     """
 
-    side = "decoder"
     input_step = FrontStep
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:

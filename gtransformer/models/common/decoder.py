@@ -32,13 +32,6 @@ FULL_PASS = ("embed_batch", "extract_ragged", "run_layers", "output_layer")
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     """Predicts whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
-    Args:
-        cfg: the model's configuration.
-        dictionary: target dictionary, ending in the language symbols and ``<mask>``.
-        embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
-        blocks: the attention of each layer, lowest first; a block with a memory reads ``source``, or what stands
-            beside it in the encoder's ``Memory``.
-
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
     layers that do, goes through the whole prefix at every step, and the log says so. ``caches`` set to False has that
     effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
@@ -47,6 +40,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     Raises UserError for a scope that declares another cached attention than its reach.
     """
 
+    side = "decoder"
     caches = True
     pack = PackedLinear
     input_step = InputStep
@@ -58,9 +52,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        super().__init__(dictionary)
-        self.init_embedding(cfg, "decoder", dictionary, embed_tokens)
-        self.init_layers(cfg, "decoder", blocks, cfg.encoder_embed_dim)
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
-from torch import Tensor, nn
+from torch import Tensor
 
-from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
 from gtransformer.models.common.layer import View
 from gtransformer.modules.ragged import Memory, Ragged
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
-    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2).
+    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2)."""
 
-    Args:
-        cfg: the model's configuration.
-        dictionary: source dictionary, ending in the language symbols and ``<mask>``.
-        embed_tokens: token embedding, (vocabulary, encoder_embed_dim).
-        blocks: the attention of each layer, lowest first.
-    """
-
-    def __init__(
-        self,
-        cfg: DocumentModelConfig,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        blocks: Sequence[tuple[AttentionBlock, ...]],
-    ):
-        super().__init__(dictionary)
-        self.init_embedding(cfg, "encoder", dictionary, embed_tokens)
-        self.init_layers(cfg, "encoder", blocks)
+    side = "encoder"
 
     def layout(self, tokens: Tensor) -> Ragged:
         """As of all; of models that know no ``<s>``, only tags do, and no layer has a token of it."""

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
-from gtransformer.models.batch_readers.attention import end_to_end
-from gtransformer.modules.packed import PackedPattern
-from gtransformer.modules.reach import by_document
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
 from tests.support import pad_batch, relative_error
@@ -145,23 +141,6 @@ def test_what_a_source_word_changes(dictionary, name):
             assert is_same(one, two) != (near or everywhere), (sentence, number)
 
 
-@torch.no_grad()
-def test_numbers_stand_in_place_of_the_first_symbol(dictionary):
-    """What <s> is embedded as is not read; instances of which nothing is known begin their documents."""
-    model = system(dictionary, "none", share_all_embeddings=False, share_decoder_input_output_embed=False)
-    batch = document(dictionary, sentences=1 + CONTEXT)
-    inputs = batch.inputs()
-    found = model(**inputs)[0]
-    del inputs["first_sentence"]
-    assert torch.equal(model(**inputs)[0], found)  # the document's first sentences
-    for side in (model.encoder, model.decoder):
-        side.embed_tokens.weight[dictionary.bos()] += 1.0
-    assert torch.equal(model(**inputs)[0], found)
-    for number in (2, 100_000):
-        later = model(**inputs, first_sentence=torch.full((len(batch.source),), number))[0]
-        assert not torch.allclose(later[:, 0], found[:, 0]) and later.isfinite().all()
-
-
 def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     """As if the gate were what the sigmoid says, but with the states that the step lets through."""
     attention = system(dictionary, "D").encoder.batch_front.across
@@ -178,14 +157,6 @@ def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     assert torch.allclose(gradients[0], weights * ~opened)
     assert torch.allclose(gradients[1], weights * opened + through @ attention.gate.weight)
     assert torch.allclose(gradients[2], through.sum(dim=0))
-
-
-def test_thousands_of_tokens_take_no_mask():
-    """One segment for the fused kernel: nothing of the size tokens x tokens is made."""
-    flat = end_to_end(np.repeat(np.arange(1, 101), 40), "cpu")
-    for causal in (False, True):
-        (bucket,) = PackedPattern(by_document(flat, flat, causal)).bucketed.buckets
-        assert bucket.mask is None and bucket.causal == causal and bucket.key_index.numel() == 4000
 
 
 def test_dropout_and_autocast(dictionary):
@@ -241,14 +212,3 @@ def test_each_document_is_as_alone(dictionary, name):
         torch.cat([g.flatten() for g in found]) for found in (torch.autograd.grad(loss, parameters), gradients)
     )
     assert relative_error(one, other) < TOLERANCE
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["C", "ABD", "MBE", "MBE decoder"])
-def test_stretches_are_what_keeps_documents_apart(dictionary, name):
-    model = system(dictionary, name)
-    inputs = joined([document(dictionary, seed) for seed in (3, 4)])
-    together = {**inputs, "stretch": torch.zeros_like(inputs["stretch"])}
-    assert relative_error(model(**inputs)[0], model(**together)[0]) > 1e-4
-    alone = {key: value for key, value in inputs.items() if key != "stretch"}
-    assert torch.equal(model(**together)[0], model(**alone)[0])

@@ -106,8 +106,12 @@ class DocumentEmbedding(LayerStack):
         return x
 
     def max_positions(self) -> int:
-        """Longest document in tokens; where positions begin anew with each sentence, there is none."""
-        return UNLIMITED_POSITIONS if self.restarts else min(self.longest, self.sentence_positions())
+        """Longest document in tokens, as fairseq asks for it: not longer than ``--max-source-positions`` and so on."""
+        return self.positions() if self.restarts else min(self.longest, self.positions())
+
+    def positions(self) -> int:
+        """How many positions there are for a document; where they begin anew with each sentence, it has no end."""
+        return UNLIMITED_POSITIONS if self.restarts else self.sentence_positions()
 
     def sentence_positions(self) -> int:
         """How many there are for a sentence: sinusoidal ones, and none at all, have no end that it could reach."""

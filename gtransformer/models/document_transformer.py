@@ -18,7 +18,7 @@ from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import LayerStack, View
+from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import DocumentModel, Needs
 from gtransformer.models.transformer import WHOLE
 from gtransformer.modules.ragged import Memory, Ragged
@@ -80,7 +80,7 @@ class BesideEncoder(DocumentEncoder):
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
         x = self.placed(self.words(layout.pack(tokens)), layout.offset, layout.length)
-        view = View(str(self.cfg.group_attention), layout, {})
+        view = self.view(layout)
         return Memory(self.context_encoder.run_layers(x, view), layout)
 
 

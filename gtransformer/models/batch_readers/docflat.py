@@ -28,7 +28,6 @@ from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, o
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import View
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
@@ -144,7 +143,7 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
             if last_rows:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
-            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            x = self.run_layers(x, self.view(layout))
             return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
 
 
@@ -175,7 +174,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             layout = self.batch_layout(tokens, stretch)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
             _, layout, x = self.last_of_each(tokens, layout, x)
-            view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
+            view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
     def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:

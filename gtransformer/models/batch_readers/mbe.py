@@ -20,7 +20,7 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import LayerStack, View
+from gtransformer.models.common.layer import LayerStack
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
@@ -68,7 +68,7 @@ class BatchVector(LayerStack):
         Returns:
             the vector, (batch, channels), and the classifier's logit, (batch,), or None.
         """
-        states = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+        states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
         kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
@@ -116,7 +116,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
                 layout, shorter = self.layout(src_tokens), layout
                 x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            x = self.run_layers(x, self.view(layout))
             output = self.output(src_tokens, layout, x, {VECTOR: vectors})
         if logits is None or in_order is None:
             return output
@@ -145,7 +145,7 @@ class VectorDecoder(DocumentDecoder):
         longer.whole = layout.whole
         x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-        x = self.run_layers(x, View(str(self.cfg.group_attention), longer, memory.by_name()))
+        x = self.run_layers(x, self.view(longer, memory.by_name()))
         return layout.pack(longer.pad(x)[:, 1:])
 
 

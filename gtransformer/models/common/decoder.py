@@ -17,7 +17,6 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.layer_step import check_declared, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import View
 from gtransformer.modules.kernels import Linear, PackedLinear
 from gtransformer.modules.processor import has_bfloat16
 from gtransformer.modules.ragged import Memory, Ragged
@@ -109,7 +108,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
         x = self.embed_batch(prev_output_tokens, layout, memory.known)
-        return self.run_layers(x, View(str(self.cfg.group_attention), layout, memory.by_name()))
+        return self.run_layers(x, self.view(layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""

@@ -6,7 +6,6 @@ from fairseq.models import FairseqEncoder
 from torch import Tensor
 
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import View
 from gtransformer.modules.ragged import Memory, Ragged
 
 
@@ -40,7 +39,7 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         """``forward`` of (batch, length) tokens whose layers attend to further memories."""
         layout = self.layout(tokens)
         x = self.embed_batch(tokens, layout, {})
-        return self.output(tokens, layout, self.run_layers(x, View(str(self.cfg.group_attention), layout, memories)))
+        return self.output(tokens, layout, self.run_layers(x, self.view(layout, memories)))
 
     def output(
         self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None

@@ -159,6 +159,10 @@ class LayerStack(nn.Module):
         before = getattr(cfg, f"{side}_normalize_before")
         self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim")) if before else None
 
+    def view(self, layout: Ragged, memories: dict[str, Memory] | None = None) -> View:
+        """What the layers look at in one pass over queries of this layout."""
+        return View(str(self.cfg.group_attention), layout, memories or {})
+
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""
         x = self.run_some(self.layers, x, view)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from gtransformer.models.common import decoder as decoder_module
 from gtransformer.models.common import layer as layer_module
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence, Scope
 from gtransformer.models.common.decoder import DocumentDecoder
@@ -154,7 +153,7 @@ def test_a_decoder_that_does_more_goes_through_the_prefix(dictionary, monkeypatc
     embedding = make_embeddings(cfg, dictionary, dictionary)[1]
     decoder = decoder_class(cfg, dictionary, embedding, [blocks] * 2).double().eval()
     if name == "another memory":
-        monkeypatch.setattr(decoder_module, "View", lambda e, own, all_: View(e, own, {"context": all_["source"]}))
+        monkeypatch.setattr(layer_module, "View", lambda e, own, all_: View(e, own, {"context": all_.get("source")}))
     model = tiny_model(dictionary).double()
     draw = random.Random(2)
     source, target = (torch.tensor([random_document(draw, dictionary, [3, 2])]) for _ in range(2))

@@ -1,6 +1,7 @@
 """The fused loss in float16 at real sizes, where a frequent word's gradient adds up to more than float16 holds."""
 
 from argparse import Namespace
+from functools import cache
 
 import pytest
 import torch
@@ -30,6 +31,7 @@ def fast_product(monkeypatch):
     monkeypatch.setattr(fused_loss, "product", lambda x, weight: functional.linear(x.float(), weight.float()).half())
 
 
+@cache
 def first_step(vocabulary, documents):
     """Top states (tokens, 512) of an untrained model in float16, its output weights, and targets in which every eighth
     token is ``<s>``: documents of 512 tokens in sentences of 6 words.

@@ -44,7 +44,7 @@ def make_pattern(engine: str, reach: Reach) -> Pattern:
     ``engine`` is "dense" (masks, Eq. 6-7) or "packed": per segment, or "banded" where intervals slide. Either can be
     asked for by name, too.
     """
-    if engine == "packed" and slides(reach):
+    if engine == "packed" and reach.overlaps and slides(reach):
         engine = "banded"
     return ENGINES[engine](reach)
 

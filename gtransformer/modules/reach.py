@@ -59,6 +59,11 @@ class Reach:
         one = queries[starts]
         return Intervals(queries, starts, np.diff(starts, append=len(queries)), self.first[one], self.end[one])
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether any two of these intervals have a key in common."""
+        return bool((self.intervals.end[:-1] > self.intervals.first[1:]).any())
+
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""

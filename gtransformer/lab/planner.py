@@ -16,7 +16,7 @@ from typing import Any
 
 from gtransformer.evaluation.provenance import device_name
 from gtransformer.lab.status import BATCHES, batch_status, last_line, training_status
-from gtransformer.modules.cpu.processor import processor_fields
+from gtransformer.modules.processor import processor_fields
 from gtransformer.run.commands import call_command, python_command, run_command
 from gtransformer.run.pipeline import Pipeline, Program, Stage
 from gtransformer.run.recipe import Options, Recipe

@@ -6,7 +6,6 @@ from gtransformer.models import (  # noqa: F401
     document_transformer,
     flat_transformer,
     gtransformer,
-    lst,
     transformer,
     window,
 )

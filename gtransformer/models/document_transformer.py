@@ -18,11 +18,10 @@ from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer, LayerStack, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.model import DocumentModel, Needs, check_choices
+from gtransformer.models.common.layer import LayerStack
+from gtransformer.models.common.model import DocumentModel, Needs
 from gtransformer.models.transformer import WHOLE
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 GATE, RESIDUAL = JOINS = ("gate", "residual")
@@ -54,17 +53,6 @@ class DocumentTransformerConfig(DocumentModelConfig):
 CONTEXT = "context"  # the memory's name
 
 
-class ContextEncoder(LayerStack):
-    """Layers over the context alone (Eq. 5 to 9); as wide as the encoder's."""
-
-    def __init__(self, cfg: DocumentTransformerConfig):
-        super().__init__()
-        self.cfg = cfg
-        block = AttentionBlock("self_attn", WHOLE)
-        self.layers = nn.ModuleList(Layer(cfg, "encoder", (block,)) for _ in range(cfg.context_layers))
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
-
-
 class BesideEncoder(DocumentEncoder):
     """Encodes the last sentence of each source, and the words of those before it beside it.
 
@@ -74,7 +62,8 @@ class BesideEncoder(DocumentEncoder):
 
     def __init__(self, cfg: DocumentTransformerConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
-        self.context_encoder = ContextEncoder(cfg)
+        self.context_encoder = LayerStack()  # over the context alone (Eq. 5 to 9), as wide as the encoder's layers
+        self.context_encoder.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)] * cfg.context_layers)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused) -> dict[str, list]:
         """As ``DocumentEncoder.forward``, of the last sentence; its ``memory`` has the context beside it."""
@@ -90,8 +79,8 @@ class BesideEncoder(DocumentEncoder):
 
     def _encode_context(self, tokens: Tensor, tags: Tensor) -> Memory:
         layout = Ragged(tokens.ne(self.padding), tags)
-        x = self.embedded(layout.pack(tokens), layout.offset, layout.length)
-        view = View(str(self.cfg.group_attention), layout, {})
+        x = self.placed(self.words(layout.pack(tokens)), layout.offset, layout.length)
+        view = self.view(layout)
         return Memory(self.context_encoder.run_layers(x, view), layout)
 
 
@@ -132,10 +121,9 @@ class DocumentTransformerModel(DocumentModel):
 
     @classmethod
     def check(cls, cfg: DocumentTransformerConfig) -> None:
-        """UserError for a context encoder without layers, and for unknown names."""
+        """UserError for a context encoder without layers."""
         if cfg.context_layers < 1:
             raise UserError(f"--context-layers {cfg.context_layers}: give at least 1")
-        check_choices(cfg, context_in=PLACES, context_join=JOINS, context_of_first=FIRST)
 
     @classmethod
     def encoder_blocks(cls, cfg: DocumentTransformerConfig) -> list[tuple[AttentionBlock, ...]]:

@@ -16,7 +16,6 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import register_sizes
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import View
 from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
@@ -50,14 +49,14 @@ class FlatEncoder(DocumentEncoder):
         last = last_sentences(src_tokens, self.bos, self.padding)
         current = kept_alone(src_tokens, last, self.padding)
         whole, layout = self.layout(src_tokens), self.layout(current)
-        engine, bottom = str(self.cfg.group_attention), len(self.layers) - self.cfg.current_layers
+        bottom = len(self.layers) - self.cfg.current_layers
         with self.autocast():
             segments = self.embed_segments(whole.pack(last.long()))
-            x = self.embedded(whole.pack(src_tokens), whole.offset, whole.length, segments)
+            x = self.placed(self.words(whole.pack(src_tokens)), whole.offset, whole.length, segments)
             x = dropout(x, self.cfg.dropout, self.training)
-            x = self.run_some(self.layers[:bottom], x, View(engine, whole, {}))
+            x = self.run_some(self.layers[:bottom], x, self.view(whole))
             x = x[whole.pack(last)]
-            x = self.run_some(self.layers[bottom:], x, View(engine, layout, {}))
+            x = self.run_some(self.layers[bottom:], x, self.view(layout))
             return self.output(current, layout, x if self.layer_norm is None else self.layer_norm(x))
 
 

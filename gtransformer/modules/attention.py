@@ -20,7 +20,7 @@ from gtransformer.modules.packed import PackedPattern
 from gtransformer.modules.positions import SentenceNumbers
 from gtransformer.modules.ragged import Ragged, on_device
 from gtransformer.modules.reach import Reach
-from gtransformer.modules.relative import RelativePositions
+from gtransformer.modules.relative import relative_table
 
 ENGINES = {"dense": DensePattern, "packed": PackedPattern, "banded": BandedPattern}
 
@@ -33,7 +33,7 @@ class Pattern(Protocol):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, dropout: float, relative: Tensor | None = None) -> Tensor:
         """q (Nq, heads, dim), k and v (Nk, heads, dim) -> (Nq, heads * dim), 0 for a query with no visible key.
 
-        ``relative`` (2c + 1, dim): vectors of relative positions (``RelativePositions``).
+        ``relative`` (2c + 1, dim): vectors of relative positions (``relative.py``).
         """
         ...
 
@@ -44,7 +44,7 @@ def make_pattern(engine: str, reach: Reach) -> Pattern:
     ``engine`` is "dense" (masks, Eq. 6-7) or "packed": per segment, or "banded" where intervals slide. Either can be
     asked for by name, too.
     """
-    if engine == "packed" and slides(reach):
+    if engine == "packed" and reach.overlaps and slides(reach):
         engine = "banded"
     return ENGINES[engine](reach)
 
@@ -59,7 +59,7 @@ class MultiheadAttention(nn.Module):
         memory_channels: dimension of keys' and values' input; default ``channels``.
         scopes: over how many patterns the same queries, keys and values are attended; what is found stands side by side
             in front of the output projection (LST attention, Zhang et al. 2020).
-        relative: with relative positions, which are clipped at this distance (``RelativePositions``).
+        relative: with relative positions, learned vectors for distances clipped at this one (``relative.py``).
         numbered: queries and keys are told the numbers of their sentences, each by a map of its own that is zero at
             first; it is added to them, so that whatever computes attention is none the wiser.
     """
@@ -75,15 +75,13 @@ class MultiheadAttention(nn.Module):
         numbered: bool = False,
     ):
         super().__init__()
-        if channels % heads:
-            raise ValueError(f"{heads} attention heads do not divide the model dimension {channels}")
         self.heads, self.dropout = heads, dropout
         memory_channels = memory_channels or channels
         self.k_proj = Linear(memory_channels, channels)
         self.v_proj = Linear(memory_channels, channels)
         self.q_proj = Linear(channels, channels)
         self.out_proj = Linear(scopes * channels, channels)
-        self.relative = None if relative is None else RelativePositions(relative, channels // heads)
+        self.relative = relative_table(relative, channels // heads) if relative is not None else None
         self.query_numbers, self.key_numbers = (SentenceNumbers(channels, True) if numbered else None for _ in "qk")
         # Glorot, scaled as if the three input projections were one matrix (what fairseq's Transformer does where they
         # are of one size).
@@ -99,20 +97,21 @@ class MultiheadAttention(nn.Module):
         q, k, v = self.q_proj(x), self.k_proj(memory), self.v_proj(memory)
         q, k, v = q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
         if self.query_numbers is not None:
-            q, k = self.told_query(q, patterns[0].reach.queries.tag), self.told_key(k, patterns[0].reach.keys.tag)
+            q = self.told(q, self.query_numbers, patterns[0].reach.queries.tag)
+            k = self.told(k, self.key_numbers, patterns[0].reach.keys.tag)
         dropout = self.dropout if self.training else 0.0
-        relative, found = None if self.relative is None else self.relative(), []
+        relative, found = None if self.relative is None else self.relative.weight, []
         for pattern in patterns:
             found.append(pattern.attend(q, k, v, dropout, relative))
         return self.out_proj(found[0] if len(found) == 1 else torch.cat(found, dim=-1))
 
     def queries(self, x: Tensor, layout: Ragged) -> Tensor:
         """x (Nq, channels) -> (Nq, heads, dim)."""
-        return self.told_query(self.split(self.q_proj(x)), layout.tag)
+        return self.told(self.split(self.q_proj(x)), self.query_numbers, layout.tag)
 
     def keys(self, memory: Tensor, layout: Ragged) -> Tensor:
         """memory (Nk, memory_channels) -> (Nk, heads, dim)."""
-        return self.told_key(self.split(self.k_proj(memory)), layout.tag)
+        return self.told(self.split(self.k_proj(memory)), self.key_numbers, layout.tag)
 
     def split(self, x: Tensor) -> Tensor:
         """(..., channels) -> (..., heads, dim)."""
@@ -122,15 +121,8 @@ class MultiheadAttention(nn.Module):
         """Several projections side by side, (n, parts * channels) -> a list of (n, heads, dim)."""
         return [self.split(part) for part in x.split(self.q_proj.out_features, dim=-1)]
 
-    def told_query(self, q: Tensor, tags: np.ndarray) -> Tensor:
-        """Queries (n, heads, dim) that know the numbers of their sentences, tags (n,) int64, where they are told."""
-        return self._told(self.query_numbers, q, tags)
-
-    def told_key(self, k: Tensor, tags: np.ndarray) -> Tensor:
-        """The same for keys."""
-        return self._told(self.key_numbers, k, tags)
-
-    def _told(self, numbers: SentenceNumbers | None, side: Tensor, tags: np.ndarray) -> Tensor:
+    def told(self, side: Tensor, numbers: SentenceNumbers | None, tags: np.ndarray) -> Tensor:
+        """Queries or keys (n, heads, dim) that know their sentences' numbers, tags (n,) int64, where they are told."""
         if numbers is None:
             return side
         distinct, place = (on_device(one, side.device) for one in np.unique(tags, return_inverse=True))
@@ -167,13 +159,8 @@ def stays_shut(bias: float) -> bool:
     return opened(torch.tensor(bias, dtype=torch.float32)).item() == 1.0
 
 
-def gated_sum(gate: Gate, local: Tensor, global_: Tensor) -> Tensor:
-    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels)."""
-    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
-
-
 def mixed(g: Tensor, local: Tensor, global_: Tensor) -> Tensor:
-    """The same for the values of a gate, computed in their type; the result is of ``local``'s."""
+    """Eq. 10: H = H_L * g + H_G * (1 - g); all (..., channels), in the gate's type, then ``local``'s."""
     return (local * g + global_ * (1 - g)).to(local.dtype)
 
 

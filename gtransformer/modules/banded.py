@@ -37,13 +37,8 @@ class BandedPattern:
 
 
 def slides(reach: Reach) -> bool:
-    """Whether blocks against slabs are cheaper than segments of queries that have one interval in common.
-
-    Intervals that do not overlap never slide.
-    """
+    """Whether blocks against slabs are cheaper than segments of queries that have one interval, where these overlap."""
     found = reach.intervals
-    if (found.end[:-1] <= found.first[1:]).all():
-        return False
     in_segments = ((found.end - found.first) * (found.lengths + GATHERED) + STARTED).sum()
     seen = reach.last[found.queries] - reach.first[found.queries]
     block = _block_size(seen)

@@ -1,34 +1,81 @@
-"""The operations under all modules: PyTorch's, and on the CPU those that are faster there (``cpu/``).
+"""Operations that are faster on the CPU than PyTorch's: linear layers, dropout, word embedding; elsewhere its own.
 
-This is the one place where models and engines meet what the CPU does otherwise. ``Linear`` is ``torch.nn.Linear``,
-``dropout`` and ``embed_words`` are PyTorch's by the same names, ``product`` is a linear layer without gradient, and
-``PackedLinear`` what decoding makes of several of them.
+Linear layers in float32: PyTorch gives products to MKL, which does not use AVX-512 on AMD's processors; oneDNN, which
+PyTorch brings as well, does. It was faster on a Zen 5 and gained nothing on a Zen 4 (docs/performance.md). Sums differ
+in the last bits.
+
+In bfloat16: oneDNN compiles a kernel for every new shape of a product, for some milliseconds on one core, and keeps a
+thousand. Batches without padding have another number of tokens each, so most products had to wait for theirs. Here the
+rows are cut into a multiple of ``BLOCK`` and the rest, padded to a multiple of ``GRAIN``: a product with up to 4,096
+rows has one of two dozen shapes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from gtransformer.modules.cpu.layers import (  # noqa: F401
-    GRAIN,
-    LARGE_VOCABULARY,
-    Linear,
-    PackedLinear,
-    dropout,
-    embed_words,
-    padded,
-    product,
-)
+from gtransformer.modules.processor import onednn_is_faster, onednn_is_there
 
-# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
-# slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
-PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
+BLOCK, GRAIN = 512, 32
+FEW_ROWS = 64  # oneDNN lays packed weights out for about so many rows
+BITS = 16  # random bits for each element of a dropout mask: probabilities are met to 2 ** -16
 CACHED_ELEMENTS = 1 << 18  # 1 MiB in float32 stays in a CPU's cache
+LARGE_VOCABULARY = 4096  # with fewer words there is nothing to gain, and results of before stay to the last digit
+
+
+class Linear(nn.Linear):
+    """torch.nn.Linear, same parameters and result; on the CPU by the faster library, or in products of few shapes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out)."""
+        if _goes_to_onednn(x):
+            apply = _ByOneDNN.apply
+        elif _goes_in_pieces(x):
+            apply = _InPieces.apply
+        else:
+            return functional.linear(x, self.weight, self.bias)
+        return apply(x.reshape(-1, x.shape[-1]), self.weight, self.bias).view(*x.shape[:-1], -1)
+
+
+class PackedLinear:
+    """Linear layers that read the same input, as one product for few rows, where reading the weights decides.
+
+    The weights, which must not change while it is in use, are taken in the type that products are to have and on the
+    CPU in oneDNN's own layout; results come in the type of the input. For decoding: it has no gradient.
+
+    Args:
+        modules: one or more linear layers with one input.
+        dtype: type of the products; default that of the weights.
+    """
+
+    def __init__(self, *modules: nn.Linear, dtype: torch.dtype | None = None):
+        weight, bias = modules[0].weight.detach(), modules[0].bias
+        if len(modules) > 1:
+            weight = torch.cat([module.weight.detach() for module in modules])
+            bias = None if bias is None else torch.cat([module.bias.detach() for module in modules])
+        self.dtype = dtype or weight.dtype
+        self.weight = weight.to(self.dtype)
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
+        self.packed = self.weight.device.type == "cpu" and onednn_is_there()
+        if self.dtype == torch.bfloat16:
+            self.packed = self.packed and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        else:
+            self.packed = self.packed and self.dtype == torch.float32 and onednn_is_faster()
+        if self.packed:
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, FEW_ROWS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (rows, in) -> (rows, sum of the layers' out)."""
+        multiply = _onednn if self.packed else functional.linear
+        return multiply(x.to(self.dtype), self.weight, self.bias).to(x.dtype)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, in) times weight (out, in) transposed, plus bias (out,) -> (N, out). Has no gradient of its own."""
+    return (_onednn if _goes_to_onednn(x) else functional.linear)(x, weight, bias)
 
 
 def compiles_shapes(device: torch.device) -> bool:
@@ -41,42 +88,145 @@ def rows_at_once(x: Tensor) -> int:
     return max(1, CACHED_ELEMENTS // x.shape[1]) if x.device.type == "cpu" else len(x)
 
 
-def segment_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    drop: float,
-    bias: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
-    """Attention of independent segments, by the kernel that is fastest for their length.
+def padded(x: Tensor, grain: int = GRAIN) -> Tensor:
+    """x (N, n) with rows of zeros behind, up to a multiple of ``grain``."""
+    missing = -len(x) % grain
+    return functional.pad(x, (0, 0, 0, missing)) if missing else x
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    """x with elements zeroed with probability ``p`` and the others divided by 1 - p, if ``training``.
+
+    On the CPU random bits are drawn many at a time: drawing them one by one was a tenth of a training step.
+    """
+    if not training or p <= 0.0 or x.device.type != "cpu" or p >= 1.0:
+        return functional.dropout(x, p, training)
+    return _Dropout.apply(x, p)
+
+
+def random_mask(x: Tensor, p: float) -> Tensor:
+    """bool, in the shape of x, True with probability ``p``; from PyTorch's generator on the CPU."""
+    draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    return (draws.view(torch.int16)[: x.numel()] < round(p * 2**BITS) - 2 ** (BITS - 1)).view(x.shape)
+
+
+def embed_words(words: Tensor, table: nn.Embedding, shared: bool) -> Tensor:
+    """words (...) int64 -> (..., channels).
 
     Args:
-        q, k, v: (segments, length, heads, dim).
-        mask: bool, broadcastable to (segments, 1, Lq, Lk), True at visible keys, at least one a query.
-        drop: probability of dropping a weight.
-        bias: of q / sqrt(dim), (segments, heads, Lq, dim), makes (segments, heads, Lq, Lk), which is added to q . k /
-            sqrt(dim).
-
-    Returns:
-        (segments, Lq, heads, dim).
+        shared: whether the table is the output layer's, whose gradient has an entry for every word in any case. On the
+            CPU the rows of the words looked up are then added to that one: a sparse gradient plus a dense one is dense,
+            and is added up in place, without a gradient of the table's size for each look-up.
     """
-    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
-    if bias is None and k.shape[2] > longest:
-        return functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal
-        ).transpose(1, 2)
-    # No derivative needs the scores themselves, so all that is done to them can be done in place.
-    q = q * (1.0 / math.sqrt(q.shape[-1]))
-    scores = torch.matmul(q, k.transpose(2, 3))
-    if bias is not None:  # two roundings already, so in half precision the sum and its softmax are float32's
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
-    if causal:
-        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill_(future, -torch.inf)
-    elif mask is not None:
-        scores = scores.masked_fill_(~mask, -torch.inf)
-    weights = functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype)
-    return torch.matmul(weights, v).transpose(1, 2)
+    sparse = shared and table.weight.device.type == "cpu" and table.num_embeddings >= LARGE_VOCABULARY
+    if sparse and table.weight.requires_grad and not hasattr(table, "densified"):
+        # Where nothing dense reaches the table, a loss on states for instance, optimizers want it dense all the same.
+        table.densified = table.weight.register_post_accumulate_grad_hook(_make_dense)
+    return functional.embedding(words, table.weight, table.padding_idx, sparse=sparse)
+
+
+def _goes_to_onednn(x: Tensor) -> bool:
+    """Whether products with this operand are oneDNN's: float32 on the CPU, not in autocast, not empty."""
+    return (
+        x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.numel() > 0
+        and not torch.is_autocast_enabled("cpu")
+        and onednn_is_faster()
+    )
+
+
+def _goes_in_pieces(x: Tensor) -> bool:
+    """Whether a linear layer is to take x (..., in) so: rows enough, on the CPU, in autocast to bfloat16."""
+    return (
+        x.device.type == "cpu"
+        and torch.is_autocast_enabled("cpu")
+        and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        and x.dtype != torch.float64  # which autocast leaves alone
+        and x.numel() >= BLOCK * x.shape[-1]
+    )
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _ByOneDNN(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            product(grad, weight.t()) if for_x else None,
+            product(grad.t(), x.t()) if for_weight else None,
+            grad.sum(dim=0) if for_bias else None,
+        )
+
+
+class _InPieces(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        for_x, for_weight, _ = ctx.needs_input_grad
+        ctx.types = [None if one is None else one.dtype for one in (x, weight, bias)]
+        x, weight, bias = (None if one is None else one.to(torch.bfloat16) for one in (x, weight, bias))
+        ctx.save_for_backward(x if for_weight else None, weight if for_x else None)
+        return _times(x, weight.t(), bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, for_bias = ctx.needs_input_grad
+        return (
+            _times(grad, weight).to(ctx.types[0]) if for_x else None,
+            _summed(grad, x).to(ctx.types[1]) if for_weight else None,
+            grad.sum(dim=0).to(ctx.types[2]) if for_bias else None,
+        )
+
+
+def _pieces(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The first rows, a multiple of ``BLOCK``, and the rest, padded; either may be empty."""
+    most = len(x) - len(x) % BLOCK
+    return x[:most], padded(x[most:])
+
+
+def _times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, in) times matrix (in, out), plus bias (out,)."""
+    result = x.new_empty(len(x) + -len(x) % GRAIN, matrix.shape[1])
+    row = 0
+    for piece in _pieces(x):
+        out = result[row : row + len(piece)]
+        if len(piece):
+            torch.mm(piece, matrix, out=out) if bias is None else torch.addmm(bias, piece, matrix, out=out)
+        row += len(piece)
+    return result[: len(x)]
+
+
+def _summed(a: Tensor, b: Tensor) -> Tensor:
+    """a (N, m) transposed times b (N, n) -> (m, n), float32 where it is a sum of two, so that it is rounded no more."""
+    parts = [one.t() @ other for one, other in zip(_pieces(a), _pieces(b), strict=True) if len(one)]
+    return parts[0] if len(parts) == 1 else parts[0].float().add_(parts[1])
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, p: float) -> Tensor:
+        kept = random_mask(x, p).logical_not_()
+        ctx.save_for_backward(kept)
+        ctx.scale = 1.0 / (1.0 - round(p * 2**BITS) / 2**BITS)
+        return x.mul(ctx.scale).mul_(kept)  # masked_fill is slower
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        (kept,) = ctx.saved_tensors
+        return grad.mul(ctx.scale).mul_(kept), None
+
+
+def _make_dense(weight: Tensor) -> None:
+    if weight.grad is not None and weight.grad.layout == torch.sparse_coo:
+        weight.grad = weight.grad.to_dense()

@@ -8,22 +8,26 @@ attention (Bao et al. 2021, section 4.1, "Complexity"). The banded engine attend
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gtransformer.modules import varlen
-from gtransformer.modules.kernels import PLAIN_UP_TO, compiles_shapes, segment_attention
+from gtransformer.modules.kernels import compiles_shapes
 from gtransformer.modules.ragged import on_device
 from gtransformer.modules.reach import Reach
 from gtransformer.modules.relative import clipped_distance, relative_scores, skewed_scores
 
 SHORTEST_CLASS = 8  # segments up to this length share a bucket
 LONG = 128  # beyond it, length classes are finer, because attention on padding grows quadratically
+# On the CPU, PyTorch's fused kernel is slower than plain products for short keys, and in bfloat16 its backward pass is
+# slower for documents, too (docs/performance.md); beyond these lengths memory decides for the fused one.
+PLAIN_UP_TO = {torch.float32: 16, torch.bfloat16: 1024}
 # What the queries of a segment see of its keys: all of them, query i those up to i (as many queries as keys), or each
 # as many from the first on as a mask says.
 ALL, TRIANGLE, SOME = range(3)
@@ -117,6 +121,47 @@ class BucketPlan:
             queries, keys = self.reach.queries.offset, self.reach.keys.offset
             bucket.rows[size] = clipped_distance(queries[bucket.query_index], keys[bucket.key_index], table)
         return relative_scores(q, table, bucket.rows[size])
+
+
+def segment_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    drop: float,
+    bias: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Attention of independent segments, by the kernel that is fastest for their length.
+
+    Args:
+        q, k, v: (segments, length, heads, dim).
+        mask: bool, broadcastable to (segments, 1, Lq, Lk), True at visible keys, at least one a query.
+        drop: probability of dropping a weight.
+        bias: of q / sqrt(dim), (segments, heads, Lq, dim), makes (segments, heads, Lq, Lk), which is added to q . k /
+            sqrt(dim).
+
+    Returns:
+        (segments, Lq, heads, dim).
+    """
+    q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    longest = PLAIN_UP_TO.get(q.dtype, 0) if q.device.type == "cpu" else 0
+    if bias is None and k.shape[2] > longest:
+        return functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=drop, is_causal=causal
+        ).transpose(1, 2)
+    # No derivative needs the scores themselves, so all that is done to them can be done in place.
+    q = q * (1.0 / math.sqrt(q.shape[-1]))
+    scores = torch.matmul(q, k.transpose(2, 3))
+    if bias is not None:  # two roundings already, so in half precision the sum and its softmax are float32's
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).add_(bias(q))
+    if causal:
+        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill_(future, -torch.inf)
+    elif mask is not None:
+        scores = scores.masked_fill_(~mask, -torch.inf)
+    weights = functional.dropout(torch.softmax(scores, dim=-1), drop).to(v.dtype)
+    return torch.matmul(weights, v).transpose(1, 2)
 
 
 def _cut(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:

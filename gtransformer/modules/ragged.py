@@ -1,7 +1,8 @@
-"""Ragged layout: the tokens of a padded batch, end to end, without padding."""
+"""Ragged layout: the tokens of a padded batch, end to end, without padding; and encoder states in it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -98,3 +99,39 @@ class Ragged:
         """(N, ...) -> (batch, length, ...), zero at padding."""
         padded = packed.new_zeros(self.batch * self.length, *packed.shape[1:])
         return padded.index_copy(0, self.index, packed).view(self.batch, self.length, *packed.shape[1:])
+
+
+@dataclass
+class Memory:
+    """Encoder output that the rows of a beam share.
+
+    states (N, channels) ragged with ``layout``; rows (r,) int64 says which document each decoder row translates, None
+    stands for one row a document, in order. ``beside``: further memories of the same documents by name, which the same
+    rows read. ``known``: what else is known of each document, tensors (documents, ...) by name.
+    """
+
+    states: Tensor
+    layout: Ragged
+    rows: Tensor | None = None
+    beside: dict[str, Memory] = field(default_factory=dict)
+    known: dict[str, Tensor] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, Memory]:
+        """All memories that the decoder can read, this one as ``source``."""
+        return {"source": self, **self.beside}
+
+    def reorder(self, order: Tensor) -> Memory:
+        """Rows picked by ``order``; the states themselves are neither copied nor moved."""
+        return replace(self, rows=order if self.rows is None else self.rows.index_select(0, order))
+
+    def expanded(self) -> Memory:
+        """The same with one document a row, copied as often as it is used."""
+        if self.rows is None:
+            return self
+        padded = self.layout.pad(self.states).index_select(0, self.rows)
+        real = self.layout.pad(torch.ones_like(self.states[:, 0], dtype=torch.bool)).index_select(0, self.rows)
+        tags = self.layout.pad(on_device(self.layout.tag, self.states.device)).index_select(0, self.rows)
+        layout = Ragged(real, tags)
+        beside = {name: replace(one, rows=self.rows).expanded() for name, one in self.beside.items()}
+        known = {name: one.index_select(0, self.rows) for name, one in self.known.items()}
+        return Memory(layout.pack(padded), layout, beside=beside, known=known)

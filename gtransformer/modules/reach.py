@@ -59,6 +59,11 @@ class Reach:
         one = queries[starts]
         return Intervals(queries, starts, np.diff(starts, append=len(queries)), self.first[one], self.end[one])
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether any two of these intervals have a key in common."""
+        return bool((self.intervals.end[:-1] > self.intervals.first[1:]).any())
+
 
 def by_document(queries: Ragged, keys: Ragged, causal: bool = False) -> Reach:
     """Global attention: a query sees all keys of its document, if ``causal`` those up to its own position."""
@@ -99,12 +104,7 @@ def by_window(queries: Ragged, keys: Ragged, centres: np.ndarray, width: int, ca
         centres: (Nq,) int64, positions in the key document from 0 (``alignment`` computes them); may jump.
         width: w, from 0.
         causal: of these, only keys up to the query's own position.
-
-    Raises:
-        ValueError: a negative width.
     """
-    if width < 0:
-        raise ValueError(f"a window of width {width}: it cannot be negative")
     starts, lengths = keys.doc_starts[queries.doc], keys.doc_lengths[queries.doc]
     centres = np.asarray(centres, dtype=np.int64)
     first = starts + np.clip(centres - width, 0, lengths)

@@ -12,24 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class RelativePositions(nn.Module):
-    """A learned vector for every distance, shared by the heads; row d + c is that of distance d.
+def relative_table(clip: int, dim: int) -> nn.Embedding:
+    """A learned vector (dim,) for every distance, shared by the heads; row d + c is that of distance d.
 
-    Args:
-        clip: c; keys further away count as that far.
-        dim: of a head.
+    Keys further away than ``clip``, c, count as that far.
     """
-
-    def __init__(self, clip: int, dim: int):
-        super().__init__()
-        if clip < 0:
-            raise ValueError(f"relative positions up to {clip}: it cannot be negative")
-        self.weight = nn.Parameter(torch.empty(2 * clip + 1, dim))
-        nn.init.xavier_uniform_(self.weight)
-
-    def forward(self) -> Tensor:
-        """The table, (2c + 1, dim)."""
-        return self.weight
+    table = nn.Embedding.from_pretrained(torch.empty(2 * clip + 1, dim), freeze=False)
+    nn.init.xavier_uniform_(table.weight)
+    return table
 
 
 def clipped_distance(queries: Tensor, keys: Tensor, table: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gtransformer.data.batching import NOTHING, SIZE, fill_batches
 from gtransformer.data.instances import FIXED, STORED
 from gtransformer.errors import UserError, explain
-from gtransformer.modules.cpu.processor import has_bfloat16
+from gtransformer.modules.processor import has_bfloat16
 from gtransformer.search.strategies import FULL
 from gtransformer.tasks.checkpoints import read_settings
 

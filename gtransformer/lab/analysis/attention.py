@@ -152,7 +152,7 @@ def recording(model: nn.Module, found: Inspection, watcher: Watcher | None = Non
         queries, keys = pattern.reach.queries, pattern.reach.keys
         if queries.batch > 1:
             return
-        relative, rows = None if module.relative is None else module.relative(), None
+        relative, rows = None if module.relative is None else module.relative.weight, None
         if relative is not None:
             rows = clipped_distance(queries.offset, keys.offset, relative).unsqueeze(0)
         q, k = queries.pad(module.queries(x, queries)), keys.pad(module.keys(memory, keys))

@@ -18,7 +18,7 @@ import torch
 
 from gtransformer.files import process_memory
 from gtransformer.lab.benchmark.systems import Setting, System
-from gtransformer.modules.cpu.processor import CPUINFO, onednn_is_faster, processor_fields
+from gtransformer.modules.processor import CPUINFO, onednn_is_faster, processor_fields
 
 # Of the many flags of a processor, those that decide how fast matrices are multiplied.
 INSTRUCTIONS = (

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from gtransformer.criterions.fused_label_smoothed_cross_entropy import FusedLabelSmoothedCrossEntropy
 from gtransformer.lab.benchmark.documents import make_batch, make_dictionary, make_stretch
 from gtransformer.models.gtransformer.model import ARCHITECTURES
-from gtransformer.models.window.attention import SENTENCE
+from gtransformer.models.window import SENTENCE
 from gtransformer.optim.fused_adam import FusedAdam
 from gtransformer.tasks.config import TranslationDocConfig
 from gtransformer.tasks.finetuning import freeze_pretrained

@@ -17,7 +17,7 @@ from gtransformer.lab.analysis.curves import plot_learning_curves, read_curve
 from gtransformer.lab.comparison.demonstration_report import Outcome, conclusion, failed_checks, samples, table
 from gtransformer.lab.demo.corpus import ITEMS
 from gtransformer.lab.planner import ModelMeasure, PlannedRun, Planner, Translation
-from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
+from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.preprocess.parallel import available_cores
 from gtransformer.preprocess.plain_text import read_plain
 from gtransformer.run.commands import call_command

@@ -23,7 +23,7 @@ from gtransformer.lab.studies.plan import ALL, check_changes, load_study
 from gtransformer.lab.studies.questions import Questions
 from gtransformer.lab.studies.study import Panel, Study, StudyRun
 from gtransformer.lab.studies.table import summary, table
-from gtransformer.modules.cpu.processor import trains_faster_in_bfloat16
+from gtransformer.modules.processor import trains_faster_in_bfloat16
 from gtransformer.run.commands import python_command
 from gtransformer.run.jobs import shares
 from gtransformer.run.pipeline import Program, Stage

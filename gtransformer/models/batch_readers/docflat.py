@@ -28,13 +28,11 @@ from gtransformer.models.common.config import ON, SWITCH, DocumentModelConfig, o
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.decoding.state import DecodingState
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import View
-from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.model import Needs, check_choices
+from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import InstanceTransformerModel
 from gtransformer.modules.kernels import dropout
 from gtransformer.modules.positions import SentenceNumbers
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH, NONE = PLACES = ("encoder", "decoder", "both", "none")
 THRESHOLD = 0.5
@@ -93,9 +91,7 @@ class BatchFront(nn.Module):
 
 
 class FrontEmbedding(BatchReader):
-    """Mixed into encoder and decoder, ``side`` says which; all rows of what they are given are the batch."""
-
-    side = ""
+    """Mixed into encoder and decoder; all rows of what they are given are the batch."""
 
     def __init__(self, cfg: BatchAttentionConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, blocks):
         super().__init__(cfg, dictionary, embed_tokens, blocks)
@@ -127,8 +123,6 @@ class FrontEmbedding(BatchReader):
 class FrontEncoder(FrontEmbedding, DocumentEncoder):
     """Encodes pseudo-documents. Arguments are those of ``DocumentEncoder``."""
 
-    side = "encoder"
-
     def forward(
         self,
         src_tokens: Tensor,
@@ -149,7 +143,7 @@ class FrontEncoder(FrontEmbedding, DocumentEncoder):
             x = self.embed_batch(src_tokens, layout, {FIRST_SENTENCE: first})
             if last_rows:
                 src_tokens, layout, x, first = self.last_of_each(src_tokens, layout, x, first)
-            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            x = self.run_layers(x, self.view(layout))
             return self.output(src_tokens, layout, x, {FIRST_SENTENCE: first})
 
 
@@ -160,7 +154,6 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
     be the sentences of a batch.
     """
 
-    side = "decoder"
     input_step = FrontStep
 
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
@@ -181,7 +174,7 @@ class FrontDecoder(FrontEmbedding, DocumentDecoder):
             layout = self.batch_layout(tokens, stretch)
             x = self.embed_batch(tokens, layout, {FIRST_SENTENCE: first_sentence})
             _, layout, x = self.last_of_each(tokens, layout, x)
-            view = View(str(self.cfg.group_attention), layout, memory.expanded().by_name())
+            view = self.view(layout, memory.expanded().by_name())
             return layout.pad(self.run_layers(x, view))
 
     def begin_uncached(self, memory: Memory, rows: int) -> DecodingState:
@@ -198,11 +191,6 @@ class BatchAttentionModel(InstanceTransformerModel):
     """A Transformer over pseudo-documents, with attention across the batch in front of its layers."""
 
     encoder_class, decoder_class = FrontEncoder, FrontDecoder
-
-    @classmethod
-    def check(cls, cfg: DocumentModelConfig) -> None:
-        """UserError for unknown names."""
-        check_choices(cfg, batch_attention_in=PLACES, sentence_numbers=SWITCH)
 
     @classmethod
     def needs_of(cls, cfg: BatchAttentionConfig) -> Needs:
@@ -222,9 +210,7 @@ class DocFlatModel(BatchAttentionModel):
 
     @classmethod
     def check(cls, cfg: DocFlatConfig) -> None:
-        """UserError for unknown names and a threshold that is no value of a gate."""
-        super().check(cfg)
-        check_choices(cfg, context_gate=GATES)
+        """UserError for a threshold that is no value of a gate."""
         if not 0 <= cfg.gate_threshold <= 1:
             raise UserError(f"--gate-threshold {cfg.gate_threshold}: gates are between 0 and 1; give one of these")
 

@@ -20,13 +20,12 @@ from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import DocumentModelConfig, option
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
-from gtransformer.models.common.layer import Layer, LayerStack, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.models.common.model import Needs, check_choices
+from gtransformer.models.common.layer import LayerStack
+from gtransformer.models.common.model import Needs
 from gtransformer.models.transformer import WHOLE, InstanceTransformerModel
 from gtransformer.modules.fused_loss import LOSSES
 from gtransformer.modules.kernels import Linear, dropout
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 ENCODER, DECODER, BOTH = PLACES = ("encoder", "decoder", "both")
 
@@ -60,9 +59,7 @@ class BatchVector(LayerStack):
 
     def __init__(self, cfg: MbeConfig):
         super().__init__()
-        self.cfg = cfg
-        self.layers = nn.ModuleList([Layer(cfg, "encoder", (AttentionBlock("self_attn", WHOLE),))])
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+        self.init_layers(cfg, "encoder", [(AttentionBlock("self_attn", WHOLE),)])
         self.classifier = Linear(cfg.encoder_embed_dim, 1) if cfg.batch_classifier else None
 
     def forward(self, x: Tensor, layout: Ragged) -> tuple[Tensor, Tensor | None]:
@@ -71,7 +68,7 @@ class BatchVector(LayerStack):
         Returns:
             the vector, (batch, channels), and the classifier's logit, (batch,), or None.
         """
-        states = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+        states = self.run_layers(x, self.view(layout))
         batches = np.zeros(layout.batch, dtype=np.int64) if layout.batches is None else layout.batches
         means = mean_by_batch(mean_by_document(states, layout), batches)
         kept = dropout(means, self.cfg.dropout, self.training)  # the same of all documents of a batch
@@ -119,7 +116,7 @@ class VectorEncoder(BatchReader, DocumentEncoder):
                 layout, shorter = self.layout(src_tokens), layout
                 x = layout.pack(torch.cat([shorter.pad(x), vectors.to(x.dtype).unsqueeze(1)], dim=1))
             x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-            x = self.run_layers(x, View(str(self.cfg.group_attention), layout, {}))
+            x = self.run_layers(x, self.view(layout))
             output = self.output(src_tokens, layout, x, {VECTOR: vectors})
         if logits is None or in_order is None:
             return output
@@ -148,7 +145,7 @@ class VectorDecoder(DocumentDecoder):
         longer.whole = layout.whole
         x = longer.pack(torch.cat([memory.known[VECTOR].to(x.dtype).unsqueeze(1), layout.pad(x)], dim=1))
         x = x if self.batch_vector_norm is None else self.batch_vector_norm(x)
-        x = self.run_layers(x, View(str(self.cfg.group_attention), longer, memory.by_name()))
+        x = self.run_layers(x, self.view(longer, memory.by_name()))
         return layout.pack(longer.pad(x)[:, 1:])
 
 
@@ -165,11 +162,8 @@ class MbeModel(InstanceTransformerModel):
 
     @classmethod
     def check(cls, cfg: MbeConfig) -> None:
-        """UserError for an unknown side, for sides of different width, which cannot have one vector, and for a norm
-        over the vector of a decoder that has none.
-        """
+        """UserError for sides of different width, which cannot have one vector, and a norm over none."""
         given = str(cfg.batch_vector_in)
-        check_choices(cfg, batch_vector_in=PLACES)
         if given == ENCODER and cfg.doc_decoder_layer_norm:
             raise UserError(
                 "--doc-decoder-layer-norm: with --batch-vector-in encoder the decoder has no vector; leave it out"

@@ -21,8 +21,7 @@ from gtransformer.models.common.decoding.history import Forced, visible_to_score
 from gtransformer.models.common.decoding.layer_step import Pack
 from gtransformer.models.common.decoding.state import InputStep
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import on_device
+from gtransformer.modules.ragged import Memory, on_device
 
 
 class FrontStep(InputStep):

@@ -78,9 +78,7 @@ class BySentence(Scope):
     name = "group"
     prefix_sentences = 1
     cached_memory = CachedMemorySentence
-
-    def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        return by_sentence(queries, keys, causal)
+    reach = staticmethod(by_sentence)
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,7 @@ class ByDocument(Scope):
     pairs_sentences = False
     prefix_sentences = math.inf
     cached_memory = CachedMemoryDocument
-
-    def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
-        return by_document(queries, keys, causal)
+    reach = staticmethod(by_document)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,9 @@ from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.decoding.layer_step import check_declared, overridden, why_uncached
 from gtransformer.models.common.decoding.state import CachedState, DecodingState, InputStep, PrefixState
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.cpu.processor import has_bfloat16
 from gtransformer.modules.kernels import Linear, PackedLinear
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.processor import has_bfloat16
+from gtransformer.modules.ragged import Memory, Ragged
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +31,6 @@ FULL_PASS = ("embed_batch", "extract_ragged", "run_layers", "output_layer")
 class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     """Predicts whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Decoder" and 4.2).
 
-    Args:
-        cfg: the model's configuration.
-        dictionary: target dictionary, ending in the language symbols and ``<mask>``.
-        embed_tokens: token embedding, (vocabulary, decoder_embed_dim).
-        blocks: the attention of each layer, lowest first; a block with a memory reads ``source``, or what stands
-            beside it in the encoder's ``Memory``.
-
     Decoding has caches where they do what the full pass does: a subclass that overrides a part of the full pass, or has
     layers that do, goes through the whole prefix at every step, and the log says so. ``caches`` set to False has that
     effect on any decoder. ``pack`` makes what decoding keeps of the weights of linear layers with one input;
@@ -48,6 +39,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     Raises UserError for a scope that declares another cached attention than its reach.
     """
 
+    side = "decoder"
     caches = True
     pack = PackedLinear
     input_step = InputStep
@@ -59,10 +51,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
         embed_tokens: nn.Embedding,
         blocks: Sequence[tuple[AttentionBlock, ...]],
     ):
-        super().__init__(dictionary)
-        self.init_embedding(cfg, dictionary, embed_tokens, cfg.decoder_learned_pos, cfg.max_target_positions)
-        self.layers = nn.ModuleList(Layer(cfg, "decoder", own, cfg.encoder_embed_dim) for own in blocks)
-        self.layer_norm = nn.LayerNorm(cfg.decoder_embed_dim) if cfg.decoder_normalize_before else None
+        super().__init__(cfg, dictionary, embed_tokens, blocks)
         self.output_projection = Linear(cfg.decoder_embed_dim, len(dictionary), bias=False)
         self.output_words: int | None = getattr(cfg, "output_words", None)
         self.shares_output = cfg.share_decoder_input_output_embed or cfg.share_all_embeddings
@@ -119,7 +108,7 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
     def extract_ragged(self, prev_output_tokens: Tensor, layout: Ragged, memory: Memory) -> Tensor:
         """Top states of all real tokens, (N, channels)."""
         x = self.embed_batch(prev_output_tokens, layout, memory.known)
-        return self.run_layers(x, View(str(self.cfg.group_attention), layout, memory.by_name()))
+        return self.run_layers(x, self.view(layout, memory.by_name()))
 
     def _step(self, tokens: Tensor, memory: Memory, incremental_state: dict) -> Tensor:
         """tokens (rows, length) -> top states of the last token, (rows, channels)."""
@@ -218,7 +207,3 @@ class DocumentDecoder(DocumentEmbedding, FairseqIncrementalDecoder):
             state.reorder(new_order)
 
     reorder_incremental_state = reorder_incremental_state_scripting
-
-    def max_positions(self) -> int:
-        """Longest document in tokens."""
-        return self.positions() if self.restarts else min(self.cfg.max_target_positions, self.positions())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -10,6 +11,7 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from gtransformer.data.group_tags import group_tags
+from gtransformer.models.common.blocks import AttentionBlock
 from gtransformer.models.common.config import BOTH, DOCUMENT, END, SENTENCE, DocumentModelConfig
 from gtransformer.models.common.layer import LayerStack
 from gtransformer.modules.kernels import dropout, embed_words
@@ -21,38 +23,44 @@ LEARNED_POSITIONS = 1024  # a table of learned positions needs a size; this is f
 
 
 class DocumentEmbedding(LayerStack):
-    """Mixed into encoder and decoder; parameter names are the release's."""
+    """Mixed into encoder and decoder, ``side`` says which; parameter names are the release's.
 
-    def init_embedding(
+    Args:
+        cfg: the model's configuration.
+        dictionary: of the side, ending in the language symbols and ``<mask>``.
+        embed_tokens: token embedding, (vocabulary, channels of the side).
+        blocks: the attention of each layer, lowest first; a decoder's block with a memory reads ``source``, or what
+            stands beside it in the encoder's ``Memory``.
+    """
+
+    side = ""
+
+    def __init__(
         self,
         cfg: DocumentModelConfig,
         dictionary: Dictionary,
         embed_tokens: nn.Embedding,
-        learned: bool,
-        positions: int,
-    ) -> None:
-        """Make the parts; called once by encoder and decoder.
-
-        Args:
-            learned: learned position embeddings, ``positions`` of them, instead of sinusoidal ones.
-        """
+        blocks: Sequence[tuple[AttentionBlock, ...]],
+    ):
+        super().__init__(dictionary)
         channels = embed_tokens.embedding_dim
-        self.cfg = cfg
         self.padding, self.bos, self.eos = dictionary.pad(), dictionary.bos(), dictionary.eos()
         self.ends_only = str(getattr(cfg, "sentence_marks", BOTH)) == END  # whether no layer knows ``<s>``
         self.embed_tokens = embed_tokens
         self.shares_output = cfg.share_all_embeddings  # whether the table is that of the output layer, too
         self.restarts = str(getattr(cfg, "positions", DOCUMENT)) == SENTENCE  # whether positions do, at each sentence
+        self.longest = cfg.max_source_positions if self.side == "encoder" else cfg.max_target_positions
         self.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(channels)
         if cfg.no_token_positional_embeddings:
             self.embed_positions = None
-        elif learned:
-            table = positions if positions < UNLIMITED_POSITIONS else LEARNED_POSITIONS
+        elif getattr(cfg, f"{self.side}_learned_pos"):
+            table = self.longest if self.longest < UNLIMITED_POSITIONS else LEARNED_POSITIONS
             self.embed_positions = LearnedPositions(table, channels, self.padding)
         else:
             self.embed_positions = SinusoidalPositions(channels, self.padding)
         self.layernorm_embedding = nn.LayerNorm(channels) if cfg.layernorm_embedding else None
         self.register_buffer("version", torch.Tensor([3]))  # fairseq's and the release's checkpoints have it
+        self.init_layers(cfg, self.side, blocks, cfg.encoder_embed_dim)
 
     def autocast(self) -> AbstractContextManager:
         """The context of ``--autocast``, for whatever device the parameters are on."""
@@ -81,18 +89,14 @@ class DocumentEmbedding(LayerStack):
 
     def embed(self, tokens: Tensor, offset: Tensor, longest: int) -> Tensor:
         """tokens (n,) at positions offset (n,), all below ``longest`` -> (n, channels) with dropout."""
-        return dropout(self.embedded(tokens, offset, longest), self.cfg.dropout, self.training)
-
-    def embedded(self, tokens: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """The same without dropout; ``more`` (n, channels) is added to the embeddings."""
-        return self.placed(self.words(tokens), offset, longest, more)
+        return dropout(self.placed(self.words(tokens), offset, longest), self.cfg.dropout, self.training)
 
     def words(self, tokens: Tensor) -> Tensor:
         """tokens (n,) -> (n, channels), scaled, without positions."""
         return self.embed_scale * embed_words(tokens, self.embed_tokens, self.shares_output)
 
     def placed(self, x: Tensor, offset: Tensor, longest: int, more: Tensor | None = None) -> Tensor:
-        """x (n, channels) with positions, ``more`` and norm, as far as there are such."""
+        """x (n, channels) with positions, ``more`` (n, channels) and norm, as far as there are such."""
         if self.embed_positions is not None:
             x = x + self.embed_positions(offset, longest).to(x.dtype)
         if more is not None:
@@ -100,6 +104,10 @@ class DocumentEmbedding(LayerStack):
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return x
+
+    def max_positions(self) -> int:
+        """Longest document in tokens, as fairseq asks for it: not longer than ``--max-source-positions`` and so on."""
+        return self.positions() if self.restarts else min(self.longest, self.positions())
 
     def positions(self) -> int:
         """How many positions there are for a document; where they begin anew with each sentence, it has no end."""

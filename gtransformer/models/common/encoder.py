@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
-from torch import Tensor, nn
+from torch import Tensor
 
-from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import Layer, View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 
 class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
-    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2).
+    """Encodes whole documents (of G-Transformer: Bao et al. 2021, section 4.1 "Encoder" and 4.2)."""
 
-    Args:
-        cfg: the model's configuration.
-        dictionary: source dictionary, ending in the language symbols and ``<mask>``.
-        embed_tokens: token embedding, (vocabulary, encoder_embed_dim).
-        blocks: the attention of each layer, lowest first.
-    """
-
-    def __init__(
-        self,
-        cfg: DocumentModelConfig,
-        dictionary: Dictionary,
-        embed_tokens: nn.Embedding,
-        blocks: Sequence[tuple[AttentionBlock, ...]],
-    ):
-        super().__init__(dictionary)
-        self.init_embedding(cfg, dictionary, embed_tokens, cfg.encoder_learned_pos, cfg.max_source_positions)
-        self.layers = nn.ModuleList(Layer(cfg, "encoder", own) for own in blocks)
-        self.layer_norm = nn.LayerNorm(cfg.encoder_embed_dim) if cfg.encoder_normalize_before else None
+    side = "encoder"
 
     def layout(self, tokens: Tensor) -> Ragged:
         """As of all; of models that know no ``<s>``, only tags do, and no layer has a token of it."""
@@ -63,7 +39,7 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
         """``forward`` of (batch, length) tokens whose layers attend to further memories."""
         layout = self.layout(tokens)
         x = self.embed_batch(tokens, layout, {})
-        return self.output(tokens, layout, self.run_layers(x, View(str(self.cfg.group_attention), layout, memories)))
+        return self.output(tokens, layout, self.run_layers(x, self.view(layout, memories)))
 
     def output(
         self, tokens: Tensor, layout: Ragged, x: Tensor, known: dict[str, Tensor] | None = None
@@ -83,7 +59,3 @@ class DocumentEncoder(DocumentEmbedding, FairseqEncoder):
     def sentence_positions(self) -> int:
         """As of all, ``<s>`` counted: it takes none where no layer has a token of it."""
         return super().sentence_positions() + self.ends_only
-
-    def max_positions(self) -> int:
-        """Longest document in tokens."""
-        return self.positions() if self.restarts else min(self.cfg.max_source_positions, self.positions())

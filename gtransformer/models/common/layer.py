@@ -11,10 +11,9 @@ from torch.utils.checkpoint import checkpoint
 
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, gated_sum, make_pattern
+from gtransformer.modules.attention import Gate, MultiheadAttention, Pattern, ResidualGate, make_pattern, mixed
 from gtransformer.modules.kernels import Linear, dropout
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 
 class View:
@@ -103,52 +102,66 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, view: View) -> Tensor:
         """x (N, channels) ragged -> (N, channels)."""
         for block in self.blocks:
-            x = self.around(block, x, lambda h, block=block: self.attend(block, h, view), self.residual_gate_of(block))
+            gate = self.residual_gate_of(block)
+            x = self.residual(x, lambda h, block=block: self.attend(block, h, view), self.norm_of(block), gate)
         return self.residual(x, self.feed_forward, self.final_layer_norm)
 
     def attend(self, block: AttentionBlock, h: Tensor, view: View) -> Tensor:
         """The attention of a block, without residual and norm; Eq. 10 of Bao et al. (2021) where there is a gate."""
         keys = view.keys(block, h)
-        found = [
-            module(h, keys, *(view.pattern(block, scope) for scope in scopes))
-            for module, scopes in zip(self.modules_of(block), block.scopes, strict=True)
-        ]
-        gate = self.gate_of(block)
-        return found[0] if gate is None else gated_sum(gate, *found)
-
-    def around(
-        self,
-        block: AttentionBlock,
-        x: Tensor,
-        attend: Callable[[Tensor], Tensor],
-        gate: Callable[[Tensor, Tensor], Tensor] | None,
-    ) -> Tensor:
-        """A block's attention with residual and norm; with its ``gate`` in place of the residual.
-
-        Eq. 21 of Zhang et al. (2018): lambda H + (1 - lambda) C, without dropout on C. With norms before the blocks
-        what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms behind].
-        """
-        norm = self.norm_of(block)
-        if gate is None:
-            return self.residual(x, attend, norm)
-        h = norm(x) if self.norm_before else x
-        found = attend(h)
-        x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
-        return x if self.norm_before else norm(x)
+        found = []
+        for name, scopes in zip(block.modules, block.scopes, strict=True):
+            patterns = [view.pattern(block, scope) for scope in scopes]
+            found.append(getattr(self, name)(h, keys, *patterns))
+        if block.gate is None:
+            return found[0]
+        return mixed(getattr(self, block.gate)(torch.cat(found, dim=-1)), *found)
 
     def feed_forward(self, h: Tensor) -> Tensor:
         """The position-wise block without residual and norm, (..., channels) -> (..., channels)."""
         return self.fc2(dropout(self.activation(self.fc1(h)), self.activation_dropout, self.training))
 
-    def residual(self, x: Tensor, block: Callable[[Tensor], Tensor], norm: nn.LayerNorm) -> Tensor:
-        """x + dropout(block(x)), normalised after it (as in the paper) or before the block."""
-        h = block(norm(x) if self.norm_before else x)
-        x = x + dropout(h, self.dropout, self.training)
+    def residual(
+        self,
+        x: Tensor,
+        block: Callable[[Tensor], Tensor],
+        norm: nn.LayerNorm,
+        gate: Callable[[Tensor, Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """x + dropout(block(x)), normalised after it (as in the paper) or before the block.
+
+        With a ``gate`` Eq. 21 of Zhang et al. (2018), lambda H + (1 - lambda) C, without dropout on C. With norms
+        before the blocks what is mixed is the state, and the gate reads what attention reads [ours; the paper has norms
+        behind].
+        """
+        h = norm(x) if self.norm_before else x
+        found = block(h)
+        if gate is None:
+            x = x + dropout(found, self.dropout, self.training)
+        else:
+            x = torch.lerp(found.to(x.dtype), x, gate(h, found).to(x.dtype))
         return x if self.norm_before else norm(x)
 
 
 class LayerStack(nn.Module):
-    """Mixed into what has ``layers``, a ``layer_norm`` behind them or None, and the model's configuration ``cfg``."""
+    """Layers of one side, and a norm behind the last one where norms stand before the blocks."""
+
+    def init_layers(
+        self,
+        cfg: DocumentModelConfig,
+        side: str,
+        blocks: Iterable[tuple[AttentionBlock, ...]],
+        memory_channels: int | None = None,
+    ) -> None:
+        """Make the layers, with these blocks each, lowest first; the other arguments are those of ``Layer``."""
+        self.cfg = cfg
+        self.layers = nn.ModuleList(Layer(cfg, side, own, memory_channels) for own in blocks)
+        before = getattr(cfg, f"{side}_normalize_before")
+        self.layer_norm = nn.LayerNorm(getattr(cfg, f"{side}_embed_dim")) if before else None
+
+    def view(self, layout: Ragged, memories: dict[str, Memory] | None = None) -> View:
+        """What the layers look at in one pass over queries of this layout."""
+        return View(str(self.cfg.group_attention), layout, memories or {})
 
     def run_layers(self, x: Tensor, view: View) -> Tensor:
         """All layers and the norm behind the last one, (N, channels) -> (N, channels)."""

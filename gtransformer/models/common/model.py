@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import EnumType
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import FairseqTask
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.blocks import AttentionBlock
-from gtransformer.models.common.config import OFF, SWITCH, DocumentModelConfig, check_sizes
+from gtransformer.models.common.config import OFF, DocumentModelConfig, check_sizes
 from gtransformer.models.common.decoder import DocumentDecoder
 from gtransformer.models.common.encoder import DocumentEncoder
 from gtransformer.models.common.pretrained import from_transformer, is_transformers
@@ -74,7 +75,7 @@ class DocumentModel(FairseqEncoderDecoderModel):
         """Build from a configuration and a task with source and target dictionaries; UserError on a bad combination."""
         check_task(task)
         check_sizes(cfg)
-        check_choices(cfg, marks_loss=SWITCH)
+        check_choices(cfg)
         cls.check(cfg)
         check_sharing(cfg, task.source_dictionary, task.target_dictionary)
         source, target = make_embeddings(cfg, task.source_dictionary, task.target_dictionary)
@@ -184,12 +185,13 @@ def make_embedding(dictionary, channels: int) -> nn.Embedding:
     return embedding
 
 
-def check_choices(cfg: DocumentModelConfig, **known: Sequence[str]) -> None:
-    """UserError for an option whose value is not among those that are known."""
-    for option, names in known.items():
-        given = str(getattr(cfg, option))
+def check_choices(cfg: DocumentModelConfig) -> None:
+    """UserError for an option whose value is not one of its choices, as --model-overrides can give it."""
+    for option in fields(OmegaConf.get_type(cfg) if OmegaConf.is_config(cfg) else cfg):
+        given = str(getattr(cfg, option.name))
+        names = [one.value for one in option.type] if isinstance(option.type, EnumType) else [given]
         if given not in names:
-            raise UserError(f"--{option.replace('_', '-')} {given} is unknown; choose one of {', '.join(names)}")
+            raise UserError(f"--{option.name.replace('_', '-')} {given} is unknown; choose one of {', '.join(names)}")
 
 
 def check_sharing(cfg: DocumentModelConfig, source: Dictionary, target: Dictionary) -> None:

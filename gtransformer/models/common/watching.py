@@ -125,7 +125,7 @@ def projections(
     dtype = module.q_proj.weight.dtype
     with torch.autocast(x.device.type, enabled=False):
         q, k = module.queries(x.to(dtype), reach.queries), module.keys(memory.to(dtype), reach.keys)
-        return q, k, None if module.relative is None else module.relative().to(dtype)
+        return q, k, None if module.relative is None else module.relative.weight.to(dtype)
 
 
 def per_query(

@@ -16,7 +16,7 @@ from gtransformer.errors import UserError
 from gtransformer.models.common.architectures import SIZES, both_sides, register, register_sizes
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, BySentence
 from gtransformer.models.common.config import BOTH, DOCUMENT, MARKS, POSITIONS, SENTENCE, DocumentModelConfig, option
-from gtransformer.models.common.model import DocumentModel, check_choices
+from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.common.pretrained import from_transformer, is_copied, make_neutral
 
 CONTEXT_ATTENTION = ("combined", "global")
@@ -121,7 +121,8 @@ class GTransformerModel(DocumentModel):
     @classmethod
     def check(cls, cfg: GTransformerConfig) -> None:
         """UserError for an unknown ``--doc-mode``, and for more combined layers than there are layers."""
-        check_choices(cfg, doc_mode=DOC_MODES, positions=POSITIONS, sentence_marks=MARKS, trained_parameters=TRAINED)
+        if cfg.doc_mode not in DOC_MODES:
+            raise UserError(f"--doc-mode {cfg.doc_mode} is unknown; choose one of {', '.join(DOC_MODES)}")
         depth = {"encoder": cfg.encoder_layers, "decoder": cfg.decoder_layers, "cross": cfg.decoder_layers}
         for name, layers in depth.items():
             context = getattr(cfg, f"{name}_ctxlayers")

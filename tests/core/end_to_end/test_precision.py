@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gtransformer.modules.cpu.processor import has_bfloat16
+from gtransformer.modules.processor import has_bfloat16
 from tests.commands import GENERATION, run
 
 

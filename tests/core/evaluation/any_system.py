@@ -12,8 +12,7 @@ from gtransformer.evaluation.sentence_scores import TokenLists
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.gtransformer import GTransformerConfig, GTransformerModel
-from gtransformer.models.lst import LstTransformerModel
-from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from tests.support import tiny_config
 

@@ -25,7 +25,7 @@ from gtransformer.evaluation.contrastive import (
     score_items,
 )
 from gtransformer.evaluation.sentence_scores import Request, SentenceScorer, size
-from gtransformer.models.window.attention import ALIGNMENTS
+from gtransformer.models.window import ALIGNMENTS
 from tests.core.evaluation.any_system import make_system, score_by_hand
 from tests.core.models.test_window import window_model
 

@@ -10,6 +10,9 @@ import math
 import numpy as np
 import torch
 
+from tests.core.models.numpy_oracle import Oracle
+from tests.core.models.oracle_checks import arrays
+
 Rows = list[np.ndarray]  # of each instance (tokens, channels)
 FLAT = "batch_front.across.attention"
 
@@ -31,67 +34,23 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-class BatchOracle:
+class BatchOracle(Oracle):
     """A model's options, and its parameters, all by name; a shared one has all of its names."""
 
     def __init__(self, model):
-        self.p = {name: one.detach().numpy() for name, one in model.named_parameters(remove_duplicate=False)}
-        self.cfg, self.bos = model.cfg, model.decoder.bos
-
-    def linear(self, name: str, x: np.ndarray) -> np.ndarray:
-        return x @ self.p[f"{name}.weight"].T + self.p.get(f"{name}.bias", 0.0)
-
-    def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        centred = x - x.mean(axis=-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
-        return scaled * self.p[f"{name}.weight"] + self.p[f"{name}.bias"]
-
-    def attention(self, name: str, side: str, x: np.ndarray, keys: np.ndarray, causal: bool = False) -> np.ndarray:
-        """Eq. 5 and 6 over one sequence."""
-        q, k, v = (self.linear(f"{name}.{one}_proj", of) for one, of in (("q", x), ("k", keys), ("v", keys)))
-        width = x.shape[1] // getattr(self.cfg, f"{side}_attention_heads")
-        found = []
-        for begin in range(0, x.shape[1], width):
-            part = slice(begin, begin + width)
-            scores = q[:, part] @ k[:, part].T / math.sqrt(width)
-            if causal:
-                scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
-            found.append(softmax(scores) @ v[:, part])
-        return self.linear(f"{name}.out_proj", np.concatenate(found, axis=1))
-
-    def layer(self, name: str, side: str, x: np.ndarray, memory: np.ndarray | None) -> np.ndarray:
-        before = getattr(self.cfg, f"{side}_normalize_before")
-
-        def residual(x: np.ndarray, block: str, sublayer) -> np.ndarray:
-            if before:
-                return x + sublayer(self.norm(f"{name}.{block}_layer_norm", x))
-            return self.norm(f"{name}.{block}_layer_norm", x + sublayer(x))
-
-        own = f"{name}.self_attn_local"
-        x = residual(x, "self_attn", lambda h: self.attention(own, side, h, h, side == "decoder"))
-        if memory is not None:
-            other = f"{name}.encoder_attn_local"
-            x = residual(x, "encoder_attn", lambda h: self.attention(other, side, h, memory))
-        return residual(x, "final", lambda h: self.linear(f"{name}.fc2", np.maximum(self.linear(f"{name}.fc1", h), 0)))
-
-    def stack(self, name: str, side: str, layers: int, x: np.ndarray, memory=None) -> np.ndarray:
-        for number in range(layers):
-            x = self.layer(f"{name}.layers.{number}", side, x, memory)
-        return self.norm(f"{name}.layer_norm", x) if getattr(self.cfg, f"{side}_normalize_before") else x
+        super().__init__(model.cfg, arrays(model), model.decoder.bos, model.decoder.eos)
 
     def embeddings(self, side: str, rows: list[list[int]], first: list[int]) -> Rows:
-        """Words and positions (fairseq counts from 2), <s> replaced by the number of its sentence."""
-        table = self.p[f"{side}.embed_tokens.weight"]
-        channels, found = table.shape[1], []
+        """Words and positions, <s> replaced by the number of its sentence."""
+        numbered, found = str(getattr(self.cfg, "sentence_numbers", "off")) == "on", []
         for tokens, number in zip(rows, first, strict=True):
-            vectors = []
+            x = self.embed(side, tokens)
             for place, token in enumerate(tokens):
-                vector = math.sqrt(channels) * table[token]
-                if token == self.bos and str(getattr(self.cfg, "sentence_numbers", "off")) == "on":
-                    vector = self.linear(f"{side}.batch_front.numbers.map", waves(number, channels))
+                if numbered and token == self.bos:
+                    x[place] -= math.sqrt(x.shape[1]) * self.p[f"{side}.embed_tokens.weight"][token]
+                    x[place] += self.linear(f"{side}.batch_front.numbers.map", waves(number, x.shape[1]))
                     number += 1
-                vectors.append(vector + waves(place + 2, channels))
-            found.append(np.stack(vectors))
+            found.append(x)
         return found
 
     def front(self, side: str, rows: list[list[int]], x: Rows) -> Rows:
@@ -155,6 +114,6 @@ class BatchOracle:
         found = []
         for source, target in zip(x, y, strict=True):
             memory = self.stack("encoder", "encoder", cfg.encoder_layers, source)
-            states = self.stack("decoder", "decoder", cfg.decoder_layers, target, memory)[behind:]
+            states = self.stack("decoder", "decoder", cfg.decoder_layers, target, None, memory)[behind:]
             found.append(states @ self.p["decoder.output_projection.weight"].T)
         return found

@@ -56,6 +56,6 @@ class BatchSteps:
         norm = "decoder.batch_front.layer_norm"
         inputs = (*hypothesis.inputs, oracle.norm(norm, newest)[0])
         x = np.concatenate([oracle.norm(norm, context), np.stack(inputs)])
-        states = oracle.stack("decoder", "decoder", self.model.cfg.decoder_layers, x, self.memories[sentence])
+        states = oracle.stack("decoder", "decoder", self.model.cfg.decoder_layers, x, None, self.memories[sentence])
         logits = states[-1] @ oracle.p["decoder.output_projection.weight"].T
         return replace(hypothesis, tokens=tokens, inputs=inputs), logits

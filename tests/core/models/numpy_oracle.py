@@ -1,4 +1,4 @@
-"""Document Transformer and Flat-Transformer in NumPy: one sentence pair at a time, matrices as the papers have them.
+"""Transformers in NumPy, Document and Flat-Transformer: a sentence pair at a time, matrices as the papers have them.
 
 Nothing here is the models' code: of these there are their options, and their parameters as arrays by name. Equations
 are those of Zhang et al. (2018), transposed: rows are tokens. Parameters may be complex: all that is done to them is
@@ -11,13 +11,6 @@ import numpy as np
 from numpy import ndarray
 
 FIRST_POSITION = 2  # of the tables, as fairseq counts
-
-
-def sinusoids(length: int, channels: int) -> ndarray:
-    """Positions from 0, (length, channels): sines, then cosines, of geometric rates from 1 to 1 / 10,000."""
-    rates = 10000.0 ** (-np.arange(channels // 2) / (channels // 2 - 1))
-    angles = np.outer(np.arange(length) + FIRST_POSITION, rates)
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 def split(source: list[int], bos: int, eos: int, itself: bool) -> tuple[list[int], list[int]]:
@@ -77,7 +70,6 @@ class Oracle:
 
     def layer(self, name: str, side: str, x: ndarray, context: ndarray | None, memory: ndarray | None) -> ndarray:
         """Self-attention, attention to the context and to the memory where there are any, feed-forward."""
-        heads, causal = getattr(self.cfg, f"{side}_attention_heads"), side == "decoder"
         before = getattr(self.cfg, f"{side}_normalize_before")
 
         def block(x: ndarray, kind: str, sublayer, join=np.add) -> ndarray:
@@ -89,7 +81,7 @@ class Oracle:
 
         def attend(kind: str, keys: ndarray | None, causal: bool = False):
             found = f"{name}.{kind}_local"
-            return lambda h: self.attention(found, heads, h, h if keys is None else keys, causal)
+            return lambda h: self.attention(found, side, h, h if keys is None else keys, causal)
 
         def gate(x: ndarray, found: ndarray) -> ndarray:
             """Eq. 21 and 22; the gate reads what attention reads."""
@@ -98,7 +90,7 @@ class Oracle:
             weight = 1 / (1 + np.exp(-(h @ own.T + found @ other.T)))
             return weight * x + (1 - weight) * found
 
-        x = block(x, "self_attn", attend("self_attn", None, causal))  # Eq. 5, 8, 11, 15
+        x = block(x, "self_attn", attend("self_attn", None, side == "decoder"))  # Eq. 5, 8, 11, 15
         if context is not None:
             join = np.add if str(self.cfg.context_join) == "residual" else gate
             x = block(x, "context_attn", attend("context_attn", context), join)  # Eq. 12, 16
@@ -106,8 +98,9 @@ class Oracle:
             x = block(x, "encoder_attn", attend("encoder_attn", memory))  # Eq. 17
         return block(x, "final", lambda h: self.linear(f"{name}.fc2", relu(self.linear(f"{name}.fc1", h))))
 
-    def attention(self, name: str, heads: int, x: ndarray, keys: ndarray, causal: bool) -> ndarray:
+    def attention(self, name: str, side: str, x: ndarray, keys: ndarray, causal: bool = False) -> ndarray:
         """Softmax attention, all heads at once."""
+        heads = getattr(self.cfg, f"{side}_attention_heads")
         q, k, v = (
             self.linear(f"{name}.{kind}_proj", given).reshape(len(given), heads, -1).swapaxes(0, 1)
             for kind, given in (("q", x), ("k", keys), ("v", keys))
@@ -119,7 +112,7 @@ class Oracle:
         return self.linear(f"{name}.out_proj", found.swapaxes(0, 1).reshape(len(x), -1))
 
     def linear(self, name: str, x: ndarray) -> ndarray:
-        return x @ self.p[f"{name}.weight"].T + self.p[f"{name}.bias"]
+        return x @ self.p[f"{name}.weight"].T + self.p.get(f"{name}.bias", 0.0)
 
     def norm(self, name: str, x: ndarray) -> ndarray:
         far = x - x.mean(axis=1, keepdims=True)

@@ -18,8 +18,7 @@ from gtransformer.tasks.beginning import check_combinations
 from gtransformer.tasks.generation import as_read
 from tests.core.models.batch_documents import document
 from tests.core.models.batch_oracle import BatchOracle
-from tests.core.models.test_docflat import system
-from tests.core.models.test_joined_documents import joined
+from tests.core.models.test_docflat import joined, system
 
 SMOOTHED = LabelSmoothedCrossEntropyCriterionConfig(label_smoothing=0.1)
 

@@ -91,39 +91,6 @@ def test_every_step_is_what_it_is_defined_to_be(dictionary, name, caches):
 
 
 @torch.no_grad()
-def test_one_hypothesis_a_sentence_is_a_mask(dictionary):
-    """Token t of sentence i sees token s of sentence j where j <= i and s <= t: all at once, by the module itself."""
-    model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=5)
-    oracle, state = steps_of(model, batch), begun(model, batch, 1)
-    across = model.decoder.batch_front.across
-    lengths = [len(one) for one in batch.target]
-    own = torch.cat([torch.from_numpy(oracle.embedded(i, one)[1]) for i, one in enumerate(batch.target)])
-    sentence = np.repeat(np.arange(5), lengths)
-    place = np.concatenate([np.arange(length) for length in lengths])
-    seen = (sentence <= sentence[:, None]) & (place <= place[:, None])
-    q, k, v = (across.attention.split(getattr(across.attention, f"{one}_proj")(own)) for one in "qkv")
-    scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
-    weights = scores.masked_fill(torch.from_numpy(~seen), -torch.inf).softmax(dim=-1)
-    found = across.attention.out_proj(torch.einsum("hqk,khd->qhd", weights, v).flatten(1))
-    expected = model.decoder.batch_front.layer_norm(across.taken_in(own, found)).split(lengths)
-    inputs, active = state.inputs, list(range(5))
-    offsets = np.array([len(one) for one in contexts_of(batch)])
-    for step in range(max(lengths)):
-        tokens = torch.tensor([batch.target[s][step] for s in active])
-        tags = np.array([[min(s, CONTEXT) + 1] for s in active])
-        x = inputs.step(tokens, offsets[active] + step, np.full(tags.shape, step == 0), tags)
-        for row, s in zip(x, active, strict=True):
-            assert relative_error(row, expected[s][step]) < TOLERANCE
-        kept = [place for place, s in enumerate(active) if lengths[s] > step + 1]
-        for s in active:
-            if lengths[s] == step + 1:
-                inputs.finish(s, torch.tensor(batch.target[s][1:]))
-        active = [active[place] for place in kept]
-        if active:
-            inputs.reorder(np.array(kept), np.zeros((len(kept), 1), dtype=np.int64))
-
-
-@torch.no_grad()
 def test_a_decoder_that_reads_its_batch_writes_one_sentence_of_each(dictionary):
     model, batch = made(dictionary, *DOCFLAT), document(dictionary, sentences=3)
     state = begun(model, batch, 1)

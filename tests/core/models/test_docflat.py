@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 
 from gtransformer.models.batch_readers import AbdConfig, AbdModel, DocFlatConfig, DocFlatModel, MbeConfig, MbeModel
-from gtransformer.models.batch_readers.attention import current_tokens, end_to_end
-from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.transformer import InstanceTransformerModel
-from gtransformer.modules.packed import PackedPattern
-from gtransformer.modules.reach import by_document
 from tests.core.models.batch_documents import CONTEXT, document, made
 from tests.core.models.batch_oracle import BatchOracle
-from tests.support import ragged, relative_error
+from tests.support import pad_batch, relative_error
 
 pytestmark = pytest.mark.slow
 
@@ -147,49 +141,6 @@ def test_what_a_source_word_changes(dictionary, name):
             assert is_same(one, two) != (near or everywhere), (sentence, number)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("norms", [{}, NORMS])
-@pytest.mark.parametrize("gate", ["continuous", "discrete"])
-def test_with_gates_of_zero_it_is_the_pseudo_document_transformer(dictionary, gate, norms):
-    """With the same norm, and with sentence numbers or without."""
-    batch = document(dictionary)
-    for numbers in ("on", "off"):
-        model = made(dictionary, *DOCFLAT, context_gate=gate, sentence_numbers=numbers, **norms)
-        plain = made(dictionary, *DOCFLAT, batch_attention_in="none", sentence_numbers=numbers, **norms)
-        plain.load_state_dict({name: one for name, one in model.state_dict().items() if ".across." not in name})
-        expected = plain(**batch.inputs())[0]
-        assert relative_error(model(**batch.inputs())[0], expected) > 1e-3
-        for side in (model.encoder, model.decoder):
-            side.batch_front.across.gate.weight.zero_()
-            side.batch_front.across.gate.bias.fill_(-1e9)
-        assert relative_error(model(**batch.inputs())[0], expected) < TOLERANCE
-    # Without numbers that Transformer is the one there is, with a norm on its embeddings.
-    transformer = made(dictionary, InstanceTransformerModel, DocumentModelConfig, layernorm_embedding=True, **norms)
-    transformer.load_state_dict(
-        {name.replace("batch_front.layer_norm", "layernorm_embedding"): one for name, one in plain.state_dict().items()}
-    )
-    inputs = batch.inputs()
-    del inputs["first_sentence"]
-    assert relative_error(transformer(**inputs)[0], expected) < TOLERANCE
-
-
-@torch.no_grad()
-def test_numbers_stand_in_place_of_the_first_symbol(dictionary):
-    """What <s> is embedded as is not read; instances of which nothing is known begin their documents."""
-    model = system(dictionary, "none", share_all_embeddings=False, share_decoder_input_output_embed=False)
-    batch = document(dictionary, sentences=1 + CONTEXT)
-    inputs = batch.inputs()
-    found = model(**inputs)[0]
-    del inputs["first_sentence"]
-    assert torch.equal(model(**inputs)[0], found)  # the document's first sentences
-    for side in (model.encoder, model.decoder):
-        side.embed_tokens.weight[dictionary.bos()] += 1.0
-    assert torch.equal(model(**inputs)[0], found)
-    for number in (2, 100_000):
-        later = model(**inputs, first_sentence=torch.full((len(batch.source),), number))[0]
-        assert not torch.allclose(later[:, 0], found[:, 0]) and later.isfinite().all()
-
-
 def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     """As if the gate were what the sigmoid says, but with the states that the step lets through."""
     attention = system(dictionary, "D").encoder.batch_front.across
@@ -208,30 +159,10 @@ def test_gradients_of_discrete_gates_go_straight_through(dictionary):
     assert torch.allclose(gradients[2], through.sum(dim=0))
 
 
-def test_thousands_of_tokens_take_no_mask():
-    """One segment for the fused kernel: nothing of the size tokens x tokens is made."""
-    flat = end_to_end(np.repeat(np.arange(1, 101), 40), "cpu")
-    for causal in (False, True):
-        (bucket,) = PackedPattern(by_document(flat, flat, causal)).bucketed.buckets
-        assert bucket.mask is None and bucket.causal == causal and bucket.key_index.numel() == 4000
-
-
-def test_current_tokens_are_those_of_last_sentences():
-    for left in (False, True):
-        layout = ragged([[1, 1, 2, 2, 2], [1, 1], [1, 2, 3]], left)
-        assert current_tokens(layout).tolist() == [2, 3, 4, 5, 6, 9]
-
-
-def test_recomputed_activations_dropout_and_autocast(dictionary):
-    """Gradients with recomputed activations are the same; with all dropped out, nothing of the input is left."""
+def test_dropout_and_autocast(dictionary):
+    """In bfloat16 it is near to float32; with all dropped out, nothing of the input is left."""
     batch = document(dictionary)
     for name in ("C", "MBE"):
-        gradients = []
-        for recompute in (False, True):
-            model = system(dictionary, name, checkpoint_activations=recompute).train()
-            model(**batch.inputs())[0].logsumexp(dim=2).sum().backward()
-            gradients.append({parameter: one.grad for parameter, one in model.named_parameters()})
-        assert all(torch.equal(one, gradients[1][parameter]) for parameter, one in gradients[0].items())
         with torch.no_grad():
             exact = system(dictionary, name).float()(**batch.inputs())[0]
             rough = system(dictionary, name, autocast="bfloat16").float()(**batch.inputs())[0]
@@ -240,3 +171,44 @@ def test_recomputed_activations_dropout_and_autocast(dictionary):
     model.decoder.layers[0].register_forward_pre_hook(lambda module, given: read.append(given[0]))
     model(**batch.inputs())
     assert not read[0].any()
+
+
+def joined(batches) -> dict[str, torch.Tensor]:
+    """The inputs of several batches as one."""
+    pad = batches[0].dictionary.pad()
+    sources, targets = (
+        [row for one in batches for row in one.rows(getattr(one, side))] for side in ("source", "target")
+    )
+    return {
+        "src_tokens": pad_batch(sources, pad, left=True),
+        "src_lengths": None,
+        "prev_output_tokens": pad_batch(targets, pad, left=False),
+        "first_sentence": torch.tensor([number for one in batches for number in one.first]),
+        "stretch": torch.tensor([i for i, one in enumerate(batches) for _ in one.source]),
+    }
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_each_document_is_as_alone(dictionary, name):
+    """And so are the gradients of the sum."""
+    model = system(dictionary, name)
+    batches = [
+        document(dictionary, seed, sentences, begin) for seed, sentences, begin in ((3, 6, 1), (4, 3, 9), (5, 4, 1))
+    ]
+    parameters, expected, losses = list(model.parameters()), [], []
+    for batch in batches:
+        expected += batch.current(model(**batch.inputs())[0])
+        losses.append(sum(row.square().sum() for row in expected[-len(batch.source) :]))
+    gradients = torch.autograd.grad(sum(losses), parameters)
+    logits = model(**joined(batches))[0]
+    found, row = [], 0
+    for batch in batches:
+        found += batch.current(logits[row : row + len(batch.source)])
+        row += len(batch.source)
+    for one, other in zip(found, expected, strict=True):
+        assert relative_error(one, other) < TOLERANCE
+    loss = sum(one.square().sum() for one in found)
+    one, other = (
+        torch.cat([g.flatten() for g in found]) for found in (torch.autograd.grad(loss, parameters), gradients)
+    )
+    assert relative_error(one, other) < TOLERANCE

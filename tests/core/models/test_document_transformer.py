@@ -6,25 +6,17 @@ import random
 
 import pytest
 import torch
-from torch import nn
 
+from gtransformer.errors import UserError
+from gtransformer.models.common import decoder
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.models.document_transformer import (
-    JOINS,
-    PLACES,
-    DocumentTransformerConfig,
-    DocumentTransformerModel,
-    split_context,
-)
+from gtransformer.models.common.decoding.state import CachedState
+from gtransformer.models.document_transformer import DocumentTransformerConfig, DocumentTransformerModel, split_context
 from gtransformer.models.transformer import InstanceTransformerModel
 from tests.core.models.numpy_oracle import Oracle
-from tests.core.models.oracle_checks import (
-    TOLERANCE,
-    batch,
-    check_derivatives,
-    check_logits,
-)
-from tests.support import drawn, pad_batch, random_document, relative_error
+from tests.core.models.oracle_checks import arrays, check_derivatives, check_every_step
+from tests.core.search.conftest import Translator
+from tests.support import drawn, pad_batch, random_document
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +28,9 @@ OPTIONS = {
     "encoder": {"context_in": "encoder"},
     "decoder": {"context_in": "decoder", "context_of_first": "itself"},
     "residual": {"context_join": "residual", "context_layers": 2},
+    "residual encoder": {"context_join": "residual", "context_in": "encoder"},
     "prenorm": {**NORMS, "context_layers": 2},
+    "prenorm encoder": {**NORMS, "context_in": "encoder"},
     "prenorm residual decoder": {**NORMS, "context_join": "residual", "context_in": "decoder"},
     "wider encoder": {
         "share_all_embeddings": False, "encoder_embed_dim": 20, "encoder_learned_pos": True,
@@ -62,33 +56,7 @@ def pairs(dictionary) -> list[tuple[list[int], list[int]]]:
 @pytest.mark.parametrize(("engine", "name"), [*(("packed", name) for name in OPTIONS), ("dense", "both")])
 def test_forward_and_backward_equal_the_oracle(dictionary, engine, name):
     model = beside_model(dictionary, group_attention=engine, **OPTIONS[name])
-    check_derivatives(model, dictionary, pairs(dictionary), Oracle)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("join", JOINS)
-@pytest.mark.parametrize("norms", [{}, NORMS], ids=["postnorm", "prenorm"])
-def test_every_kind_equals_the_oracle(dictionary, place, join, norms):
-    """With one and two layers of the context encoder."""
-    for layers in (1, 2):
-        model = beside_model(dictionary, context_in=place, context_join=join, context_layers=layers, **norms)
-        check_logits(model, dictionary, pairs(dictionary), Oracle)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("engine", "training"), [("packed", False), ("packed", True), ("dense", False)])
-def test_nothing_depends_on_padding_or_the_batch(dictionary, engine, training):
-    model = beside_model(dictionary, group_attention=engine).train(training)
-    documents = pairs(dictionary)
-    source, target = batch(dictionary, documents)
-    together = model(source, None, target)[0]
-    for row, pair in enumerate(documents):
-        for extra in (0, 3):
-            source, target = batch(dictionary, [pair], extra)
-            for one in (source, source.roll(-extra, dims=1)):  # padded on the left, and on the right
-                alone = model(one, None, target)[0]
-                assert relative_error(alone[0, : len(pair[1])], together[row, : len(pair[1])]) < TOLERANCE
+    check_derivatives(model, dictionary, pairs(dictionary), Oracle, extra=1)
 
 
 def test_current_and_context_by_hand(dictionary):
@@ -102,53 +70,6 @@ def test_current_and_context_by_hand(dictionary):
         assert kept[1] == [[4, 5, 6, eos], second, [eos]]
         assert tags[context != pad].tolist() == [1, 1, 3, 3, *[1] * len(second), 1]
         assert not tags[context == pad].any()
-
-
-@torch.no_grad()
-def test_what_the_context_changes(dictionary):
-    """Every word of it changes the result, in encoder and decoder; ``itself`` changes single sentences alone."""
-    draw = random.Random(5)
-    source = random_document(draw, dictionary, [2, 1, 3])
-    target = torch.tensor([random_document(draw, dictionary, [3])])
-    for place in ("encoder", "decoder", "both"):
-        model = beside_model(dictionary, context_in=place)
-        logits = model(torch.tensor([source]), None, target)[0]
-        for position in (1, 2, 5):
-            other = list(source)
-            other[position] = other[position] % 12 + 4
-            assert other != source
-            assert (model(torch.tensor([other]), None, target)[0] - logits).abs().amax(dim=2).min() > 1e-6
-            states = [model.encoder(torch.tensor([one]))["memory"][0].states for one in (source, other)]
-            assert torch.equal(*states) == (place == "decoder")
-        itself = beside_model(dictionary, context_in=place, context_of_first="itself")
-        assert torch.equal(itself(torch.tensor([source]), None, target)[0], logits)
-        alone = [one(torch.tensor([source[7:]]), None, target)[0] for one in (model, itself)]
-        assert not torch.allclose(*alone)
-
-
-class Ones(nn.Module):
-    """A gate that lets nothing of the context through."""
-
-    def forward(self, own, found):
-        return torch.ones_like(own)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("norms", [{}, NORMS])
-def test_with_gates_of_one_it_is_the_sentence_model_that_it_starts_from(dictionary, norms):
-    """The norm behind the gate passed by, with which a post-norm layer normalises once more."""
-    sentence = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig, **norms)
-    model = beside_model(dictionary, load_partial=True, **norms)
-    model.load_state_dict(sentence.state_dict())
-    for layer in (*model.encoder.layers, *model.decoder.layers):
-        layer.context_attn_gate, layer.context_attn_layer_norm = Ones(), nn.Identity()
-    source, target = batch(dictionary, pairs(dictionary))
-    current = split_context(source, dictionary.bos(), dictionary.eos(), dictionary.pad(), False)[0]
-    expected = sentence(current, None, target)[0]
-    assert relative_error(model(source, None, target)[0], expected) < TOLERANCE
-    opened = beside_model(dictionary, load_partial=True, **norms)
-    opened.load_state_dict(sentence.state_dict())
-    assert relative_error(opened(source, None, target)[0], expected) > 1e-3
 
 
 def test_dropout_is_everywhere_but_on_the_contexts_embeddings_and_what_a_gate_takes_in(dictionary, monkeypatch):
@@ -172,17 +93,80 @@ def test_dropout_is_everywhere_but_on_the_contexts_embeddings_and_what_a_gate_ta
     torch.testing.assert_close(joined[0], weight * own + (1 - weight) * found)  # a residual connection would drop it
 
 
-def test_recomputed_activations_and_autocast(dictionary):
-    """Gradients with recomputed activations are the same; in bfloat16 the full pass is near to that in float32."""
-    source, target = batch(dictionary, pairs(dictionary))
-    grads = []
-    for recompute in (False, True):
-        model = beside_model(dictionary, checkpoint_activations=recompute).train()
-        model(source, None, target)[0].logsumexp(dim=2).sum().backward()
-        grads.append({name: parameter.grad for name, parameter in model.named_parameters()})
-    assert all(torch.equal(one, grads[1][name]) for name, one in grads[0].items())
-    with torch.no_grad():
-        exact = beside_model(dictionary).float()(source, None, target)[0]
-        rough = beside_model(dictionary, autocast="bfloat16").float()(source, None, target)[0]
-    # With weights drawn wide, rounding grows: float32 differs from float64 twenty times as much as a Transformer's.
-    assert 0 < (rough - exact).abs().mean() / exact.abs().mean() < 0.1
+@torch.no_grad()
+@pytest.mark.parametrize("caches", [True, False])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_step_equals_the_oracle(dictionary, caches, name):
+    model = beside_model(dictionary, **OPTIONS[name])
+    oracle = Oracle(model.cfg, arrays(model), dictionary.bos(), dictionary.eos())
+    check_every_step(model, dictionary, pairs(dictionary), oracle.logits, caches)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["both", "encoder", "prenorm residual decoder"])
+def test_search_finds_one_sentence_with_caches_and_without_and_as_fairseqs_loop(dictionary, name):
+    """Beams change places, finished sentences make room for waiting ones; the context is encoded once for all."""
+    model = beside_model(dictionary, **OPTIONS[name])
+    sources = [source for source, _ in pairs(dictionary)]
+    encoded = []
+    model.encoder.context_encoder.layers[0].register_forward_hook(lambda *given: encoded.append(1))
+    options = {"beam": 3, "max_len_a": 1, "max_len_b": 2, "nbest": 3}
+    found = []
+    for caches, fast, at_once in ((True, True, 0), (True, True, 2), (False, True, 2), (True, False, 0)):
+        model.decoder.caches = caches
+        translate = Translator(dictionary, [model], {"documents_at_once": at_once}, **options)
+        assert translate.generator.fast
+        translate.generator.fast = fast
+        found.append(translate(sources))
+        assert len(encoded) == len(found)
+    found.append([one for source in sources for one in translate([source])])  # each by itself
+    for source, ours, *others in zip(sources, *found, strict=True):
+        words = len(source) - 2 - max(i for i, token in enumerate(source) if token == dictionary.bos())
+        for one in ours:
+            (sentence,) = translate.sentences(one)
+            assert len(sentence) <= words + 2
+        for other in others:
+            assert [one["tokens"].tolist() for one in ours] == [one["tokens"].tolist() for one in other]
+            scores = [torch.stack([one["score"] for one in side]).double() for side in (ours, other)]
+            assert torch.allclose(*scores, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("whole", [True, False], ids=["parameters", "autocast"])
+@pytest.mark.parametrize("name", ["both", "prenorm residual decoder"])
+def test_every_step_in_bfloat16_is_near_the_full_pass(dictionary, monkeypatch, whole, name):
+    """With parameters in bfloat16, and with products in it alone, whatever the processor has instructions for."""
+    monkeypatch.setattr(decoder, "has_bfloat16", lambda: True)
+    exact = beside_model(dictionary, **OPTIONS[name])
+    rough = beside_model(dictionary, **OPTIONS[name], autocast="none" if whole else "bfloat16")
+    for parameter in (*exact.parameters(), *rough.parameters()):
+        parameter.mul_(0.5) if parameter.dim() == 2 else None  # with weights drawn wide, rounding grows
+    rough = rough.bfloat16() if whole else rough.float()
+    for source, target in pairs(dictionary):
+        sides = torch.tensor([source]), None, torch.tensor([target])
+        expected, full = (model(*sides)[0][0].double() for model in (exact, rough))
+        state: dict = {}
+        encoded = rough.encoder(sides[0])
+        steps = [rough.decoder(sides[2][:, : n + 1], encoded, state)[0][0, 0] for n in range(len(target))]
+        assert type(state[decoder.STATE]) is CachedState
+        assert {step.dtype for step in steps} == {torch.bfloat16 if whole else torch.float32}
+        found = torch.stack(steps).double()
+        for one in (full, found):
+            assert 0 < (one - expected).abs().mean() / expected.abs().mean() < 0.05
+        assert (found - full).abs().mean() / expected.abs().mean() < 0.05
+
+
+@torch.no_grad()
+def test_an_ensemble_of_two_and_one_that_cannot_be(dictionary):
+    model, other = beside_model(dictionary), beside_model(dictionary, context_in="decoder")
+    sources = [source for source, _ in pairs(dictionary)]
+    one, two = (
+        Translator(dictionary, models, beam=2, max_len_a=1, max_len_b=2)(sources)
+        for models in ([model, model], [model])
+    )
+    for ours, theirs in zip(one, two, strict=True):
+        assert ours[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
+    Translator(dictionary, [model, other], beam=2, max_len_a=1, max_len_b=2)(sources)
+    documents = beside_model(dictionary, InstanceTransformerModel, DocumentModelConfig)
+    with pytest.raises(UserError, match="make no ensemble"):
+        Translator(dictionary, [documents, model], beam=2)

@@ -111,45 +111,6 @@ def test_several_new_tokens_at_once(dictionary, mode):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("mode", FEW)
-def test_more_target_sentences_than_source_sentences(dictionary, mode):
-    draw = random.Random(6)
-    model = tiny_model(dictionary, **MODES[mode]).double()
-    source = torch.tensor([random_document(draw, dictionary, [3])])
-    target = torch.tensor([random_document(draw, dictionary, [2, 2, 1])])
-    state: dict = {}
-    encoder_out = model.encoder(source)
-    for length in range(1, target.shape[1] + 1):
-        found = model.decoder(target[:, :length], encoder_out, state)[0][:, 0]
-        assert found.isfinite().all()
-        assert relative_error(found, full_forward(model, source, target[:, :length])) < TOLERANCE
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("mode", FEW)
-def test_beams_that_agree_for_long_and_part_again(dictionary, make_pairs, mode):
-    """All beams continue one for 40 steps, then each goes its own way: what they share is still there."""
-    draw = random.Random(3)
-    model = tiny_model(dictionary, **MODES[mode]).double()
-    source = make_pairs(3, [5, 9]).source
-    beam = 2
-    rows = torch.tensor([0, 0, 1, 1])
-    encoder_out = model.encoder.reorder_encoder_out(model.encoder(source), rows)
-    prefixes = torch.full((4, 1), dictionary.bos())
-    state: dict = {}
-    for step in range(70):
-        logits = model.decoder(prefixes, encoder_out, state)[0][:, 0]
-        if step % 3 == 0 or step > 60:
-            assert relative_error(logits, full_forward(model, source[rows], prefixes)) < TOLERANCE, step
-        together = step < 40 and step % 5 == 0
-        order = torch.tensor([d * beam + (0 if together else i) for d in range(2) for i in range(beam)])
-        model.decoder.reorder_incremental_state_scripting(state, order)
-        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-        prefixes = prefixes[order]
-        prefixes = torch.cat([prefixes, next_tokens(draw, dictionary, prefixes).unsqueeze(1)], dim=1)
-
-
-@torch.no_grad()
 def test_group_cache_holds_one_sentence(dictionary):
     """After 60 sentences of up to 4 words the cache of group attention is still small, and global ones are not."""
     draw = random.Random(7)

@@ -5,11 +5,8 @@ import random
 import pytest
 import torch
 
-from gtransformer.modules.dense import DensePattern, attention_weights
-from gtransformer.modules.reach import by_sentence
 from tests.support import pad_batch, random_document, random_lengths, tiny_model
 
-ENGINES = ("dense", "packed")
 NO_CONTEXT = {"encoder_ctxlayers": 0, "decoder_ctxlayers": 0, "cross_ctxlayers": 0}
 MODES = {"combined": {}, "group": NO_CONTEXT, "full": {"doc_mode": "full"}, "prenorm": {
     "encoder_normalize_before": True, "decoder_normalize_before": True},
@@ -21,15 +18,10 @@ def close(a, b):
     return torch.allclose(a, b, atol=2e-5, rtol=1e-4)
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request):
-    return request.param
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("mode", MODES)
-def test_output_does_not_depend_on_batch_or_padding(dictionary, make_pairs, engine, mode):
-    model = tiny_model(dictionary, group_attention=engine, **MODES[mode])
+def test_output_does_not_depend_on_batch_or_padding(dictionary, make_pairs, mode):
+    model = tiny_model(dictionary, **MODES[mode])
     pairs = make_pairs(1, [7, 1, 3, 12])
     pad = dictionary.pad()
     together, _ = model(pairs.source, None, pairs.previous)
@@ -45,8 +37,8 @@ def test_output_does_not_depend_on_batch_or_padding(dictionary, make_pairs, engi
 
 @torch.no_grad()
 @pytest.mark.parametrize("mode", MODES)
-def test_no_target_position_sees_the_future(dictionary, engine, mode):
-    model = tiny_model(dictionary, group_attention=engine, **MODES[mode])
+def test_no_target_position_sees_the_future(dictionary, mode):
+    model = tiny_model(dictionary, **MODES[mode])
     draw = random.Random(2)
     source = pad_batch([random_document(draw, dictionary, [4, 3, 5])], 1, True)
     target = random_document(draw, dictionary, [3, 4, 4])
@@ -72,9 +64,9 @@ def changed_sentence(dictionary, lengths, number, seed):
 @torch.no_grad()
 @pytest.mark.parametrize("layers", [0, 1, 3])
 @pytest.mark.parametrize("part", ["encoder", "decoder", "cross"])
-def test_context_comes_from_global_layers_only(dictionary, engine, part, layers):
+def test_context_comes_from_global_layers_only(dictionary, part, layers):
     """Words of sentence 1 reach states or logits of others through global attention of that part alone."""
-    model = tiny_model(dictionary, group_attention=engine, **{**NO_CONTEXT, f"{part}_ctxlayers": layers})
+    model = tiny_model(dictionary, **{**NO_CONTEXT, f"{part}_ctxlayers": layers})
     document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
     still = torch.tensor([random_document(random.Random(9), dictionary, [4, 3, 3])])
     changed = [torch.tensor([one]) for one in (document, other)]
@@ -95,18 +87,23 @@ def test_without_any_locality_it_is_a_transformer_over_the_document(dictionary, 
     """Section 5.4, "Locality Bias": the same parameters, drawn alike, and the same logits as --doc-mode full."""
     pairs = make_pairs(1, [5, 1, 3])
     full = tiny_model(dictionary, doc_mode="full")
-    without = tiny_model(dictionary, no_language_locality=True, no_translation_locality=True)
-    assert full.state_dict().keys() == without.state_dict().keys()
-    assert torch.equal(full(pairs.source, None, pairs.previous)[0], without(pairs.source, None, pairs.previous)[0])
+    everywhere = {f"{part}_ctxlayers": 3 for part in ("encoder", "decoder", "cross")}
+    for options in (
+        {"no_language_locality": True, "no_translation_locality": True},
+        {"context_attention": "global", **everywhere},  # Table 6, on all layers
+    ):
+        without = tiny_model(dictionary, **options)
+        assert full.state_dict().keys() == without.state_dict().keys()
+        assert torch.equal(full(pairs.source, None, pairs.previous)[0], without(pairs.source, None, pairs.previous)[0])
 
 
 @torch.no_grad()
-def test_words_reach_what_the_switch_lets_them(dictionary, engine):
+def test_words_reach_what_the_switch_lets_them(dictionary):
     """No combined layer: a source word reaches other sentences through the encoder or through cross-attention alone."""
     source, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 5)
     target = torch.tensor([random_document(random.Random(8), dictionary, [2, 3, 4])])
     for options, in_encoder in (({"no_language_locality": True}, True), ({"no_translation_locality": True}, False)):
-        model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **options)
+        model = tiny_model(dictionary, **NO_CONTEXT, **options)
         before, after = (model.encoder(torch.tensor([x]))["encoder_out"][0][:, 0] for x in (source, other))
         outside = [i for i in range(len(source)) if i not in span]
         assert close(before[outside], after[outside]) is not in_encoder
@@ -117,29 +114,10 @@ def test_words_reach_what_the_switch_lets_them(dictionary, engine):
 
 @torch.no_grad()
 @pytest.mark.parametrize(("switch", "reaches"), [("no_language_locality", True), ("no_translation_locality", False)])
-def test_target_words_reach_later_sentences_without_language_locality_only(dictionary, engine, switch, reaches):
-    model = tiny_model(dictionary, group_attention=engine, **NO_CONTEXT, **{switch: True})
+def test_target_words_reach_later_sentences_without_language_locality_only(dictionary, switch, reaches):
+    model = tiny_model(dictionary, **NO_CONTEXT, **{switch: True})
     source = torch.tensor([random_document(random.Random(9), dictionary, [3, 3, 3])])
     document, other, span = changed_sentence(dictionary, [4, 3, 5], 0, 4)
     before, after = (model(source, None, torch.tensor([x]))[0][0] for x in (document, other))
     later = (before[span.stop :] - after[span.stop :]).abs().amax(dim=1)
     assert later.gt(1e-6).all() if reaches else later.eq(0).all()
-
-
-@torch.no_grad()
-def test_global_attention_on_top_is_attention_over_the_document(dictionary):
-    """One layer with global attention alone, written out with the unmasked weights of Eq. 5."""
-    model = tiny_model(dictionary, encoder_layers=1, encoder_ctxlayers=1, context_attention="global").double()
-    encoder, layer = model.encoder, model.encoder.layers[0]
-    assert not hasattr(layer, "self_attn_global") and not hasattr(layer, "self_attn_gate")
-    tokens = pad_batch([random_document(random.Random(3), dictionary, [2, 4])], 1, False)
-    layout = encoder.layout(tokens)
-    x = encoder.embed(layout.pack(tokens), layout.offset, layout.length)
-    module = layer.self_attn_local
-    q, k, v = (module.split(part(x))[None] for part in (module.q_proj, module.k_proj, module.v_proj))
-    weights = attention_weights(q, k, torch.ones(1, len(x), len(x), dtype=torch.bool))
-    mixed = torch.einsum("bhqk,bkhd->bqhd", weights, v)[0].flatten(1)
-    attended = layer.self_attn_layer_norm(x + module.out_proj(mixed))
-    expected = layer.residual(attended, layer.feed_forward, layer.final_layer_norm)
-    assert torch.allclose(encoder(tokens)["encoder_out"][0][:, 0], expected, atol=1e-12)
-    assert not DensePattern(by_sentence(layout, layout)).allowed.all()  # by group it would be another

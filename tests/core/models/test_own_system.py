@@ -17,7 +17,6 @@ from gtransformer.models.common.decoding.cached_memory import CachedIntervals
 from gtransformer.models.common.decoding.state import CachedState, InputStep, PrefixState
 from gtransformer.models.common.model import DocumentModel
 from gtransformer.models.transformer import InstanceTransformerModel
-from tests.core.models.oracle_checks import check_every_step
 from tests.core.search.systems import LastSentences
 from tests.support import drawn, random_document, random_lengths
 
@@ -90,16 +89,6 @@ def test_it_starts_from_a_pretrained_model_that_lacks_its_module(dictionary):
     incomplete = {name: value for name, value in start.state_dict().items() if "fc1" not in name}
     with pytest.raises(UserError, match=r"encoder\.layers\.0\.fc1\.weight"):
         model.load_state_dict(incomplete)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("caches", [True, False])
-def test_every_step_equals_the_full_pass(dictionary, caches):
-    """Sources of fewer sentences than the target, too: beyond them nothing is seen."""
-    model = drawn(dictionary, TopicModel)
-    pairs = list(zip(documents(dictionary), documents(dictionary, 4)[::-1], strict=True))
-    expected = {id(t): model(torch.tensor([s]), None, torch.tensor([t]))[0][0] for s, t in pairs}
-    check_every_step(model, dictionary, pairs, lambda source, target: expected[id(target)], caches)
 
 
 @torch.no_grad()

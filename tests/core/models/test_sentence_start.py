@@ -198,26 +198,6 @@ def test_search(tmp_path):
         for nbest, document in zip(translate(documents), documents, strict=True):
             assert len(translate.sentences(nbest[0])) == document.count(source.bos())
     assert found[0] == found[1] == found[2]
-    for option, word in (({"sentence_rule": "off"}, "--sentence-rule off"), ({}, "--score-reference")):
-        with pytest.raises(UserError, match=f"{word}: .* has not learned to predict <s>"):
-            Translator(task.source_dictionary, [model], option, beam=2, score_reference=not option)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("strategy", ["sliding", "sequential"])
-def test_window_by_window(tmp_path, strategy):
-    """What is forced begins with sentences, too, whose positions begin anew."""
-    path, _, source, target = save(tmp_path, "learned positions")
-    task, found = task_of(source, target), []
-    tokens = spread(model := start(path, task), source, pairs_of(source, target, sentences=(5,), most=4))[0]
-    for caches in (True, False):
-        model.decoder.caches = caches
-        options = {"strategy": strategy, "window_tokens": 14}
-        translate = Translator(task.source_dictionary, [model], options, beam=2, max_len_a=1, max_len_b=2)
-        (nbest,) = translate([tokens[0].tolist()])
-        assert len(translate.sentences(nbest[0])) == 5
-        found.append(nbest[0]["tokens"].tolist())
-    assert found[0] == found[1]
 
 
 @torch.no_grad()
@@ -284,3 +264,57 @@ def test_a_start_that_is_not_exact_is_said(tmp_path, caplog, monkeypatch, option
     assert (relative_error(torch.cat(losses(model, target, documents)), exact) > 1e-3) == bool(option)
     assert ("the start is not exact" in caplog.text) == bool(option)
     assert all(name.replace("_", "-") in caplog.text for name in option)
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "words"),
+    [
+        ({}, {"instances": "parts", "instance_tokens": 1000}, "--instances parts"),
+        ({"positions": "sentence"}, {}, "--finetune-from-model"),
+    ],
+)
+def test_a_model_of_this_package_that_is_no_sentence_model(tmp_path, dictionary, model, task, words):
+    teacher = tiny_model(dictionary, **{"doc_mode": "full"} | model)
+    section = {"_name": "translation_doc", "decoder_start": "bos", **task}
+    settings = {"model": vars(teacher.cfg), "task": section}
+    torch.save({"cfg": settings, "model": teacher.state_dict()}, tmp_path / "model.pt")
+    with pytest.raises(UserError, match=words):
+        start(tmp_path / "model.pt", TranslationDocTask(task_config(langs="en,de"), dictionary, dictionary))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("languages", "model.pt: .*en-fr.*en-de"),
+        ("size", "16.*15"),
+        ("words", "dict.en.txt.*v3.*w3"),
+        ("language model", "model.pt"),
+        ("damaged", "model.pt"),
+        ("other", "model.pt"),
+        ("missing", "--sentence-model .*model.pt"),
+        ("full", "--doc-mode partial"),
+        ("cross-self", "--cross-self-attention"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path, change, words):
+    changes = {"languages": {"target_lang": "fr"}, "cross-self": {"cross_self_attention": True}}
+    path, _, source, target = save(tmp_path, **changes.get(change, {}))
+    task, options = task_of(source, target), {}
+    if change == "size":
+        task = task_of(*[plain_dictionary(11)] * 2)
+    elif change == "words":
+        (tmp_path / "dict.en.txt").write_text("".join(f"{'v' if n == 3 else 'w'}{n} 1\n" for n in range(12)))
+    elif change == "language model":
+        state = torch.load(path)
+        state["model"] = {name: value for name, value in state["model"].items() if name.startswith("decoder")}
+        torch.save(state, path)
+    elif change == "damaged":
+        path.write_bytes(path.read_bytes()[:1000])
+    elif change == "other":
+        torch.save([1], path)
+    elif change == "missing":
+        path.unlink()
+    cfg = GTransformerConfig(sentence_model=str(path), **options)
+    cfg.doc_mode = "full" if change == "full" else "partial"
+    with pytest.raises(UserError, match=words):
+        start_from_sentence_model(cfg, None, task)

@@ -9,8 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
-from gtransformer.models.window.attention import ALIGNMENTS
+from gtransformer.models.window import ALIGNMENTS, WindowTransformerConfig, WindowTransformerModel
 from tests.core.models import window_oracle
 from tests.core.models.oracle_checks import TOLERANCE, check_every_step, check_full_pass
 from tests.support import drawn, random_document, relative_error

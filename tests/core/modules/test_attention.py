@@ -3,8 +3,10 @@
 import pytest
 import torch
 from fairseq.modules import MultiheadAttention as FairseqAttention
+from torch.nn import functional
 
-from gtransformer.modules.attention import MultiheadAttention
+from gtransformer.modules.attention import Gate, MultiheadAttention, make_pattern, mixed, stays_shut
+from gtransformer.modules.reach import by_document, by_sentence
 from tests.support import make_local_or_global, ragged, relative_error
 
 
@@ -24,27 +26,6 @@ def test_global_attention_is_pytorchs_multihead_attention(engine):
     assert relative_error(found, expected[0]) < 1e-12
 
 
-def test_dropout_in_training_only():
-    module = MultiheadAttention(8, 2, dropout=0.5)
-    layout = ragged([[1] * 9 + [2] * 4])
-    pattern = make_local_or_global("packed", layout, layout, local=True, causal=False)
-    x = torch.randn(13, 8)
-    assert not torch.equal(module(x, x, pattern), module(x, x, pattern))
-    module.eval()
-    assert torch.equal(module(x, x, pattern), module(x, x, pattern))
-
-
-def test_memory_of_another_dimension():
-    module = MultiheadAttention(8, 2, memory_channels=6)
-    queries, keys = ragged([[1, 1]]), ragged([[1, 1, 1]])
-    assert module(
-        torch.randn(2, 8), torch.randn(3, 6), make_local_or_global("packed", queries, keys, True, False)
-    ).shape == (
-        2,
-        8,
-    )
-
-
 @pytest.mark.parametrize("memory_channels", [8, 6])
 def test_parameters_begin_as_fairseqs(memory_channels):
     """The same draws for the same seed."""
@@ -53,11 +34,6 @@ def test_parameters_begin_as_fairseqs(memory_channels):
     torch.manual_seed(3)
     ours = MultiheadAttention(8, 2, memory_channels=memory_channels).state_dict()
     assert all(value.equal(ours[name]) for name, value in theirs.state_dict().items())
-
-
-def test_heads_must_divide_channels():
-    with pytest.raises(ValueError, match="5 attention heads do not divide the model dimension 12"):
-        MultiheadAttention(12, 5)
 
 
 @pytest.mark.parametrize("engine", ["dense", "packed", "banded"])
@@ -70,3 +46,64 @@ def test_all_parameters_have_a_gradient_where_nobody_sees_anything(engine):
     found.sum().backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
     assert module.q_proj.weight.grad.eq(0).all() and module.v_proj.weight.grad.eq(0).all()
+
+
+def gated_sum(gate, local, global_):
+    return mixed(gate(torch.cat([local, global_], dim=-1)), local, global_)
+
+
+def test_gate_is_equation_10():
+    gate = Gate(4)
+    local, global_ = torch.randn(3, 4), torch.randn(3, 4)
+    g = torch.sigmoid(functional.linear(torch.cat([local, global_], 1), gate[0].weight, gate[0].bias))
+    assert torch.allclose(gated_sum(gate, local, global_), g * local + (1 - g) * global_)
+    with torch.no_grad():
+        gate[0].bias.fill_(1e4)
+    assert torch.equal(gated_sum(gate, local, global_), local)
+
+
+@pytest.mark.parametrize("bias", [0.0, 3.0])
+def test_gates_begin_as_in_the_release(bias):
+    """Glorot: uniform up to sqrt(6 / (inputs + outputs)); the bias is zero unless another one is given."""
+    gate, bound = Gate(64, bias), (6 / (2 * 64 + 64)) ** 0.5
+    largest = gate[0].weight.abs().max().item()
+    assert 0.99 * bound < largest <= bound
+    assert gate[0].weight.var().item() == pytest.approx(bound**2 / 3, rel=0.05)
+    assert gate[0].bias.eq(bias).all()
+
+
+def test_two_scopes_share_their_projections():
+    """LST attention: what two attentions with the same q, k and v give, each through its half of the output layer."""
+    torch.manual_seed(1)
+    both = MultiheadAttention(8, 2, scopes=2).double()
+    assert both.out_proj.weight.shape == (8, 16)
+    layout = ragged([[1, 1, 2, 2, 2], [1, 2]])
+    patterns = [make_pattern("packed", by(layout, layout)) for by in (by_sentence, by_document)]
+    x = torch.randn(7, 8, dtype=torch.float64)
+    expected = both.out_proj.bias
+    for number, pattern in enumerate(patterns):
+        alone = MultiheadAttention(8, 2).double()
+        for name in ("q_proj", "k_proj", "v_proj"):
+            getattr(alone, name).load_state_dict(getattr(both, name).state_dict())
+        with torch.no_grad():
+            alone.out_proj.weight.copy_(both.out_proj.weight[:, 8 * number : 8 * number + 8])
+            alone.out_proj.bias.zero_()
+        expected = expected + alone(x, x, pattern)
+    assert torch.allclose(both(x, x, *patterns), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_gate_that_is_nearly_shut_learns_in_half_precision(dtype):
+    """In these types the sigmoid of 9 is exactly 1, and what is behind it would have no gradient."""
+    assert torch.sigmoid(torch.tensor(9.0, dtype=dtype)) == 1
+    gate = Gate(4, 9.0).to(dtype)
+    local, global_ = torch.randn(2, 3, 4).to(dtype).unbind()
+    global_.requires_grad_()
+    found = gated_sum(gate, local, global_)
+    assert found.dtype == dtype and torch.allclose(found, local, atol=0.01)
+    found.float().sum().backward()
+    assert gate[0].bias.grad.ne(0).all() and global_.grad.ne(0).all()
+
+
+def test_gates_that_stay_shut():
+    assert [stays_shut(bias) for bias in (-3.0, 5.0, 16.0, 17.5, 1000.0)] == [False, False, False, True, True]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from gtransformer.modules.cpu.layers import LARGE_VOCABULARY, dropout, embed_words, random_mask
+from gtransformer.modules.kernels import LARGE_VOCABULARY, dropout, embed_words, random_mask
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])

@@ -5,11 +5,10 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from gtransformer.modules.cpu import processor
-from gtransformer.modules.cpu.layers import BLOCK, GRAIN
-from gtransformer.modules.cpu.processor import onednn_is_faster, trains_faster_in_bfloat16
+from gtransformer.modules import processor
 from gtransformer.modules.fused_loss import fused_cross_entropy
-from gtransformer.modules.kernels import Linear, PackedLinear, product
+from gtransformer.modules.kernels import BLOCK, GRAIN, Linear, PackedLinear, product
+from gtransformer.modules.processor import onednn_is_faster
 from tests.support import relative_error
 
 BFLOAT16 = 2.0**-8  # a unit in the last place
@@ -83,36 +82,11 @@ def test_packed_without_bias_and_in_other_types(library):
 
 
 @pytest.mark.skipif(not processor.onednn_is_there(), reason="this PyTorch has no oneDNN")
-def test_where_onednn_is_faster(monkeypatch):
+def test_a_wish_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("GTRANSFORMER_ONEDNN", "yes")
     onednn_is_faster.cache_clear()
     with pytest.raises(ValueError, match="GTRANSFORMER_ONEDNN=yes"):
         product(torch.ones(1, 2), torch.ones(3, 2))
-    monkeypatch.delenv("GTRANSFORMER_ONEDNN")
-    for vendor, capability, faster in (
-        ("AuthenticAMD", "AVX512", True), ("GenuineIntel", "AVX512", False), ("AuthenticAMD", "AVX2", False)
-    ):  # fmt: skip
-        onednn_is_faster.cache_clear()
-        monkeypatch.setattr(processor, "processor_fields", lambda vendor=vendor: {"vendor_id": vendor})
-        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
-        assert onednn_is_faster() is faster
-    onednn_is_faster.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("vendor", "flags", "faster"),
-    [
-        ("GenuineIntel", "avx512f avx512_bf16", False),
-        ("GenuineIntel", "avx512f avx512_bf16 amx_bf16 amx_tile", True),
-        ("AuthenticAMD", "avx512f avx512_bf16", True),
-        ("AuthenticAMD", "avx2", False),
-    ],
-)
-def test_where_training_in_bfloat16_is_faster(monkeypatch, vendor: str, flags: str, faster: bool):
-    monkeypatch.setattr(processor, "processor_fields", lambda: {"vendor_id": vendor, "flags": f"fpu {flags}"})
-    trains_faster_in_bfloat16.cache_clear()
-    assert trains_faster_in_bfloat16() is faster
-    trains_faster_in_bfloat16.cache_clear()
 
 
 @pytest.mark.parametrize("rows", [(BLOCK,), (BLOCK + 1,), (2 * BLOCK - 1,), (3, 400), (4 * BLOCK + GRAIN,)])

@@ -33,10 +33,3 @@ def test_padding_in_the_middle():
     layout = Ragged(real, torch.ones_like(tokens))
     assert torch.equal(layout.pack(tokens), tokens[real])
     assert torch.equal(layout.pad(tokens[real]), tokens.masked_fill(~real, 0))
-
-
-def test_gradients_flow_through():
-    layout = ragged([[1, 1], [1]], left=True)
-    packed = torch.randn(3, 2, requires_grad=True)
-    layout.pack(layout.pad(packed) * 2).sum().backward()
-    assert torch.equal(packed.grad, torch.full((3, 2), 2.0))

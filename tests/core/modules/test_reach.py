@@ -63,12 +63,6 @@ def test_causality_keeps_where_the_interval_ended():
     assert np.array_equal(free.last, free.end)
 
 
-def test_a_window_has_no_negative_width():
-    tokens = ragged([[1, 1]])
-    with pytest.raises(ValueError, match="width -1"):
-        by_window(tokens, tokens, tokens.position, -1)
-
-
 def test_packed_slides_where_intervals_do():
     """Segments where queries have their keys in common, blocks where every query has a window of its own."""
 

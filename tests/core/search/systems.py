@@ -10,8 +10,7 @@ from fairseq.data import Dictionary
 from gtransformer.models.common.blocks import AttentionBlock, ByDocument, Scope
 from gtransformer.models.common.config import DocumentModelConfig
 from gtransformer.models.common.model import DocumentModel
-from gtransformer.models.lst import LstTransformerModel
-from gtransformer.models.transformer import InstanceTransformerModel
+from gtransformer.models.transformer import InstanceTransformerModel, LstTransformerModel
 from gtransformer.models.window import WindowTransformerConfig, WindowTransformerModel
 from gtransformer.modules.ragged import Ragged
 from gtransformer.modules.reach import Reach, in_reading_order

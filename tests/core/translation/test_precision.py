@@ -7,8 +7,8 @@ import torch
 
 from gtransformer.cli.translate import main
 from gtransformer.errors import UserError
-from gtransformer.modules.cpu.processor import has_bfloat16
 from gtransformer.modules.kernels import PackedLinear
+from gtransformer.modules.processor import has_bfloat16
 from gtransformer.tasks import trained as precision_module
 from gtransformer.tasks.trained import PRECISIONS, check_precision, model_options
 from gtransformer.translation.api import GTransformer, Translation

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from gtransformer.models.common.decoding.cached_attention import CachedAttention, attend
 from gtransformer.models.common.decoding.history import Forced, Masks, visible_to_score
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules.attention import MultiheadAttention
 from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.ragged import on_device
+from gtransformer.modules.ragged import Memory, on_device
 
 ROUND = 8  # what is read of sentences is as wide as a multiple of this
 
@@ -264,7 +263,7 @@ class _OfDocument(CachedAttention):
         tags = layout.tag[places[0]]
         token, group, offset = (on_device(one, self.seen.device) for one in places)
         keys, values = self.module.split_parts(self.project(self.seen.memory.states.index_select(0, token)))
-        for held, side in zip(self.sides, (self.module.told_key(keys, tags), values), strict=True):
+        for held, side in zip(self.sides, (self.module.told(keys, self.module.key_numbers, tags), values), strict=True):
             held[group, :, offset] = side
 
 

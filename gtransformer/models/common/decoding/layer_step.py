@@ -16,10 +16,9 @@ from gtransformer.models.common.decoding.cached_attention import CachedAttention
 from gtransformer.models.common.decoding.cached_memory import CachedMemory
 from gtransformer.models.common.decoding.history import Forced, History, Masks
 from gtransformer.models.common.layer import Layer
-from gtransformer.models.common.memory import Memory
 from gtransformer.modules.attention import MultiheadAttention, make_pattern, mixed, opened
 from gtransformer.modules.kernels import PackedLinear
-from gtransformer.modules.ragged import Ragged
+from gtransformer.modules.ragged import Memory, Ragged
 
 Pack = Callable[..., PackedLinear]
 Readers = dict[tuple[str, Scope], CachedMemory]  # by memory and scope
@@ -62,7 +61,7 @@ def _why(layer: Layer, block: AttentionBlock, memories: Collection[str]) -> str 
 
 
 def _relative(module: MultiheadAttention) -> Tensor | None:
-    return None if module.relative is None else module.relative().detach()
+    return None if module.relative is None else module.relative.weight.detach()
 
 
 class AttentionStep:
@@ -76,7 +75,7 @@ class AttentionStep:
 
     def __init__(self, layer: Layer, block: AttentionBlock, readers: Readers, pack: Pack):
         self.layer, self.block = layer, block
-        self.modules = layer.modules_of(block)
+        self.modules, self.norm = layer.modules_of(block), layer.norm_of(block)
         inputs = ("q_proj", "k_proj", "v_proj") if block.memory is None else ("q_proj",)
         self.each = len(inputs)
         self.into = pack(*(getattr(module, name) for module in self.modules for name in inputs))
@@ -100,7 +99,7 @@ class AttentionStep:
 
     def step(self, x: Tensor, masks: Masks) -> Tensor:
         """x (rows, channels), the newest token of every hypothesis, through the block."""
-        return self.layer.around(self.block, x, lambda h: self._attend(h, masks), self.residual_gate)
+        return self.layer.residual(x, lambda h: self._attend(h, masks), self.norm, self.residual_gate)
 
     def _attend(self, h: Tensor, masks: Masks) -> Tensor:
         parts = self.modules[0].split_parts(self.into(h))
@@ -112,19 +111,18 @@ class AttentionStep:
             results.append(out(found[0] if len(found) == 1 else torch.cat(found, dim=-1)))
         if self.gate is None:
             return results[0]
-        local, over_all = results
-        return mixed(opened(self.gate(torch.cat(results, dim=-1))), local, over_all)  # Eq. 10
+        return mixed(opened(self.gate(torch.cat(results, dim=-1))), *results)  # Eq. 10
 
     def _numbered(self, module: MultiheadAttention, number: int, parts: list[Tensor], tags: np.ndarray) -> list[Tensor]:
         """Queries, and keys and values of own states, (n, heads, dim) of the block's module of this ``number``."""
         q, *new = parts[self.each * number : self.each * (number + 1)]
-        new[:1] = [module.told_key(keys, tags) for keys in new[:1]]
-        return [module.told_query(q, tags), *new]
+        new[:1] = [module.told(keys, module.key_numbers, tags) for keys in new[:1]]
+        return [module.told(q, module.query_numbers, tags), *new]
 
     def force(self, x: Tensor, forced: Forced) -> Tensor:
         """The full pass, x (N, channels) -> (N, channels), over what hypotheses begin with; its keys are kept."""
         gate = self.layer.residual_gate_of(self.block)
-        return self.layer.around(self.block, x, lambda h: self._attend_and_keep(h, forced), gate)
+        return self.layer.residual(x, lambda h: self._attend_and_keep(h, forced), self.norm, gate)
 
     def _attend_and_keep(self, h: Tensor, forced: Forced) -> Tensor:
         if self.block.memory is None:

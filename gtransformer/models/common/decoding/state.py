@@ -16,12 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtransformer.models.common.decoding.cached_memory import goes_on
 from gtransformer.models.common.decoding.history import FIRST_CAPACITY, Forced, History, Masks
 from gtransformer.models.common.decoding.layer_step import LayerStep, Pack, history_of
 from gtransformer.models.common.embedding import DocumentEmbedding
-from gtransformer.models.common.layer import View
-from gtransformer.models.common.memory import Memory
-from gtransformer.modules.ragged import Ragged, on_device
+from gtransformer.modules.ragged import Memory, Ragged, on_device
 
 
 class DecodingState:
@@ -131,7 +130,7 @@ class CachedState(DecodingState):
         groups, beams = regrouped(order, self.beam)
         for one in (self.history, self.inputs, *self.readers.values()):
             one.reorder(groups, beams)
-        if len(groups) == len(self.documents) and (groups == np.arange(len(groups))).all():
+        if goes_on(groups, self.documents):
             return
         self.documents = self.documents[groups]
         selected = on_device(groups, self.device)
@@ -257,7 +256,7 @@ def force_prefixes(
     layout = decoder.layout(padded)
     layout.whole = False
     memories = replace(memory, rows=on_device(documents, groups.device)[groups]).expanded().by_name()
-    view = View(str(decoder.cfg.group_attention), layout, memories)
+    view = decoder.view(layout, memories)
     kept = history.force([np.flatnonzero(prefix.cpu().numpy() == decoder.bos) for prefix in prefixes], lengths)
     group = np.repeat(np.arange(len(lengths)), kept)
     within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)

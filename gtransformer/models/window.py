@@ -1,0 +1,191 @@
+"""Window attention (Herold and Ney 2023): a query sees the keys at most w positions from b_i (section 3.3, Eq. 1).
+
+So it is in every self- and cross-attention, at a memory that is linear in the document's length.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model
+
+from gtransformer.errors import UserError
+from gtransformer.models.common.architectures import register_sizes
+from gtransformer.models.common.blocks import AttentionBlock, Scope
+from gtransformer.models.common.config import DocumentModelConfig, option, with_options
+from gtransformer.models.common.decoding.cached_memory import CachedIntervals, Newest
+from gtransformer.models.common.decoding.history import Forced
+from gtransformer.models.common.model import DocumentModel
+from gtransformer.modules import alignment
+from gtransformer.modules.ragged import Memory, Ragged
+from gtransformer.modules.reach import Reach, by_window
+
+ONE_TO_ONE, LINEAR, SENTENCE = ALIGNMENTS = ("one-to-one", "linear", "sentence")
+POSITIONS = ("absolute", "relative")
+CENTRES = {ONE_TO_ONE: alignment.one_to_one, LINEAR: alignment.linear, SENTENCE: alignment.by_sentence}
+
+
+class CachedWindow(CachedIntervals):
+    """The window of a memory around the position that each hypothesis is aligned with, as of documents that are begun.
+
+    It differs from what it inherits in that by sentence a position follows from the one before.
+    """
+
+    def __init__(self, scope: "AlignedWindow", memory: Memory, documents: np.ndarray, beam: int):
+        super().__init__(scope, memory, documents, beam)
+        self.starts = alignment.sentence_starts(memory.layout)
+        self.centre = np.full((len(documents), beam), -1)
+
+    def advance(self, opens: np.ndarray, tags: np.ndarray, position: np.ndarray) -> None:
+        layout, scope = self.memory.layout, self.scope
+        lengths = layout.doc_lengths[self.documents][:, None]
+        if scope.begun == ONE_TO_ONE:
+            centre = alignment.one_to_one_step(position[:, None], lengths)
+        elif scope.begun == LINEAR:
+            centre = alignment.linear_step(position[:, None], lengths, scope.ratio)
+        else:
+            start = self.starts[self.documents[:, None], np.minimum(tags, self.starts.shape[1] - 1)]
+            centre = alignment.by_sentence_step(self.centre, opens | (position == 0)[:, None], start, lengths)
+        self.centre = np.broadcast_to(centre, self.centre.shape).copy()
+        if (self.centre == self.centre[:, :1]).all():
+            centre = self.centre[:, :1]
+        place = centre[..., None] + np.arange(-scope.width, scope.width + 1)
+        first = layout.doc_starts[self.documents][:, None, None]
+        there = (place >= 0) & (place < lengths[..., None])
+        self.look(first + np.clip(place, 0, lengths[..., None] - 1), there)
+
+    def force(self, forced: Forced) -> None:
+        """Go on behind the last position of what is forced, where no sentence of the source begins anew."""
+        if self.scope.begun == SENTENCE:
+            layout, groups = forced.layout, forced.groups.cpu().numpy()
+            queries = Newest(self.documents[groups][layout.doc], layout.tag, layout.position)
+            centres = alignment.by_sentence(queries, self.memory.layout)
+            self.centre[groups] = centres[layout.doc_starts[1:] - 1][:, None]
+
+    def reorder(self, groups: np.ndarray, beams: np.ndarray) -> None:
+        super().reorder(groups, beams)
+        self.centre = self.centre[groups[:, None], beams]
+
+    def replace(self, group: int, document: int) -> None:
+        super().replace(group, document)
+        self.centre[group] = -1
+
+
+@dataclass(frozen=True)
+class OwnWindow(Scope):
+    """Of self-attention: the keys around the query itself, b_i = i."""
+
+    name = "window"
+    width: int
+
+    @property
+    def prefix_tokens(self) -> int:
+        """The newest token and ``width`` before it."""
+        return self.width + 1
+
+    def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
+        return by_window(queries, keys, alignment.one_to_one(queries, keys), self.width, causal)
+
+
+@dataclass(frozen=True)
+class AlignedWindow(Scope):
+    """Of cross-attention: the keys around the position that an alignment gives.
+
+    Attributes:
+        width: w.
+        whole: the alignment of documents that are whole, in training and scoring.
+        begun: the alignment in decoding, where their length is not known yet.
+        ratio: source tokens for each target token, of ``begun`` linear.
+    """
+
+    name = "window"
+    pairs_sentences, aligns = False, True
+    cached_memory = CachedWindow
+    width: int
+    whole: str
+    begun: str
+    ratio: float
+
+    @property
+    def minds_length(self) -> bool:
+        """Of linear windows: they stretch the one document to the other's length."""
+        return self.whole == LINEAR
+
+    def reach(self, queries: Ragged, keys: Ragged, causal: bool) -> Reach:
+        chosen = self.whole if queries.whole else self.begun
+        known = {} if queries.whole or chosen != LINEAR else {"ratio": self.ratio}
+        return by_window(queries, keys, CENTRES[chosen](queries, keys, **known), self.width, causal)
+
+
+# The annotations below must be types, not strings, because fairseq builds its command line from them.
+@dataclass
+class WindowTransformerConfig(DocumentModelConfig):
+    """A Transformer whose attention is a window; defaults are the paper's best (its section 4.3, Table 4)."""
+
+    window: int = option(20, "w: every query sees the keys at most so many positions from the middle of its window")
+    window_positions: ChoiceEnum(POSITIONS) = option(
+        "relative",
+        "absolute: position embeddings at the input; relative: in place of them vectors in self-attention for each "
+        "distance up to the window's (Shaw et al. 2018)",
+    )
+    train_alignment: ChoiceEnum(ALIGNMENTS) = option(
+        LINEAR,
+        "middle of cross-attention's windows while whole target documents are known (training, scoring). linear: both "
+        "documents stretched to one length; sentence: from the first token of the sentence's source on; one-to-one: "
+        "the same place",
+    )
+    decode_alignment: ChoiceEnum(ALIGNMENTS) = option(
+        SENTENCE, "the same in decoding, where linear stretches by --length-ratio; --model-overrides changes it"
+    )
+    length_ratio: Optional[float] = option(  # noqa: UP045
+        None,
+        "source tokens for each target token, mean over documents; training takes it from its data and saves it with "
+        "the model",
+    )
+
+
+@register_model("window_transformer", dataclass=WindowTransformerConfig)
+class WindowTransformerModel(DocumentModel):
+    """A Transformer that never sees further than its window."""
+
+    @classmethod
+    def build_model(cls, cfg: WindowTransformerConfig, task):
+        """Build; with relative positions there are none at the input, whatever the options say."""
+        cls.check(cfg)
+        without = cfg.no_token_positional_embeddings or str(cfg.window_positions) == "relative"
+        model = super().build_model(with_options(cfg, no_token_positional_embeddings=without), task)
+        model.cfg = cfg
+        return model
+
+    @classmethod
+    def check(cls, cfg: WindowTransformerConfig) -> None:
+        """UserError for a window without neighbours, and linear decoding without a ratio."""
+        if cfg.window < 1:
+            raise UserError(f"--window {cfg.window}: give at least 1")
+        if cfg.length_ratio is not None and not 0 < cfg.length_ratio < math.inf:
+            raise UserError(f"--length-ratio {cfg.length_ratio:g}: give a number greater than 0")
+        if cfg.length_ratio is None and str(cfg.decode_alignment) == LINEAR:
+            raise UserError(
+                "--decode-alignment linear needs --length-ratio, source tokens for each target token; training through "
+                "fairseq-train takes it from its data"
+            )
+
+    @classmethod
+    def encoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        return [(cls._own(cfg, causal=False),)] * cfg.encoder_layers
+
+    @classmethod
+    def decoder_blocks(cls, cfg: WindowTransformerConfig) -> list[tuple[AttentionBlock, ...]]:
+        scope = AlignedWindow(cfg.window, str(cfg.train_alignment), str(cfg.decode_alignment), cfg.length_ratio or 1.0)
+        cross = AttentionBlock("encoder_attn", ((scope,),), memory="source")
+        return [(cls._own(cfg, causal=True), cross)] * cfg.decoder_layers
+
+    @staticmethod
+    def _own(cfg: WindowTransformerConfig, causal: bool) -> AttentionBlock:
+        relative = cfg.window if str(cfg.window_positions) == "relative" else None
+        return AttentionBlock("self_attn", ((OwnWindow(cfg.window),),), causal=causal, relative=relative)
+
+
+register_sizes("window_transformer", WindowTransformerModel, WindowTransformerConfig)

@@ -1,1 +1,0 @@
-"""What the CPU does otherwise than PyTorch would: reached through ``gtransformer.modules.kernels`` alone."""

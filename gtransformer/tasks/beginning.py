@@ -7,7 +7,7 @@ is wrong from its first update on. It is compared with every checkpoint, the tra
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,7 @@ BEGINNING: Rows = (
         "added, or leave it out",
     ),
     (
-        lambda c: (
-            c.whole
-            and c.classifier
-            and (
-                c.whole.criterion._name != FUSED
-                or c.whole.criterion.report_accuracy
-                or c.whole.criterion.ignore_prefix_size
-            )
-        ),
+        lambda c: c.whole and c.classifier and not _is_fused(c.whole.criterion),
         f"--batch-classifier: its loss is added by --criterion {FUSED} alone, without --report-accuracy and "
         "--ignore-prefix-size",
     ),
@@ -105,10 +97,11 @@ def check_beginning(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) -> 
     check_combinations(model_cfg, task_cfg, whole)
     if whole is None:
         return
-    check_start_of_training(whole)
-    check_system(model_cfg, whole)
     path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-    check_reading(model_cfg, read_settings(path), path)
+    settings = read_settings(path)
+    check_decoder_start(settings.get("task", {}), path)
+    check_system(model_cfg, whole)
+    check_reading(model_cfg, settings, path)
     check_same(model_cfg, task_cfg, whole)
     keep_given(whole)
 
@@ -127,24 +120,14 @@ def check_combinations(model_cfg: Any, task_cfg: Any, whole: DictConfig | None) 
     )
 
 
+def _is_fused(criterion: DictConfig) -> bool:
+    """Whether a loss is this package's in one pass, which sees the output layer; with these options it is fairseq's."""
+    needs_all_logits = criterion.get("report_accuracy") or criterion.get("ignore_prefix_size")
+    return criterion._name == FUSED and not needs_all_logits
+
+
 def _has_gates(model_cfg: Any) -> bool:
     return any(COMBINED in attention_kinds(model_cfg, part) for part in ("encoder", "decoder", "cross"))
-
-
-def say_defaults(model_cfg: Any, task_cfg: Any, arguments: Sequence[str]) -> None:
-    """Log which options a command leaves to defaults that are other ones than the release's.
-
-    fairseq does not keep which options were given, so the command line is asked; without ``--task`` on it
-    (fairseq-hydra-train) nothing is known.
-    """
-    given = {argument.partition("=")[0] for argument in arguments}
-    differing = {
-        "--doc-mode": (str(task_cfg.doc_mode), "full", hasattr(model_cfg, "encoder_ctxlayers")),
-        "--doc-noise-epochs": (task_cfg.doc_noise_epochs, 0, task_cfg.doc_noise_mask > 0),
-    }
-    for option, (ours, theirs, matters) in differing.items():
-        if matters and "--task" in given and option not in given:
-            logger.info("%s is %s by default (in the release %s); give it to choose", option, ours, theirs)
 
 
 def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Path) -> None:
@@ -185,13 +168,6 @@ def check_decoder_start(task: Mapping[str, Any], checkpoint: Path | None = None)
         "train it again, in another directory or after removing it"
     )
     raise CheckpointError(reason) if checkpoint is None else UserError(f"checkpoint {checkpoint} {reason}")
-
-
-def check_start_of_training(whole: DictConfig | None) -> None:
-    """The same for the checkpoint that a training begins from, its own last one or another's."""
-    if whole is not None:
-        path = pretrained_path(whole) or Path(whole.checkpoint.save_dir) / LAST
-        check_decoder_start(read_settings(path).get("task", {}), path)
 
 
 def check_saved_with(model: DictConfig) -> None:
@@ -308,9 +284,7 @@ def _check_options(cfg: Any, whole: DictConfig | None, path: Path, own: bool) ->
             "out"
         )
     criterion = whole.criterion
-    plain = str(criterion._name) in ("cross_entropy", "fused_label_smoothed_cross_entropy")
-    needs_all = any(getattr(criterion, name, None) for name in ("report_accuracy", "ignore_prefix_size"))
-    if not own and (not plain or needs_all):
+    if not own and criterion._name != "cross_entropy" and not _is_fused(criterion):
         raise UserError(
             f"--sentence-model {path}: some symbols can never be predicted, which --criterion {criterion._name} with "
             "these options cannot take; give fused_label_smoothed_cross_entropy without --report-accuracy and "

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
@@ -25,7 +25,7 @@ from gtransformer.data.stored import InstanceDataset, check_binary
 from gtransformer.data.word_dropout import CurrentWordDropout, WordDropout
 from gtransformer.errors import UserError
 from gtransformer.search.strategies import Strategy
-from gtransformer.tasks.options import MakeInstances, Options
+from gtransformer.tasks.options import Options
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Loader:
 
     def load(self, split: str, epoch: int, combine: bool) -> DocumentPairDataset:
         """A split (for training, the epoch's shard); UserError for files that are missing or unfit."""
-        grouping, walked = self.options.grouping, self.options.walked_documents
+        grouping, whole = self.options.grouping, self.options.whole_documents
         paths = utils.split_paths(self.cfg.data)
         training = split == self.cfg.train_subset
         if training:
@@ -73,10 +73,8 @@ class Loader:
         draw = None
         if training and self.options.drawn_anew:  # the same in all processes, and in a resumed epoch
             draw = np.random.RandomState([self.cfg.doc_seed % 2**32, epoch])
-        exchange = draw if self.options.shuffled == EVERYTHING else None
-        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         testing = split.startswith("test")  # as in real use, where the source is all that there is
-        groups = [self._group(part, grouping, walked, exchange, limit, lengths, testing) for part in parts]
+        groups = [self._group(part, draw, limit, testing) for part in parts]
         shuffled = self.options.shuffled if training else NOTHING
         groups *= 2 if shuffled == ADDED else 1
         if training and not any(len(one.source) for one in groups):
@@ -84,8 +82,8 @@ class Loader:
             raise UserError(f"{path}: no instance is left of the {split} set{cause}")
         source = joined([one.source for one in groups])
         target = None if groups[0].target is None else joined([one.target for one in groups])
-        if walked is not None or grouping.kind != STORED:
-            how = f"--instances {grouping.kind}" if walked is None else f"--strategy {self.cfg.strategy}"
+        if whole or grouping.kind != STORED:
+            how = f"--strategy {self.cfg.strategy}" if whole else f"--instances {grouping.kind}"
             logger.info("%s %s %d instances by %s", path, split, len(source), how)
         masked = self.cfg.context_loss == "off" and grouping.with_context and target is not None
         documents = following([one.documents for one in groups]) if self.options.ordered else None
@@ -104,7 +102,7 @@ class Loader:
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
             places=places_of(groups, grouping),
-            costs=None if walked is None else window_costs(self.options.strategy, [one.source for one in groups]),
+            costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
 
     def parts(self, path: str, split: str, combine: bool) -> list[Part]:
@@ -177,7 +175,8 @@ class Loader:
         """Both sides as the model gets them; ``dropout``: with word dropout, if there is to be any."""
         noise = target_noise = current = None
         if dropout and self.cfg.doc_noise_mask > 0:
-            noise, target_noise = self.word_dropout(self.dictionary), self.word_dropout(self.target_dictionary)
+            sides = self.dictionary, self.target_dictionary
+            noise, target_noise = (WordDropout(self.cfg.doc_noise_mask, *self._maskable(one)) for one in sides)
         if dropout and self.cfg.coword_dropout > 0:
             last, d = self.options.grouping.with_context, self.dictionary
             current = CurrentWordDropout(self.cfg.coword_dropout, *self._maskable(d), d.bos(), last)
@@ -196,10 +195,6 @@ class Loader:
             pad_to_multiple=self.cfg.required_seq_len_multiple,
             **options,
         )
-
-    def word_dropout(self, dictionary: Dictionary) -> WordDropout:
-        """``--doc-noise-mask`` for one side."""
-        return WordDropout(self.cfg.doc_noise_mask, *self._maskable(dictionary))
 
     def _maskable(self, dictionary: Dictionary) -> tuple[int, torch.Tensor, int]:
         """One side's own ``<mask>``, its own symbols that are never replaced, and the seed."""
@@ -232,27 +227,24 @@ class Loader:
                     "of them with --vocabulary and the other's folder"
                 )
 
-    def _group(
-        self,
-        part: Part,
-        grouping: Grouping,
-        walked: MakeInstances | None,
-        exchange: np.random.RandomState | None,
-        limit: int | None,
-        lengths: np.random.RandomState | None,
-        testing: bool,
-    ) -> Grouped:
-        if walked is not None:
-            view = part.sentences()
-            return regrouped(view, walked(view))
-        if grouping.kind == STORED:
-            return stored_as_they_are(part, self.options.ordered)
+    def _group(self, part: Part, draw: np.random.RandomState | None, limit: int | None, testing: bool) -> Grouped:
+        """The instances of a part. Raises UserError for a sentence that no window of the strategy holds."""
+        options, grouping = self.options, self.options.grouping
+        if grouping.kind == STORED and not options.whole_documents:
+            return stored_as_they_are(part, options.ordered)
         view = part.sentences()
-        if exchange is not None:
-            view.exchange(exchange)
+        if options.whole_documents:
+            columns = (column.tolist() for column in (view.source.lengths, view.document, view.position))
+            for length, document, position in zip(*columns, strict=True):
+                options.strategy.check_sentence(length, document + 1, position + 1)
+            runs = np.array(view.runs(), dtype=np.int64).reshape(-1, 2)
+            return regrouped(view, Instances(runs, runs, runs))
+        if options.shuffled == EVERYTHING and draw is not None:
+            view.exchange(draw)
         target = None if view.target is None else view.target.lengths
         if testing and KINDS[grouping.kind].by_target:
             target = None
+        lengths = draw if str(self.cfg.instance_lengths) == DRAWN else None
         made = group(grouping, view.source.lengths, target, view.runs(), lengths)
         if limit is not None:
             made = within_limit(view, made, limit)
@@ -398,13 +390,6 @@ def add_symbols(dictionary: Dictionary, langs: list[str]) -> None:
         dictionary.add_symbol(symbol)
 
 
-def language_index(dictionary: Dictionary, lang: str, langs: list[str]) -> int:
-    """Index of a language's symbol; UserError if ``--langs`` does not name the language."""
-    if lang not in langs:
-        raise UserError(f"--langs {','.join(langs)} does not name the target language '{lang}'")
-    return dictionary.index(f"[{lang}]")
-
-
 def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[str | None, str | None]:
     """Source and target language: those given, and of the first pair in a data directory what is not given."""
     if (source is not None and target is not None) or not folder.is_dir():
@@ -415,20 +400,13 @@ def languages_of(folder: Path, source: str | None, target: str | None) -> tuple[
     return source or pair[0], target or pair[1]
 
 
-def length_ratio(documents: DocumentPairDataset) -> float:
-    """Mean over instances of source tokens over target tokens, ``<s>`` and ``</s>`` counted on both sides."""
-    return float(np.mean(documents.src_sizes / documents.tgt_sizes))
-
-
-def wants_ratio(model: DictConfig) -> bool:
-    """Whether a model that is to be trained has the option and was not given it."""
-    return OmegaConf.is_config(model) and "length_ratio" in model and model.length_ratio is None
-
-
 def set_ratio(model: DictConfig, documents: DocumentPairDataset) -> None:
-    """Write it into the model's options, which fairseq saves in its checkpoints."""
+    """Write the mean over instances of source tokens over target tokens into the model's options.
+
+    ``<s>`` and ``</s>`` are counted on both sides. fairseq saves the options in its checkpoints.
+    """
     with open_dict(model):
-        model.length_ratio = length_ratio(documents)
+        model.length_ratio = float(np.mean(documents.src_sizes / documents.tgt_sizes))
     logger.info("--length-ratio %.6f: mean over %d training instances", model.length_ratio, len(documents))
 
 

@@ -229,7 +229,7 @@ def start_from_sentence_model(cfg: Any, whole: DictConfig | None, task) -> None:
                 f"{path}: its {lang} dictionary has {tables[side]} entries, this data's {words}: prepare the data with "
                 "the model's own dictionary (docs/finetuning.md)"
             )
-        _check_words(path, settings["task"], lang, dictionary)
+        check_words(path, settings["task"], lang, dictionary)
     with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
         for key in OF_SENTENCE_MODELS:
             value = settings["model"].get(key)
@@ -323,12 +323,3 @@ def _check_languages(theirs: Mapping[str, Any], task, path: Path) -> None:
         raise UserError(
             f"{path}: translates {'-'.join(found)}, this data is {'-'.join(pair)}; give a model of these languages"
         )
-
-
-def _check_words(path: Path, theirs: Mapping[str, Any], lang: str, dictionary: Dictionary) -> None:
-    """Word by word, where its dictionary lies beside the checkpoint, as published ones do, or with its own data."""
-    data = theirs.get("data")
-    folders = [path.parent, *([Path(data.split(":")[0])] if isinstance(data, str) else [])]
-    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
-    if file is not None:
-        check_words(path, file, dictionary)

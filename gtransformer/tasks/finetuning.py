@@ -184,7 +184,8 @@ def check_pretrained(model_cfg: DictConfig, whole: DictConfig | None, dictionary
         if key in theirs and theirs[key] is not None and str(theirs[key]) != str(ours):
             option = f"--{key.replace('_', '-')}"
             raise UserError(f"{path}: trained with {option} {theirs[key]}, this model has {ours}; use the same")
-    _check_dictionary(path, settings.get("task", {}), dictionary)
+    task = settings.get("task", {})
+    check_words(path, task, task.get("source_lang"), dictionary)
 
 
 def check_system(model_cfg: DictConfig, whole: DictConfig | None) -> None:
@@ -280,18 +281,16 @@ def pretrained_path(whole: DictConfig | None) -> Path | None:
     return path if path.is_file() else None
 
 
-def _check_dictionary(path: Path, task: Mapping[str, Any], dictionary: Dictionary) -> None:
-    data, lang = task.get("data"), task.get("source_lang")
-    if not isinstance(data, str) or not lang:
-        return
-    file = Path(utils.split_paths(data)[0]) / f"dict.{lang}.txt"
-    if file.is_file():
-        check_words(path, file, dictionary)
+def check_words(path: Path, task: Mapping[str, Any], lang: str | None, dictionary: Dictionary) -> None:
+    """Raise UserError where the dictionary of a checkpoint's model has other words than the data's.
 
-
-def check_words(path: Path, file: Path, dictionary: Dictionary) -> None:
-    """Raise UserError where the dictionary ``file`` of the checkpoint ``path`` has other words than the data's."""
-    words = Dictionary.load(str(file)).symbols
+    Compared where it lies beside the checkpoint, as published ones do, or with the data that ``task`` names.
+    """
+    folders = [path.parent]
+    if isinstance(task.get("data"), str):
+        folders.append(Path(utils.split_paths(task["data"])[0]))
+    file = next((file for folder in folders if (file := folder / f"dict.{lang}.txt").is_file()), None)
+    words = [] if file is None else Dictionary.load(str(file)).symbols
     for number, (theirs, ours) in enumerate(zip(words, dictionary.symbols, strict=False)):
         if theirs != ours:
             raise UserError(

@@ -116,14 +116,10 @@ def updates_to(trainer: Any, iterator: Any, epoch: int) -> float:
 
 
 def is_kept_so(trainer: Any, iterator: Any, updates: int) -> bool:
-    """Whether a checkpoint is to be written between those that fairseq writes, here by the first process alone.
-
-    Not where fairseq is about to, nor where a checkpoint is gathered from all processes.
-    """
+    """Whether a checkpoint is to be written between those that fairseq writes: not where fairseq is about to."""
     cfg, every = trainer.cfg.checkpoint, trainer.cfg.checkpoint.save_interval_updates
-    gathered = trainer.is_fsdp or hasattr(trainer.optimizer.optimizer, "consolidate_state_dict")
     soon = iterator.end_of_epoch() or (every > 0 and updates % every == 0)
-    return not (cfg.no_save or cfg.no_last_checkpoints or gathered or soon)
+    return not (cfg.no_save or cfg.no_last_checkpoints or soon)
 
 
 def spoken(seconds: float) -> str:

@@ -10,7 +10,7 @@ from fairseq.data import FairseqDataset, ListDataset
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
-from tests.support import random_document, random_lengths
+from tests.support import random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
@@ -138,31 +138,6 @@ def test_word_dropout_changes_inputs_and_not_targets(pairs):
     assert batch["net_input"]["prev_output_tokens"].eq(M).any()
     assert not batch["target"].eq(M).any()
     assert batch["net_input"]["prev_output_tokens"][:, 0].eq(S).all()
-
-
-def test_word_dropout_by_epoch(pairs):
-    dataset, again = noisy(pairs), noisy(pairs)
-    first = dataset[0]["source"]
-    assert torch.equal(first, dataset[0]["source"]) and torch.equal(first, again[0]["source"])
-    dataset.set_epoch(2)
-    assert not torch.equal(first, dataset[0]["source"])
-    dataset.set_epoch(3)  # --doc-noise-epochs 3: epochs 1 and 2, as in the release
-    assert not dataset[0]["source"].eq(M).any() and not dataset[0]["prev_output_tokens"].eq(M).any()
-
-
-def test_batches_for_the_same_epoch_do_not_depend_on_order(pairs):
-    dataset = noisy(pairs)
-    forwards = {item["id"]: item["source"] for item in (dataset[0], dataset[1])}
-    backwards = {item["id"]: item["source"] for item in (dataset[1], dataset[0])}
-    assert all(torch.equal(forwards[number], backwards[number]) for number in forwards)
-
-
-def test_ordered_indices_group_similar_lengths(pairs):
-    draw = random.Random(4)
-    dataset = pairs([random_lengths(draw, 3, 20) for _ in range(30)])
-    lengths = [dataset.num_tokens(i) for i in dataset.ordered_indices()]
-    assert sorted(dataset.ordered_indices().tolist()) == list(range(30))
-    assert sum(abs(a - b) for a, b in zip(lengths, lengths[1:], strict=False)) < 30 * 10
 
 
 def test_in_the_order_of_documents(pairs):

@@ -87,31 +87,3 @@ def test_a_document_is_allowed_step_by_step(seed):
             assert not (short and token == E) and not (full and token != E)
         state = RULE.advance(state, np.array([[token]]))
     assert state.complete.item() == len(limits)
-
-
-def test_tags_count_sentences_whatever_the_padding():
-    rows = torch.tensor([[P, P, S, A, E, S, E], [S, A, E, S, B, E, P]])
-    assert group_tags(rows, S, P).tolist() == [[0, 0, 1, 1, 1, 2, 2], [1, 1, 1, 2, 2, 2, 0]]
-    assert tag_of_newest(rows, S).tolist() == [2, 2]
-    assert tag_of_newest(rows[:, :4], S).tolist() == [1, 2]
-
-
-def test_restricted_rows():
-    """A row that may go on, one too short to end, one that must end: </s> keeps the model's score."""
-    draw = torch.Generator().manual_seed(1)
-    before = torch.randn(3, 19, generator=draw)
-    after = before.clone()
-    RULE.restrict(after, short=torch.tensor([1]), full=torch.tensor([2]))
-    kept = after.isfinite()
-    inside = [i for i in range(19) if i not in RULE.forbidden.tolist()]
-    assert [row.nonzero().flatten().tolist() for row in kept] == [inside, [i for i in inside if i != E], [E]]
-    assert torch.equal(after[kept], before[kept])
-
-
-def test_rows_of_a_document_that_enters():
-    state = RULE.read(random_prefixes(random.Random(1), 3, 2, 9))
-    arrays = SentenceState(*(side.numpy().copy() for side in (state.newest, state.complete, state.words)))
-    arrays.put(1, RULE.start(1, 2))
-    others = arrays.pick([0, 2])
-    assert_equal(as_tensors(arrays.pick([1])), as_tensors(RULE.start(1, 2)))
-    assert_equal(as_tensors(others), state.pick([0, 2]))

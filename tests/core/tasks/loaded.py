@@ -10,9 +10,14 @@ LEN48 = ROOT / "tests" / "prepared" / "len48"
 _OPENED = []  # iterators of the running test
 
 
+def setup(folder=LEN48 / "bin", **options) -> TranslationDocTask:
+    """The task with these options."""
+    return TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+
+
 def load(split="train", folder=LEN48 / "bin", **options):
     """The task with these options, and a data set of it."""
-    task = TranslationDocTask.setup_task(task_config(data=str(folder), **options))
+    task = setup(folder, **options)
     task.load_dataset(split)
     return task, task.dataset(split)
 

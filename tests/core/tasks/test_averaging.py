@@ -62,12 +62,6 @@ def test_the_mean_by_hand(saved: Path):
     assert not list(saved.glob("*.tmp"))
 
 
-def test_the_mean_of_one_is_that_one(saved: Path):
-    average([saved / "checkpoint2.pt"], saved / AVERAGE)
-    (found, state) = (torch.load(saved / name)["model"] for name in (AVERAGE, "checkpoint2.pt"))
-    assert all(value.equal(state[name].to(value.dtype)) for name, value in found.items())
-
-
 def test_the_last_are_those_with_most_updates(saved: Path):
     """Of epochs and of updates together; what is no numbered checkpoint does not count."""
     names = ["checkpoint2.pt", "checkpoint_3_10.pt", "checkpoint10.pt"]
@@ -90,10 +84,9 @@ def test_the_last_are_those_with_most_updates(saved: Path):
 )
 def test_checkpoints_of_different_models_are_refused(saved: Path, other: dict, what: str):
     path = save(saved / "checkpoint11.pt", 16, **other)
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=rf"{path}: of another model than {saved}/checkpoint10.pt \({what}\)"):
         average(last_checkpoints(saved, 2), saved / AVERAGE)
-    message = f"{path}: of another model than {saved / 'checkpoint10.pt'} ({what}); average checkpoints of one training"
-    assert str(error.value) == message and not (saved / AVERAGE).exists()
+    assert not (saved / AVERAGE).exists()
 
 
 @pytest.mark.parametrize(("name", "one", "other"), [("context_gate", "continuous", "discrete"), ("window", 20, 10)])

@@ -106,31 +106,6 @@ def test_documents_take_turns_in_another_order_every_epoch():
     assert [one for ids in inorder for one in ids] == list(range(len(dataset)))
 
 
-def test_one_document_for_several_processes(corpus):
-    """It is cut in runs; and where there is too little for all, what is missing are empty batches, as in any order."""
-    folder = corpus(train=1)
-    task, dataset = load(folder=folder, instances="disjoint", context_sentences=0, batch_order="document")
-    assert len(dataset) > 1
-    shares = [
-        list(
-            iterator(task, dataset, num_shards=2, shard_id=i, disable_iterator_cache=True).next_epoch_itr(shuffle=True)
-        )
-        for i in range(2)
-    ]
-    ids = [[number for batch in share if batch for number in batch["id"].tolist()] for share in shares]
-    assert sorted(ids[0] + ids[1]) == list(range(len(dataset))) and len(shares[0]) == len(shares[1])
-    assert all(one == sorted(one) and one for one in ids)
-
-
-def test_a_batch_of_so_many_sentences():
-    """--batch-size n: n consecutive sentences, fewer at a document's end."""
-    task, dataset = load("test", **DOCFLAT)
-    found = epoch_of(iterator(task, dataset, max_tokens=None, max_sentences=4), shuffle=False)
-    lengths = np.bincount(dataset.documents[:, 0])
-    expected = [min(4, length - begin) for length in lengths for begin in range(0, length, 4)]
-    assert [len(ids) for ids in found] == expected
-
-
 def test_joined_documents():
     """Training's batches say which rows are of one document, for models that read their batch; others' are as ever."""
     task, dataset = load(**DOCFLAT, join_documents=True)

@@ -140,11 +140,6 @@ def test_two_rates_need_a_model_that_says_what_is_pretrained(dictionary):
         prepare_finetuning(fairseqs_model(dictionary), cfg, None, dictionary)
 
 
-def test_missing_pretrained_model(prepared, tmp_path):
-    with pytest.raises(UserError, match="--finetune-from-model nowhere.pt: no such checkpoint"):
-        build(prepared, tmp_path, "--load-partial", "--finetune-from-model=nowhere.pt")
-
-
 def test_which_checkpoint_training_starts_from(tmp_path, sentence_model):
     """Its own last one comes first, as with fairseq; a --restore-file before all."""
 
@@ -184,7 +179,7 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypat
     dataset = task.dataset("valid")
     indices, limits = dataset.ordered_indices(), model.max_positions()
     assert limits == (4, 1_000_000)
-    with pytest.raises(UserError, match=r"instance 0 has \(\d+, \d+\) tokens .*the model takes \(4, 1000000\)"):
+    with pytest.raises(UserError, match=r"than the \(4, 1000000\) tokens .*: instance 0 has \(\d+, \d+\)"):
         task.filter_indices_by_size(indices, dataset, limits)
     assert len(task.filter_indices_by_size(indices, dataset, limits, ignore_invalid_inputs=True)) == 0
     calls, filtered = [], type(dataset).filter_indices_by_size

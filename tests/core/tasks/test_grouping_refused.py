@@ -6,17 +6,10 @@ from dataclasses import fields
 import pytest
 from omegaconf import OmegaConf
 
-from gtransformer.data.instances import GROUPINGS, KINDS, STORED
 from gtransformer.errors import UserError
 from gtransformer.models.common.config import DocumentModelConfig
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import ROOT, task_config, tiny_config, tiny_model
-
-
-def setup(**options):
-    return TranslationDocTask.setup_task(
-        task_config(data=str(ROOT / "tests" / "prepared" / "len48" / "bin"), **options)
-    )
+from tests.core.tasks.loaded import setup
+from tests.support import tiny_config, tiny_model
 
 
 def build(task, mode, from_checkpoint=False):
@@ -27,16 +20,16 @@ def build(task, mode, from_checkpoint=False):
 def test_unequal_sides_are_not_for_group_attention(said):
     """How the model was trained decides, whatever the command says of it when it is used."""
     task = setup(instances="current", context_sentences=2, doc_mode=said)
-    message = (
-        "--context-sentences 2 and --target-context-sentences 0: the model .--doc-mode partial. wants .*; "
-        "give equal numbers"
-    )
+    message = "--context-sentences 2 and --target-context-sentences 0: the model .*; give equal numbers"
     with pytest.raises(UserError, match=f"{message}, or train with --doc-mode full$"):
         build(task, "partial")
     with pytest.raises(UserError, match=f"{message}$"):
         build(task, "partial", from_checkpoint=True)
     with pytest.raises(UserError, match=f"{message}$"):
         task.build_generator([tiny_model(task.tgt_dict)], Namespace(beam=1))
+    line = task.src_dict.encode_line("<s> </s>", add_if_not_exist=False).long()
+    with pytest.raises(UserError, match="--instances current: lines that are typed"):
+        task.build_dataset_for_inference([line], [len(line)])
     for model in (build(task, "full", from_checkpoint=True), tiny_model(task.tgt_dict, doc_mode="full")):
         assert task.build_generator([model], Namespace(beam=1)).rule is None
 
@@ -55,13 +48,3 @@ def test_equal_sides_are_for_every_model():
     task = setup(instances="current", context_sentences=1, target_context_sentences=1, doc_constraint=True)
     for mode in ("partial", "full"):
         assert task.build_generator([build(task, mode, from_checkpoint=True)], Namespace(beam=1)).rule is not None
-
-
-@pytest.mark.parametrize("kind", [kind for kind in GROUPINGS if kind != STORED])
-def test_lines_that_are_typed_are_not_grouped(kind):
-    """fairseq-interactive: what stands on a line stands together."""
-    options = {"instance_tokens": 70} if KINDS[kind].tokens else {"context_sentences": 1}
-    task = setup(instances=kind, **options)
-    line = task.src_dict.encode_line("<s> a </s> <s> b </s>").long()
-    with pytest.raises(UserError, match=f"--instances {kind}: lines that are typed .* translated as they are"):
-        task.build_dataset_for_inference([line], [len(line)])

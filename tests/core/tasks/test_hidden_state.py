@@ -54,10 +54,3 @@ def test_the_number_of_hypotheses_written_is_the_generators(task):
     one = task.build_generator([model], Namespace(beam=4))
     scorer = task.build_generator([model], Namespace(score_reference=True))
     assert (several.nbest, one.nbest) == (3, 1) and isinstance(scorer, SequenceScorer)
-
-
-def test_what_fairseqs_programs_ask_of_a_translation_task(task, dictionary):
-    assert task.source_dictionary is task.target_dictionary is dictionary
-    assert task.max_positions() == (1_000_000, 1_000_000)
-    tokens, lengths = task.get_interactive_tokens_and_lengths(["<s> w1 </s>"], lambda line: line)
-    assert lengths == [4] and tokens[0].tolist()[:2] == [dictionary.bos(), dictionary.index("w1")]

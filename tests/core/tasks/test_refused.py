@@ -42,6 +42,8 @@ def expect(option: str):
         ("--join-documents", {**ORDERED, "join_documents": True, "first_pass": "a.pt"}),
         ("--join-documents", {**ORDERED, "join_documents": True, "gen_output": "t"}),
         ("--batch-sentences", {**ORDERED, "batch_sentences": 0}),
+        ("--documents-at-once", {"documents_at_once": -1}),
+        ("--max-pair-tokens", {"max_pair_tokens": 0, **SINGLE}),
         ("--batch-sentences", {**SLIDING, "batch_sentences": 4}),
         ("--first-pass", {**SINGLE, "first_pass": "a.pt"}),
         ("--first-pass", {**BEFORE_SOURCE, "target_context_sentences": 2, "first_pass": "a.pt"}),
@@ -67,7 +69,6 @@ def test_always(option, options):
         ("--coword-dropout", {"coword_dropout": 1.5}),
         ("--coword-dropout", {"coword_dropout": 0.1, **SINGLE}),
         ("--context-loss", {"context_loss": "off"}),
-        ("--max-pair-tokens", {"max_pair_tokens": 0, **SINGLE}),
         ("--max-pair-tokens", {"max_pair_tokens": 9}),
     ],
 )
@@ -87,7 +88,6 @@ def test_training(option, options):
         ("--sentence-rule", {**SLIDING, "first_pass": "a.pt", "sentence_rule": "off"}, {}),
         ("--sentence-rule", {"strategy": "sequential", "sentence_rule": "off"}, {}),
         ("--doc-constraint", {"doc_constraint": True, "sentence_rule": "off"}, {}),
-        ("--documents-at-once", {"documents_at_once": -1}, {}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt"}, {}),  # no data
     ],
 )

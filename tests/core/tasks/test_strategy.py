@@ -7,16 +7,10 @@ import pytest
 
 from gtransformer.errors import UserError
 from gtransformer.search.walk import WalkingGenerator
-from gtransformer.tasks.translation_doc import TranslationDocTask
-from tests.support import ROOT, task_config, tiny_model
+from tests.core.tasks.loaded import setup
+from tests.support import tiny_model
 
 SLIDING = {"instances": "sliding", "context_sentences": 2}
-
-
-def setup(**options) -> TranslationDocTask:
-    return TranslationDocTask.setup_task(
-        task_config(data=str(ROOT / "tests" / "prepared" / "len48" / "bin"), **options)
-    )
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,6 @@ def test_typed_lines_hold_what_their_writer_put_there(built):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--instances=current", "--context-sentences=-1"], "--context-sentences -1: give 0 or more"),
-        (["--instances=current"], "--instances current needs --context-sentences N"),
         (
             [*CURRENT, "--freeze-sentence-parameters"],
             "--freeze-sentence-parameters is the second step .* give --finetune-from-model CHECKPOINT of the first",

@@ -56,16 +56,9 @@ def test_counts_add_up_to_sacrebleu(tokenize):
 def test_options_of_the_generator():
     assert vars(generator_options(None)) == vars(generator_options("{}")) == {"max_len_a": 1.2, "max_len_b": 10}
     assert vars(generator_options('{"beam": 2, "max_len_b": 3}')) == {"max_len_a": 1.2, "max_len_b": 3, "beam": 2}
-    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4"):
-        with pytest.raises(UserError) as caught:
+    for text in ("{beam: 4}", '{"beam": 4', "[4]", "4", "beam=4", '{"beem": 4}'):
+        with pytest.raises(UserError, match="--eval-bleu-args"):
             generator_options(text)
-        assert str(caught.value).startswith(f"--eval-bleu-args {text}: no JSON object")
-        assert str(caught.value).endswith('; write one, as {"beam": 4, "lenpen": 1.0}')
-
-
-def test_an_option_of_the_generator_that_there_is_not():
-    with pytest.raises(UserError, match="--eval-bleu-args: 'beem' is no option of generation; .* as beam"):
-        generator_options('{"beem": 4}')
 
 
 def test_sentences_are_detokenised():
@@ -117,11 +110,9 @@ def test_sentences_are_aligned_by_order(hypothesis, pairs):
     [(["a", "b"], "b"), (["b"], "b"), ([], ""), (["a", "a", "b"], "b"), (["a", "a", "a", "a", "b"], "b")],
 )
 def test_context_is_left_out(hypothesis, current):
+    """A sentence that is current alone has all that was written."""
     assert current_alone(hypothesis, ["x", "y"]) == ([current], ["y"])
-
-
-def test_a_sentence_current_alone_has_all_that_was_written():
-    assert current_alone(["a", "b"], ["y"]) == (["a b"], ["y"])
+    assert current_alone(hypothesis, ["y"]) == ([" ".join(hypothesis)], ["y"])
 
 
 def test_a_language_without_spaces_is_not_counted_by_words():

@@ -10,7 +10,7 @@ from gtransformer.errors import UserError
 from gtransformer.tasks.accepted_options import check_training
 from gtransformer.tasks.options import Options
 from tests.core.models.batch_documents import made
-from tests.core.tasks.test_accepted_options import parse
+from tests.core.tasks.test_accepted_options import parsed
 from tests.core.tasks.test_batch_readers import DOCFLAT, TRANSLATING
 from tests.support import task_config, tiny_config, tiny_model, tiny_task
 
@@ -28,8 +28,6 @@ def expect(option: str):
 @pytest.mark.parametrize(
     ("option", "options"),
     [
-        ("--context-sentences", {"instances": "sliding"}),
-        ("--context-sentences", {"context_sentences": 2}),
         ("--shuffled-context", {**SLIDING, "shuffled_context": "global"}),
         ("--shuffled-context", {**SLIDING, "shuffled_context": "added"}),
         ("--shuffled-context", {"batch_order": "document", "shuffled_context": "everything"}),
@@ -50,8 +48,6 @@ def expect(option: str):
         ("--first-pass", {**SLIDING, "first_pass": "a.pt", "strategy": "sequential"}),
         ("--first-pass", {**SLIDING, "first_pass": "a.pt", "documents_at_once": 2}),
         ("--window-tokens", {"strategy": "sliding"}),
-        ("--window-tokens", {"strategy": "sliding", "window_tokens": 0}),
-        ("--window-tokens", {"window_tokens": 9}),
         ("--strategy", {**SLIDING, "strategy": "sliding", "window_tokens": 9}),
         ("--strategy", {**SLIDING, "strategy": "sequential", "window_tokens": 9}),
         ("--strategy", {**BEFORE_SOURCE, "strategy": "sequential"}),
@@ -103,6 +99,22 @@ def test_generation(dictionary, option, options, args):
         ("train", "--checkpoint-suffix x", "--checkpoint-suffix"),
         ("train", "--max-update -4", "--max-update"),
         ("train", "--context-loss off", "--context-loss"),
+        ("train", "--criterion label_smoothed_cross_entropy_with_alignment", "--criterion"),
+        ("train", "--criterion nat_loss", "--criterion"),
+        ("train", "--ddp-backend slowmo", "--ddp-backend"),
+        ("train", "--optimizer-overrides weight_decay=0.1", "--optimizer-overrides"),
+        ("train", "--max-tokens 0", "--max-tokens"),
+        ("train", "--update-freq 2,0", "--update-freq"),
+        ("train", "--batch-size-valid x", "--batch-size-valid"),
+        ("train", "--num-workers=-1", "--num-workers"),
+        ("train", "--label-smoothing=-0.5", "--label-smoothing"),
+        ("train", "--label-smoothing 1", "--label-smoothing"),
+        ("train", "--adam-betas 0.9", "--adam-betas"),
+        ("train", "--adam-betas (0.9,1.0)", "--adam-betas"),
+        ("generate", "--dropout 0.7", "--dropout"),  # the checkpoint's is used
+        ("generate", "--model-overrides {'autocats':'bfloat16'}", "'autocats'.*as 'autocast'"),
+        ("validate", "--model-overrides {autocast:bfloat16}", "--model-overrides"),
+        ("interactive", "--model-overrides ['autocast']", "--model-overrides"),
         ("generate", "--sampling-topk 3", "--sampling-topk"),
         ("generate", "--diverse-beam-groups 2", "--diverse-beam-groups"),
         ("generate", "--diverse-beam-groups 5 --diversity-rate 0.5", "--diversity-rate"),
@@ -114,7 +126,7 @@ def test_generation(dictionary, option, options, args):
 )
 def test_on_the_command_line(program, words, option):
     with expect(option):
-        parse(program, *words.split())
+        parsed(program, *words.split())
 
 
 @pytest.mark.parametrize("option", [{"doc_constraint": True}, {"sentence_rule": "on"}])
@@ -158,6 +170,6 @@ def test_training_of_a_model_that_reads_its_batch_counts_the_current_sentence_al
 
 def test_another_seed_of_batches_that_are_made_once():
     words = ["--update-ordered-indices-seed", "--cpu"]
-    check_training(convert_namespace_to_omegaconf(parse("train", *words, "--update-epoch-batch-itr", "True")))
+    check_training(convert_namespace_to_omegaconf(parsed("train", *words, "--update-epoch-batch-itr", "True")))
     with expect("--update-ordered-indices-seed"):
-        check_training(convert_namespace_to_omegaconf(parse("train", *words)))
+        check_training(convert_namespace_to_omegaconf(parsed("train", *words)))

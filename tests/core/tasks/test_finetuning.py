@@ -8,15 +8,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import optim, tasks
-from fairseq import options as fairseq_options
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_transformers
 from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
 from tests.core.models import fairseq_models
+from tests.core.tasks import loaded
 from tests.support import fairseqs_model, task_config
 
 pytestmark = pytest.mark.slow
@@ -41,13 +40,8 @@ def sentence_model(dictionary, prepared, tmp_path):
 
 def build(prepared, tmp_path, *arguments):
     """(model, all options), built as fairseq-train builds it."""
-    line = [str(prepared), "--task=translation_doc", "-s=en", "-t=de", "--arch=gtransformer_mini", *SIZES]
-    line += ["--share-all-embeddings", f"--save-dir={tmp_path / 'save'}", *arguments]
-    if not any(argument.startswith("--optimizer") for argument in line):
-        line.append("--optimizer=adam")
-    parser = fairseq_options.get_training_parser()
-    cfg = convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, line))
-    return tasks.setup_task(cfg.task).build_model(cfg.model), cfg
+    line = [*SIZES, "--share-all-embeddings", *arguments]
+    return loaded.built(prepared, tmp_path, "gtransformer_mini", *line)[::2]
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ import pytest
 import torch
 from fairseq.data import FairseqDataset, ListDataset
 
+from gtransformer.data.batch_fields import CONTEXT, CONTEXT_TOTAL, without_context
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.stored import InstanceDataset
 from gtransformer.data.word_dropout import WordDropout
-from tests.support import random_document
+from tests.support import pad_batch, random_document
 
 S, P, E, A, B, L, M = 0, 1, 2, 4, 5, 17, 18
 
@@ -82,12 +83,6 @@ def test_collation(pairs):
     assert batch["net_input"]["src_lengths"].tolist() == sorted(len(dataset[i]["source"]) for i in range(3))[::-1]
 
 
-def test_without_target(dictionary):
-    dataset = DocumentPairDataset(instances([[S, A, E, E]]), None, dictionary, dictionary, L)
-    batch = dataset.collater([dataset[0]])
-    assert batch["net_input"]["src_tokens"].tolist() == [[S, A, E]] and batch["target"] is None
-
-
 def test_batches_drop_nothing(pairs):
     """The day fairseq-fixed keeps its last batch, this test says so, and our override may be thought over."""
     dataset, limits = pairs([[1]] * 13), {"max_sentences": 8, "required_batch_size_multiple": 8}
@@ -152,3 +147,13 @@ def test_what_does_not_count_comes_with_the_batch(pairs):
     assert context == {0: 4, 1: 9, 2: 0} and batch["context_total"] == 13
     assert batch["id"].tolist() == [1, 0, 2] and batch["ntokens"] == sum(len(dataset[i]["target"]) for i in range(3))
     assert "context_tokens" not in pairs([[1]]).collater([pairs([[1]])[0]])
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_targets_of_the_context_are_padding(left):
+    rows = [[5, 6, 7, 8, 9, 10], [11, 12, 13]]
+    target = pad_batch(rows, P, left)
+    sample = {"target": target, "ntokens": 9, CONTEXT: torch.tensor([4, 0]), CONTEXT_TOTAL: 4}
+    found = without_context(sample, P)
+    assert found["target"].equal(pad_batch([[P, P, P, P, 9, 10], rows[1]], P, left)) and found["ntokens"] == 5
+    assert sample["ntokens"] == 9 and sample["target"].equal(target)  # the whole one stays for others

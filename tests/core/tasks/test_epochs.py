@@ -179,9 +179,3 @@ def test_of_several_models_the_one_with_the_fewest_positions_counts(make_task):
         learned = {"encoder_learned_pos": True, "max_source_positions": positions}
         task.build_model(model_options(**learned, share_all_embeddings=False))
     assert task.longest == (15, 1_000_000)
-
-
-def test_empty_batches_that_cannot_be_avoided_are_said(make_task, caplog):
-    with caplog.at_level(logging.WARNING):
-        iterator(make_task(), max_sentences=1, num_shards=3)
-    assert f"{INSTANCES} batches of one instance each for 3 processes" in caplog.text

@@ -59,11 +59,6 @@ class FusedAdam(FairseqAdam):
         factor, self.optimizer.factor = self.optimizer.factor, 1.0
         self.optimizer.step(closure, scale=scale / factor)
 
-    def zero_grad(self) -> None:
-        """Forget the gradients and what they were to be multiplied by."""
-        self.optimizer.factor = 1.0
-        super().zero_grad()
-
 
 # A checkpoint has the optimizer's class in it, and fairseq resumes training with no other.
 FusedAdam.__name__ = FairseqAdam.__name__

@@ -269,8 +269,8 @@ class DocumentIterator(EpochIterator):
         own = list(self.frozen_batches[self.shard_id :: self.num_shards])
         if shuffle:
             real = [batch for batch in own if len(batch)]
-            order = mixed(self.dataset.documents_of(real), self.seed + epoch)
-            own[: len(real)] = [real[number] for number in order]
+            documents = self.dataset.documents[[int(batch[0]) for batch in real], 0]
+            own[: len(real)] = [real[number] for number in mixed(documents, self.seed + epoch)]
         if self._supports_prefetch:
             self.dataset.prefetch([number for batch in own for number in batch])
         return own

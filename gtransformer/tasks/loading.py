@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from omegaconf import DictConfig, open_dict
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
 from gtransformer.data.dictionaries import dictionary_words
 from gtransformer.data.document_dataset import DocumentPairDataset
-from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Grouping, Instances, group
+from gtransformer.data.instances import DRAWN, KINDS, MARKS, STORED, Instances, group
 from gtransformer.data.sentences import Place, RunDataset, Sentences, regrouped_places, stored_places, tokens_between
 from gtransformer.data.sidecar import Sidecar
 from gtransformer.data.stored import InstanceDataset, check_binary
@@ -101,7 +101,7 @@ class Loader:
             in_order=in_order,
             joined=training and self.cfg.join_documents,
             numbers=None if documents is None else np.concatenate([one.numbers for one in groups]),
-            places=places_of(groups, grouping),
+            places=groups[0].places if len(groups) == 1 else None,
             costs=window_costs(self.options.strategy, [one.source for one in groups]) if whole else None,
         )
 
@@ -285,9 +285,8 @@ class Part:
 
     def sentences(self) -> Sentences:
         """The view of its sentences. Raises UserError where its files do not belong together."""
-        found = self.sidecar.is_file()
-        sidecar = Sidecar.load(self.sidecar) if found else None
-        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar if found else None)
+        sidecar = Sidecar.load(self.sidecar) if self.sidecar.is_file() else None
+        return Sentences(self.source, self.target, self.prefix, sidecar, self.sidecar)
 
 
 @dataclass(frozen=True)
@@ -340,24 +339,6 @@ def within_limit(view: Sentences, made: Instances, most: int) -> Instances:
             kept &= side is None or tokens_between(side.lengths - MARKS, part) <= most
     logger.info("%d of %d instances left out (--max-pair-tokens %d)", len(kept) - kept.sum(), len(kept), most)
     return Instances(made.source[kept], made.target[kept], made.current[kept])
-
-
-def places_of(groups: list[Grouped], grouping: Grouping) -> Callable[[], list[Place] | None] | None:
-    """What reads the places of a split's instances: one part's; of several parts that hold stored instances, none.
-
-    Of several that were grouped anew it raises UserError: their translations could not be put back.
-    """
-    if len(groups) == 1:
-        return groups[0].places
-    return None if grouping.kind == STORED else partial(no_places, grouping.kind)
-
-
-def no_places(kind: str) -> list[Place]:
-    """Raise UserError."""
-    raise UserError(
-        f"--gen-output: translations of --instances {kind} cannot be put back where several sets are combined; "
-        "translate one set at a time, or leave --gen-output out"
-    )
 
 
 def joined(datasets: list[FairseqDataset]) -> FairseqDataset:

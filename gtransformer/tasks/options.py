@@ -205,7 +205,7 @@ class Options:
     def __init__(self, cfg: TranslationDocConfig):
         self.cfg = cfg
         self.ordered = str(cfg.batch_order) == DOCUMENT
-        self.shuffled = str(cfg.shuffled_context)
+        self.shuffled, self.rule = str(cfg.shuffled_context), str(cfg.sentence_rule)
         self.walks = WAYS[str(cfg.strategy)].walks
         numbers = cfg.instance_tokens, cfg.context_sentences, cfg.target_context_sentences
         self.grouping = Grouping(str(cfg.instances), *numbers)
@@ -219,11 +219,6 @@ class Options:
 
     def _refuse(self, rows: Rows, **case: Any) -> None:
         refuse(rows, options=self, cfg=self.cfg, grouping=self.grouping, **case)
-
-    @property
-    def rule(self) -> str:
-        """``--sentence-rule``."""
-        return str(self.cfg.sentence_rule)
 
     @property
     def drawn_anew(self) -> bool:

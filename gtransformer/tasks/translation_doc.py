@@ -18,6 +18,7 @@ from torch import Tensor
 from gtransformer.data.batch_fields import without_context, without_forced
 from gtransformer.data.document_dataset import DocumentPairDataset
 from gtransformer.data.group_tags import tag_of_newest
+from gtransformer.data.instances import STORED
 from gtransformer.errors import UserError
 from gtransformer.installation import as_typed
 from gtransformer.models.common.config import check_sizes
@@ -325,7 +326,13 @@ class TranslationDocTask(FairseqTask):
                 f"--gen-output {self.cfg.gen_output}: is for one split at a time; name it with --gen-subset"
             )
         (dataset,) = self.datasets.values()
-        return TranslationWriter(self.cfg.gen_output, len(dataset), dataset.places())
+        places, kind = dataset.places(), self.options.grouping.kind
+        if places is None and kind != STORED:
+            raise UserError(
+                f"--gen-output {self.cfg.gen_output}: translations of --instances {kind} cannot be put back where "
+                "several sets are combined; translate one set at a time, or leave --gen-output out"
+            )
+        return TranslationWriter(self.cfg.gen_output, len(dataset), places)
 
     def after_update(self, trainer, iterator) -> None:
         """Of an update that was made (``compat/patches.py``): training says how far it is, and is kept."""

@@ -113,8 +113,10 @@ def test_sets_that_are_combined(corpus):
         counts.append((len(dataset), dataset.documents[-1, 0] + 1, dataset.context.sum(), dataset.sizes.sum()))
         assert dataset.ordered_indices().tolist() == list(range(len(dataset)))
     assert counts[2] == tuple(one + other for one, other in zip(*counts[:2], strict=True))
-    with pytest.raises(UserError, match="--gen-output: translations of --instances sliding cannot be put back"):
-        dataset.places()
+    assert dataset.places() is None
+    task.cfg.gen_output = "t"
+    with pytest.raises(UserError, match="--gen-output t: translations of --instances sliding cannot be put back"):
+        task._make_writer()
     stored = setup(folder)
     stored.load_dataset("train", combine=True)
     assert stored.dataset("train").places() is None

@@ -271,6 +271,4 @@ class DocumentIterator(EpochIterator):
             real = [batch for batch in own if len(batch)]
             documents = self.dataset.documents[[int(batch[0]) for batch in real], 0]
             own[: len(real)] = [real[number] for number in mixed(documents, self.seed + epoch)]
-        if self._supports_prefetch:
-            self.dataset.prefetch([number for batch in own for number in batch])
         return own

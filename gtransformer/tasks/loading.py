@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, data_utils
+from fairseq.data import ConcatDataset, Dictionary, FairseqDataset, MMapIndexedDataset, data_utils
 from omegaconf import DictConfig, open_dict
 
 from gtransformer.data.batching import ADDED, EVERYTHING, GLOBAL, NOTHING
@@ -203,11 +203,10 @@ class Loader:
         return mask, torch.tensor([d.bos(), d.pad(), d.eos(), d.unk(), mask, *languages]), self.cfg.doc_seed
 
     def _side(self, prefix: str, lang: str, dictionary: Dictionary) -> InstanceDataset | None:
-        if os.path.exists(f"{prefix}{lang}.idx"):
-            check_binary(f"{prefix}{lang}")
-        dataset = data_utils.load_indexed_dataset(prefix + lang, dictionary, self.cfg.dataset_impl)
-        if dataset is None:
+        if not os.path.exists(f"{prefix}{lang}.idx"):
             return None
+        check_binary(f"{prefix}{lang}")
+        dataset = MMapIndexedDataset(f"{prefix}{lang}")
         instances = self.instances(dataset, dataset.sizes, dictionary)
         token = instances.foreign_token(len(dictionary))
         if token is not None:

@@ -7,8 +7,7 @@ import struct
 
 import pytest
 import torch
-from fairseq.data.huffman import HuffmanCodeBuilder, HuffmanMMapIndexedDatasetBuilder
-from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder, infer_dataset_impl
+from fairseq.data.indexed_dataset import IndexedDatasetBuilder, MMapIndexedDatasetBuilder
 
 from gtransformer.data.sentences import Place
 from gtransformer.data.sidecar import Sidecar
@@ -45,20 +44,6 @@ def test_binaries_that_are_not_whole(corpus, end, change, message):
         load(folder=folder)
 
 
-def test_other_layouts_are_left_to_fairseq(tmp_path):
-    """Huffman codes, and what was written before there were memory-mapped binaries."""
-    codes, prefix = HuffmanCodeBuilder(), str(tmp_path / "huffman")
-    codes.add_symbols("a", "b", "b")
-    with HuffmanMMapIndexedDatasetBuilder(prefix, codes.build_code()) as builder:
-        builder.add_item(["a", "b"])
-    older = IndexedDatasetBuilder(str(tmp_path / "older.bin"))
-    older.add_item(torch.tensor([4, 5]))
-    older.finalize(str(tmp_path / "older.idx"))
-    for name, layout in (("huffman", "huffman"), ("older", "cached")):
-        assert infer_dataset_impl(str(tmp_path / name)) == layout
-        check_binary(tmp_path / name)
-
-
 def test_instances_that_are_all_empty(tmp_path):
     """numpy maps no empty file."""
     builder = MMapIndexedDatasetBuilder(str(tmp_path / "x.bin"))
@@ -76,15 +61,24 @@ def test_a_dictionary_that_is_damaged(corpus):
         setup(path.parent)
 
 
-@pytest.mark.parametrize("layout", [MMapIndexedDatasetBuilder, IndexedDatasetBuilder])
+def test_another_layout_of_fairseqs(corpus):
+    """What was written before there were memory-mapped binaries."""
+    folder = corpus(train=1)
+    older = IndexedDatasetBuilder(f"{folder}/train.en-de.en.bin")
+    older.add_item(torch.tensor([0, 4, 2]))
+    older.finalize(f"{folder}/train.en-de.en.idx")
+    with pytest.raises(UserError, match=r"train.en-de.en.idx: .* not memory-mapped, .*; prepare the corpus again"):
+        load(folder=folder)
+
+
 @pytest.mark.parametrize("lang", ["en", "de"])
-def test_words_that_the_dictionary_has_not(corpus, lang, layout):
+def test_words_that_the_dictionary_has_not(corpus, lang):
     """Binarised with a larger dictionary; the language symbols and <mask> at its end are words."""
     folder = corpus(train=4)
     size = len(setup(folder).source_dictionary)
     prefix = str(folder / f"train.en-de.{lang}")
     for last, fits in ((size - 1, True), (size, False)):
-        writer = layout(f"{prefix}.bin")
+        writer = MMapIndexedDatasetBuilder(f"{prefix}.bin")
         for number in range(4):
             writer.add_item(torch.tensor([0, 4, last if number == 2 else 5, 2, 2]))
         writer.finalize(f"{prefix}.idx")

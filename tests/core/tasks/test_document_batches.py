@@ -141,23 +141,6 @@ def test_numbers_of_first_sentences(kind):
     assert first_sentences(None, 2, "cpu").tolist() == [1, 1]
 
 
-def test_shuffled_global_context():
-    """Instances are as they were, and their numbers; batches hold those of many documents; all once an epoch."""
-    plain, (task, dataset) = load(**DOCFLAT)[1], load(**DOCFLAT, shuffled_context="global")
-    assert all(dataset[i]["source"].equal(plain[i]["source"]) for i in range(len(plain)))
-    assert np.array_equal(dataset.numbers, plain.numbers)
-    batches = iterator(task, dataset)
-    for _ in range(2):
-        found = epoch_of(batches)
-        assert sorted(one for ids in found for one in ids) == list(range(len(plain)))
-        several = [len({plain.documents[one, 0] for one in ids}) > 1 for ids in found if len(ids) > 1]
-        assert sum(several) > len(several) / 2
-    valid = load("valid", **DOCFLAT, shuffled_context="global")[1]
-    assert valid.ordered_indices().tolist() == list(range(len(valid)))
-    again = load(**DOCFLAT, shuffled_context="global")[1]
-    assert np.array_equal(again.documents, dataset.documents)
-
-
 @pytest.mark.parametrize("order", ["document", "size"])
 def test_everything_shuffled(order):
     """Pairs stay pairs and each is current once; of what stands before one, hardly anything stood there."""

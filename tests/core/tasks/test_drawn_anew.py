@@ -52,11 +52,12 @@ def test_processes_share_the_instances_of_drawn_lengths(order):
 
 
 def test_validation_and_translation_are_cut_as_ever():
-    for split in ("valid", "test"):
-        drawn, fixed = (
-            load(split, **options)[1].places() for options in (GREEDY, GREEDY | {"instance_lengths": "fixed"})
-        )
-        assert drawn == fixed
+    for chosen in (GREEDY, *({**DOCFLAT, "shuffled_context": kind} for kind in KINDS)):
+        fixed = {"instance_lengths": "fixed", "shuffled_context": "nothing"}
+        for split in ("valid", "test"):
+            found, expected = (load(split, **options)[1] for options in (chosen, chosen | fixed))
+            assert found.places() == expected.places()
+            assert found.ordered_indices(1).tolist() == expected.ordered_indices(1).tolist()
     for fixed in (GREEDY | {"instance_lengths": "fixed"}, DOCFLAT):
         assert not load(**fixed)[0].has_sharded_data("train")
 

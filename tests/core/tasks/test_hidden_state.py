@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from fairseq.sequence_scorer import SequenceScorer
 from omegaconf import OmegaConf
 
 from gtransformer.tasks.translation_doc import TranslationDocTask
@@ -45,12 +42,3 @@ def test_validation_leaves_the_options_alone(task, batch):
     values = found.get_smoothed_values()
     assert {"loss", "s_bleu", "d_bleu", "bleu", "entropy_cross_group"} <= set(values)
     assert {name: id(value) for name, value in vars(task).items()} == before
-
-
-def test_the_number_of_hypotheses_written_is_the_generators(task):
-    """A generator that is built afterwards, for scoring or validation, changes nothing."""
-    model = build(task)
-    several = task.build_generator([model], Namespace(beam=4, nbest=3))
-    one = task.build_generator([model], Namespace(beam=4))
-    scorer = task.build_generator([model], Namespace(score_reference=True))
-    assert (several.nbest, one.nbest) == (3, 1) and isinstance(scorer, SequenceScorer)

@@ -134,8 +134,6 @@ _REFUSED = {
     "the dictionary says which symbol this is; leave it out": "pad eos unk",
 }
 REFUSED = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
-# In training it names files that a training to be resumed does not look for.
-NAMED_BY = {"checkpoint_suffix": "checkpoints are named by their folder; give another --save-dir"}
 ALLOWED = {"required_batch_size_multiple": 1, "dataset_impl": "mmap"}  # which is what documents have
 FUSED = "fused_label_smoothed_cross_entropy"
 # fairseq's losses that read no more than a source, a target and what the model says of it.
@@ -321,12 +319,10 @@ def _reason(name: str, value: Any, program: str, given: Mapping[str, Any], of_mo
         return None
     if name in REFUSED:
         return REFUSED[name]
-    if name in NAMED_BY and program == TRAIN:
-        return NAMED_BY[name]
     used = (TRAIN,) if of_model else USED_IN.get(name, PROGRAMS)
     if program not in used:
         places = " and ".join(f"fairseq-{one}" for one in used)
-        return f"is for {places}; fairseq-{program} takes no notice; leave it out"
+        return f"is for {places}, not for fairseq-{program}; leave it out"
     module = getattr(CRITERION_REGISTRY.get(str(value)), "__module__", "") if name == "criterion" else ""
     if module.startswith("fairseq.") and value not in LOSSES:
         return f"is for other models, or for more than pairs of documents; give {FUSED} or {LOSSES[0]}"

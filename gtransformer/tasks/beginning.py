@@ -23,7 +23,15 @@ from gtransformer.models.gtransformer.model import ALL, COMBINED, attention_kind
 from gtransformer.modules.attention import stays_shut
 from gtransformer.tasks.accepted_options import FUSED
 from gtransformer.tasks.checkpoints import LAST, read_settings, read_state, settings_of
-from gtransformer.tasks.finetuning import check_same, check_system, check_words, goes_on, keep_given, pretrained_path
+from gtransformer.tasks.finetuning import (
+    as_given,
+    check_same,
+    check_system,
+    check_words,
+    goes_on,
+    keep_given,
+    pretrained_path,
+)
 from gtransformer.tasks.first_pass import check_sentence_model
 from gtransformer.tasks.options import Rows, refuse
 
@@ -141,15 +149,12 @@ def check_reading(model_cfg: Any, settings: dict[str, dict[str, Any]], path: Pat
         return
     whole = str(settings.get("task", {}).get("doc_mode")) == "full"
     for key, usual in READING.items():
-        saved, ours = (str(value or usual) for value in (theirs.get(key), getattr(model_cfg, key, None)))
-        if saved == ours or (whole and key == "positions"):
-            continue
-        option = f"--{key.replace('_', '-')}"
-        one, other = (f"without {option}" if value == "None" else f"with {option} {value}" for value in (saved, ours))
-        raise UserError(
-            f"{path}: trained {one}, this training is {other}; choose as there, or, to resume a training that began "
-            "with --sentence-model, give that option again"
-        )
+        saved, ours = (value or usual for value in (theirs.get(key), getattr(model_cfg, key, None)))
+        if str(saved) != str(ours) and not (whole and key == "positions"):
+            raise UserError(
+                f"{path}: trained {as_given(key, saved)}, this training is {as_given(key, ours)}; choose as there, or, "
+                "to resume a training that began with --sentence-model, give that option again"
+            )
 
 
 TASK = "translation_doc"

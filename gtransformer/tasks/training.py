@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from gtransformer.errors import UserError
 from gtransformer.optim.linear_by_time import ELAPSED
 from gtransformer.optim.linear_by_time import NAME as BY_TIME
+from gtransformer.tasks.accepted_options import option_of
 from gtransformer.tasks.checkpoints import LAST, Done, training_done
 
 logger = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ def check_limits(options: Any) -> None:
         value = getattr(options, name, None)
         no_limit = name == "stop_time_hours" and value is not None and value < 0  # fairseq asks whether it is above 0
         if value is not None and not (value >= 0 or no_limit):
-            raise UserError(f"--{name.replace('_', '-')} {value}: give more than 0, or 0 for no limit")
+            raise UserError(f"{option_of(name)} {value}: give more than 0, or 0 for no limit")
 
 
 def count_own_hours(whole: DictConfig) -> float:

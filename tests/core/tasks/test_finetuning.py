@@ -13,10 +13,12 @@ from omegaconf import OmegaConf
 
 from gtransformer.errors import UserError
 from gtransformer.models.common.pretrained import is_transformers
-from gtransformer.tasks.finetuning import prepare_finetuning, pretrained_path
+from gtransformer.tasks.finetuning import freeze_pretrained, prepare_finetuning, pretrained_path
 from tests.core.models import fairseq_models
+from tests.core.models.oracle_checks import batch
+from tests.core.models.test_document_transformer import pairs
 from tests.core.tasks import loaded
-from tests.support import fairseqs_model, task_config
+from tests.support import fairseqs_model, task_config, tiny_model
 
 pytestmark = pytest.mark.slow
 
@@ -182,3 +184,42 @@ def test_instance_longer_than_the_models_positions(prepared, tmp_path, monkeypat
     )
     assert task.filter_indices_by_size(indices, dataset, (1000, 1000)).tolist() == indices.tolist()
     assert len(calls) == 1, "a large corpus takes a while to look through"
+
+
+@pytest.mark.parametrize("trained", ["new", "top"])
+def test_what_is_not_trained_has_no_gradient(dictionary, trained):
+    start = {"positions": "sentence", "gate_bias": 5}
+    model = tiny_model(dictionary, encoder_ctxlayers=1, cross_ctxlayers=1, **start).train()
+    freeze_pretrained(model, None, trained, "--trained-parameters")
+    source, target = batch(dictionary, pairs(dictionary))
+    model(source, None, target)[0].logsumexp(dim=2).sum().backward()
+    top = ("encoder.layers.2.", "decoder.layers.1.", "decoder.layers.2.")
+    chosen = {
+        name
+        for name, _ in model.named_parameters()
+        if not is_transformers(name) or trained == "top" and name.startswith(top)
+    }
+    assert any("_numbers" in name for name in chosen) and any("_gate" in name for name in chosen)
+    for name, parameter in model.named_parameters():
+        assert parameter.requires_grad == (parameter.grad is not None) == (name in chosen), name
+
+
+def test_what_is_trained_by_the_option(prepared, sentence_model, tmp_path):
+    """With two rates; another choice does not take up the optimizer of this one."""
+    start = ["--load-partial", f"--finetune-from-model={sentence_model}"]
+    rates = ["--doc-double-lr", "--positions=sentence", "--gate-bias=5"]
+    model, cfg = build(prepared, tmp_path, *start, *rates, "--trained-parameters=new")
+    assert all(parameter.requires_grad != is_transformers(name) for name, parameter in model.named_parameters())
+    assert cfg.optimizer._name == "adam_two_rates"
+    (tmp_path / "save").mkdir()
+    torch.save({"model": model.state_dict(), "cfg": cfg}, tmp_path / "save" / "checkpoint_last.pt")
+    with pytest.raises(UserError, match="trained with --trained-parameters new, so its optimizer is of other"):
+        build(prepared, tmp_path, *start, *rates)
+
+
+def test_nothing_to_train(dictionary, prepared, tmp_path):
+    with pytest.raises(UserError, match="--trained-parameters new is the second step .* nothing to start from"):
+        build(prepared, tmp_path, "--trained-parameters=new")
+    local = tiny_model(dictionary, encoder_ctxlayers=0, decoder_ctxlayers=0, cross_ctxlayers=0)
+    with pytest.raises(UserError, match="--trained-parameters top: this model has nothing that a sentence model has"):
+        freeze_pretrained(local, None, "top", "--trained-parameters top")

@@ -4,9 +4,7 @@ import json
 from argparse import Namespace
 
 import pytest
-from fairseq.data import data_utils
 
-from gtransformer.data.sidecar import Sidecar
 from gtransformer.errors import UserError
 from gtransformer.tasks.generation import TranslationWriter, split_sentences
 from tests.core.tasks.loaded import load
@@ -45,17 +43,6 @@ def test_all_instances_in_order(corpus, tmp_path, dictionary, nbest):
             assert len(hypothesis["sentences"]) == count
             words = " ".join(hypothesis["sentences"]).split()
             assert not {"<s>", "</s>", "[de]", "<pad>"} & set(words)
-
-
-def test_places_come_from_the_sidecar(corpus, tmp_path, dictionary):
-    folder = corpus(test=3)
-    stored = data_utils.load_indexed_dataset(str(folder / "test.en-de.en"), dictionary)
-    counts = [int(row.eq(dictionary.bos()).sum()) for row in stored]
-    places = [(0, 0, counts[0]), (0, counts[0], counts[1]), (1, 7, counts[2])]
-    Sidecar("test", "en", "de", 2, places).save(folder / "test.en-de.instances.json")
-    generate(folder, tmp_path / "t", [[2], [0, 1]], dictionary, beam=1)
-    found = lines(tmp_path / "t.jsonl")
-    assert [(line["document"], line["first_sentence"], line["sentences"]) for line in found] == places
 
 
 def test_nothing_half_done_is_taken_for_a_result(corpus, tmp_path, dictionary):

@@ -57,6 +57,7 @@ def test_validation_and_translation_are_cut_as_ever():
         for split in ("valid", "test"):
             found, expected = (load(split, **options)[1] for options in (chosen, chosen | fixed))
             assert found.places() == expected.places()
+            assert all(found[i]["source"].equal(expected[i]["source"]) for i in range(len(found)))
             assert found.ordered_indices(1).tolist() == expected.ordered_indices(1).tolist()
     for fixed in (GREEDY | {"instance_lengths": "fixed"}, DOCFLAT):
         assert not load(**fixed)[0].has_sharded_data("train")

@@ -136,8 +136,8 @@ def filter_by_size(
     if len(ignored):
         source, target = map(int, dataset.size(ignored[0]))
         leave_out(
-            f"{len(ignored)} of {len(indices)} instances are longer than the {max_positions} tokens (source, target) "
-            f"that the model takes: instance {ignored[0]} has ({source}, {target}) tokens",
+            f"instance {ignored[0]} has ({source}, {target}) tokens (source, target): {len(ignored)} of {len(indices)} "
+            f"instances are longer than the {max_positions} that the model takes",
             "prepare with a smaller --max-instance-tokens, or give --instances greedy and a smaller --instance-tokens",
             ignore_invalid_inputs,
         )
